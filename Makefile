@@ -1,0 +1,41 @@
+# Every target makes the environment first where it is missing or older than what it is made from.
+VENV := .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: install demo check test soak bench browser clean
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("nmt needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+demo: install
+	$(BIN)/nmt demo
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: install
+	$(BIN)/pytest
+
+# The long tests, the browser's among them.
+soak: install browser
+	$(BIN)/pytest -m 'slow or soak'
+
+bench: install
+	$(BIN)/python -m benchmarks --output benchmarks/latest.json
+
+# Headless Chromium for the tests of the attention page; as root, on Debian.
+browser:
+	command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
+		chromium chromium-driver fonts-noto-cjk fonts-dejavu-core >/dev/null; }
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

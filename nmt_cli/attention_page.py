@@ -1,0 +1,102 @@
+"""Attention as one self-contained HTML page, and the values that a picture of attention is made of.
+
+The page needs no network, no server and no drawing library. The sentences travel as JSON in a script element of a type
+that no browser runs, with every character escaped that could end it; the page shows them as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")  # lone surrogates cannot be written as UTF-8
+_PLACEHOLDER = re.compile(r"\{\{(title|data)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One continuation that the search weighed; the score is the accumulated natural log-probability."""
+
+    text: str
+    """The piece."""
+    probability: float
+    """Of this piece, given the prefix."""
+    score: float
+    prefix: str
+    """The text before the piece."""
+    kept: bool
+    """Whether the beam went on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStep:
+    """What the beam looked at in one step, best first."""
+
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionPicture:
+    """One sentence pair and how much each target word (a row) attended to each source word (a column)."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]
+    title: str = ""
+    translation: str = ""
+    steps: tuple[SearchStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.target) or any(len(row) != len(self.source) for row in self.weights):
+            raise ValueError(
+                f"weights must have a row for each of {len(self.target)} target words and in it a number for each of "
+                f"{len(self.source)} source words"
+            )
+
+
+def render_page(pictures: Sequence[AttentionPicture]) -> str:
+    """The whole page as HTML."""
+    title = f"{pictures[0].title} · attention" if len(pictures) == 1 and pictures[0].title else "Attention"
+    values = {"title": html.escape(title.encode(errors="replace").decode()), "data": _embeddable(pictures)}
+    template = resources.files("nmt_cli").joinpath("attention_page.html").read_text(encoding="utf-8")
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)  # in one pass: a sentence may hold a placeholder
+
+
+def _embeddable(pictures: Sequence[AttentionPicture]) -> str:
+    """The pictures as JSON that is inert inside a script element."""
+    text = json.dumps([_record(picture) for picture in pictures], ensure_ascii=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
+
+
+def _record(picture: AttentionPicture) -> dict[str, object]:
+    return {
+        "title": picture.title,
+        "translation": picture.translation,
+        "source": picture.source,
+        "target": picture.target,
+        "weights": [[_number(weight) for weight in row] for row in picture.weights],
+        "steps": [
+            [
+                {
+                    "text": candidate.text,
+                    "prefix": candidate.prefix,
+                    "probability": _number(candidate.probability),
+                    "score": _number(candidate.score),
+                    "kept": candidate.kept,
+                }
+                for candidate in step.candidates
+            ]
+            for step in picture.steps
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    """Four decimals, which is more than the page shows; None for what JSON cannot say."""
+    return round(float(value), 4) if math.isfinite(value) else None

@@ -1,0 +1,346 @@
+"""The one place that writes and reads model and trainer state: safetensors and JSON, whole or absent, never pickle."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from nmt_cli import __version__
+from nmt_cli.errors import InputError, ModelError, NmtError
+
+FORMAT = 1
+MAX_JSON_BYTES = 16_000_000
+MODEL_FILE, TRAINER_FILE, PROGRESS_FILE, META_FILE = (
+    "model.safetensors", "trainer.safetensors", "trainer.json", "meta.json",
+)  # fmt: skip
+_STEP_NAME = re.compile(r"step-(\d{8,})")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+# Files ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a sibling to write to; it becomes `path` only if the block succeeds, and a power cut leaves one or the
+    other."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)  # else the rename itself can be lost
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Push a file or a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file that may come from a stranger; `ModelError` says what is wrong with it."""
+    try:
+        if not path.is_file():
+            raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ModelError(f"{path}: is too large for what it should hold")
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{path}: must hold a JSON object")
+    return value
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Tensors of a safetensors file, memory-mapped; no code is run and nothing beyond the file is allocated."""
+    try:
+        if not path.is_file():
+            raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, ValueError, RuntimeError, struct.error) as error:
+        raise ModelError(f"{path}: is not a whole safetensors file: {error}") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+# The model's parameters -------------------------------------------------------------------------------------------
+
+
+def parameters_of(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters by name; one that is shared has one name."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def load_parameters(model: nn.Module, path: Path) -> None:
+    """Put the tensors of `path` in the place of the model's parameters.
+
+    Raises:
+        ModelError: names or shapes differ from the model's; a tensor is not float32 or not finite.
+    """
+    tensors = read_tensors(path)
+    parameters = dict(model.named_parameters())
+    for name in [*parameters, *tensors]:
+        if name not in tensors:
+            raise ModelError(f"{path}: lacks {name}; the file does not belong to this configuration")
+        if name not in parameters:
+            raise ModelError(f"{path}: holds {name}, which the configured model lacks")
+    for name, parameter in parameters.items():
+        tensor = tensors[name]
+        if tensor.dtype != torch.float32:
+            raise ModelError(f"{path}: {name} is {tensor.dtype}, must be torch.float32")
+        if tensor.shape != parameter.shape:
+            raise ModelError(
+                f"{path}: {name} has the shape {list(tensor.shape)}, the configuration says {list(parameter.shape)}"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise ModelError(f"{path}: {name} holds values that are not finite; the model is damaged")
+    loaded = {id(parameter): nn.Parameter(tensors[name]) for name, parameter in parameters.items()}
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            setattr(module, name, loaded[id(parameter)])  # shared ones stay shared; the model may lie on "meta"
+
+
+# Checkpoints ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of a training at one step."""
+
+    step: int
+    model: Mapping[str, Tensor]
+    """The weights that translate."""
+    trainer: Mapping[str, Tensor]
+    """Raw weights and optimizer moments."""
+    progress: Mapping[str, Any]
+    """The rest of the trainer's state, as JSON."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A checkpoint with the score for which it is kept."""
+
+    step: int
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Which checkpoints count."""
+
+    last: int | None = None
+    best: tuple[Ranked, ...] = ()
+    """Best first."""
+    recent: tuple[int, ...] = ()
+    """The newest steps, newest first."""
+    finished: str | None = None
+    """Why training ended, or None while it has not."""
+
+
+class Checkpoints:
+    """The checkpoints of a run, below its `checkpoints` directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._index_path = directory / "index.json"
+
+    def index(self) -> Index:
+        """What `index.json` says; an empty index where there is none."""
+        if not self._index_path.exists():
+            return Index()
+        values = read_json(self._index_path)
+        _check_format(values, self._index_path)
+        try:
+            last, finished = values["last"], values.get("finished")
+            best = tuple(Ranked(int(b["step"]), str(b["metric"]), float(b["value"])) for b in values["best"])
+            recent = tuple(int(step) for step in values["recent"])
+            return Index(None if last is None else int(last), best, recent, None if finished is None else str(finished))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(f"{self._index_path}: is damaged: {error!r}") from error
+
+    def write_index(self, index: Index) -> None:
+        """Replace `index.json`; from then on the checkpoints it does not name may go."""
+        best = [{"step": b.step, "metric": b.metric, "value": b.value} for b in index.best]
+        write_json(
+            self._index_path,
+            {
+                "format": FORMAT,
+                "last": index.last,
+                "best": best,
+                "recent": list(index.recent),
+                "finished": index.finished,
+            },
+        )
+
+    def path_of(self, step: int) -> Path:
+        """Where the checkpoint of a step lies."""
+        return self.directory / f"step-{step:08d}"
+
+    def resolve(self, name: str) -> Path:
+        """The directory for `best`, `last`, a step's number, or a name; `InputError` says which there are."""
+        index = self.index()
+        if name == "best" and index.best:
+            path = self.path_of(index.best[0].step)
+        elif name in ("best", "last") and index.last is not None:
+            path = self.path_of(index.last)
+        elif name.isdecimal():
+            path = self.path_of(int(name))
+        elif name not in ("best", "last") and _NAME.fullmatch(name):
+            path = self.directory / name
+        else:
+            path = self.directory / "?"
+        if not (path / META_FILE).exists():
+            there = ", ".join(self.names()) or "none yet"
+            raise InputError(f"{self.directory}: there is no checkpoint {name!r}; there are: {there}")
+        return path
+
+    def names(self) -> list[str]:
+        """What `resolve` takes: steps as numbers, then names."""
+        if not self.directory.is_dir():
+            return []
+        found = [path.name for path in sorted(self.directory.iterdir()) if (path / META_FILE).exists()]
+        steps = [str(int(match[1])) for name in found if (match := _STEP_NAME.fullmatch(name))]
+        return [*steps, *(name for name in found if not _STEP_NAME.fullmatch(name) and _NAME.fullmatch(name))]
+
+    def save(self, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
+        """Write the checkpoint of a step. It is there afterwards, but counts only when the index names it."""
+        return self._write(self.path_of(snapshot.step), snapshot, tokenizers)
+
+    def save_named(self, name: str, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
+        """Write weights under a name of their own; one that exists is not overwritten."""
+        if not _NAME.fullmatch(name) or name in ("best", "last", "index.json") or name.isdecimal():
+            raise InputError(
+                f"{name!r} cannot name a checkpoint; take letters, digits, '.', '_' and '-', not only digits"
+            )
+        path = self.directory / name
+        if path.exists():
+            raise InputError(f"{path}: exists already; choose another name")
+        return self._write(path, snapshot, tokenizers)
+
+    def _write(self, path: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
+        temporary = path.with_name(f".{path.name}.tmp")
+        if temporary.exists():
+            shutil.rmtree(temporary)  # of an attempt of this program that was killed
+        temporary.mkdir(parents=True)
+        try:
+            self._write_files(temporary, snapshot, tokenizers)
+            if path.exists():  # written before, by a run that was killed before the index knew of it
+                shutil.rmtree(path)
+            os.replace(temporary, path)
+            sync(path.parent)
+        except SafetensorError as error:  # which hides the operating system's error in its text
+            full = "No space left" in str(error)
+            raise OSError(errno.ENOSPC if full else errno.EIO, str(error), str(path)) from error
+        return path
+
+    def _write_files(self, directory: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> None:
+        save_file({name: tensor.contiguous().cpu() for name, tensor in snapshot.model.items()}, directory / MODEL_FILE)
+        if snapshot.trainer:
+            trainer = {name: tensor.contiguous().cpu() for name, tensor in snapshot.trainer.items()}
+            save_file(trainer, directory / TRAINER_FILE)
+        meta = {
+            "format": FORMAT,
+            "nmt": __version__,
+            "step": snapshot.step,
+            "tokenizers": dict(tokenizers),
+            "metrics": dict(snapshot.metrics),
+            "shapes": {name: list(tensor.shape) for name, tensor in snapshot.model.items()},
+        }
+        for name, value in ((PROGRESS_FILE, dict(snapshot.progress)), (META_FILE, meta)):
+            (directory / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        for file in directory.iterdir():
+            sync(file)
+        sync(directory)
+
+    def prune(self, index: Index) -> None:
+        """Remove the steps that the index no longer names, and what a killed attempt left; named checkpoints stay."""
+        wanted = {index.last, *index.recent, *(ranked.step for ranked in index.best)}
+        for path in self.directory.iterdir():
+            match = _STEP_NAME.fullmatch(path.name)
+            if match and int(match[1]) not in wanted and (path / META_FILE).exists():
+                # Renamed first: a checkpoint that is half removed must not look like one.
+                doomed = path.with_name(f".{path.name}.tmp")
+                if doomed.exists():
+                    shutil.rmtree(doomed)
+                os.replace(path, doomed)
+                shutil.rmtree(doomed)
+            elif re.fullmatch(r"\.step-\d{8,}\.tmp", path.name):
+                shutil.rmtree(path)
+
+
+def read_meta(path: Path, tokenizers: Mapping[str, str]) -> dict[str, Any]:
+    """A checkpoint's `meta.json`, checked against the tokenizers beside it."""
+    meta_path = path / META_FILE
+    meta = read_json(meta_path)
+    _check_format(meta, meta_path)
+    if meta.get("tokenizers") != dict(tokenizers):
+        raise ModelError(f"{meta_path}: the model was trained with another tokenizer than the one in this directory")
+    return meta
+
+
+def read_progress(path: Path) -> dict[str, Any]:
+    """The trainer's state in a checkpoint, but for its tensors."""
+    return read_json(path / PROGRESS_FILE)
+
+
+def read_trainer_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of the trainer's state, as copies that may be written to."""
+    return {name: tensor.clone() for name, tensor in read_tensors(path / TRAINER_FILE).items()}
+
+
+def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights of several checkpoints, summed in float64."""
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        tensors = read_tensors(path / MODEL_FILE)
+        if total and {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in total.items()}:
+            raise ModelError(f"{path}: its parameters differ from those of {paths[0]}")
+        for name, tensor in tensors.items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _check_format(values: Mapping[str, Any], path: Path) -> None:
+    found = values.get("format")
+    if found != FORMAT:
+        raise ModelError(f"{path}: has format version {found!r}, this program reads {FORMAT}; update nmt")
+
+
+def no_space(error: OSError) -> NmtError | None:
+    """The message for a full disk, or None if the error is another."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    where = f"{error.filename}: " if error.filename else ""
+    return NmtError(f"{where}no space left on the device; free some and run the same command again")

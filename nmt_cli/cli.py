@@ -1,0 +1,77 @@
+"""Assembles the commands; an `NmtError` becomes a message on stderr and an exit code. No logic."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from nmt_cli import __version__
+from nmt_cli.commands import COMMANDS
+from nmt_cli.errors import NmtError
+
+app = typer.Typer(
+    name="nmt",
+    help="Recurrent neural machine translation with attention, for the command line.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+_ClickError: type[Any] = typer.BadParameter.__mro__[
+    2
+]  # click's own, or the one that typer carries: its base of all usage errors
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"nmt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line and exit with the code that the contract gives it."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        result = app(standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except NmtError as error:
+        print(f"nmt: {error}", file=sys.stderr)
+        return error.exit_code
+    except _ClickError as error:
+        error.show()
+        return int(error.exit_code)
+    except typer.Exit as error:
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader has gone. What is still buffered has no place to go, at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        from nmt_cli.checkpoint import no_space
+
+        full = no_space(error)
+        if full is None:
+            raise
+        print(f"nmt: {full}", file=sys.stderr)
+        return full.exit_code

@@ -1,0 +1,70 @@
+"""How the commands that use a trained model open it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.translation.translator import Translator
+
+PRECISIONS = ("auto", "fp32", "bf16", "int8")
+
+
+def open_translator(
+    model_dirs: Sequence[Path],
+    *,
+    checkpoint: str = "best",
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    **options: Any,
+) -> Translator:
+    """A translator with the models' own decoding defaults; `options` that are not None go before these.
+
+    Raises:
+        InputError: there is no such model, checkpoint or device; the models of an ensemble have different tokenizers.
+    """
+    import torch
+
+    from nmt_cli.distributed import find_device
+    from nmt_cli.experiment import source_of
+    from nmt_cli.translation.int8 import quantise
+    from nmt_cli.translation.step_model import TrainedModels
+    from nmt_cli.translation.translator import Translator, TranslatorOptions
+
+    if precision not in PRECISIONS:
+        raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
+    found_device = find_device(device)
+    if precision == "int8" and found_device.type != "cpu":
+        raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
+    if threads:
+        torch.set_num_threads(threads)
+    experiments = source_of(list(model_dirs))
+    first = experiments[0]
+    decoding = first.config.decoding
+    tokenizers = first.tokenizers
+    for other in experiments[1:]:
+        if other.fingerprints != first.fingerprints:
+            raise InputError(
+                f"{other.directory}: has another tokenizer than {first.directory}; an ensemble needs the same one"
+            )
+    models = [experiment.load_model(checkpoint) for experiment in experiments]
+    if precision == "int8":
+        models = [quantise(model) for model in models]
+    defaults = TranslatorOptions(
+        beam_size=decoding.beam_size,
+        length_penalty=decoding.length_penalty,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+        max_source_pieces=decoding.max_source_pieces,
+        max_length_a=decoding.max_length_a,
+        max_length_b=decoding.max_length_b,
+        batch_tokens=decoding.batch_tokens,
+    )
+    chosen = {name: value for name, value in options.items() if value is not None}
+    trained = TrainedModels(models, device=found_device, bf16=precision == "bf16")
+    return Translator(trained, tokenizers, replace(defaults, **chosen))

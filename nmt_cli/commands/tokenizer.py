@@ -1,0 +1,79 @@
+"""`nmt tokenizer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.commands.options import ConfigFile, Overrides
+from nmt_cli.console import log
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.experiment import Experiment
+
+
+def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
+    """Train the SentencePiece model(s) into the model directory.
+
+    Example: nmt tokenizer --config configs/multi30k_en_de.yaml
+    """
+    from nmt_cli.config.loader import load_config, with_absolute_paths
+    from nmt_cli.errors import InputError
+    from nmt_cli.experiment import Experiment
+
+    effective = with_absolute_paths(load_config(config, set_ or ()))
+    experiment = Experiment(Path(effective.model_dir))
+    with experiment.lock():
+        if experiment.checkpoints.index().last is not None:
+            raise InputError(f"{experiment.directory}: has a model already, which keeps its tokenizer")
+        write_config(experiment, effective)
+        train_tokenizers(experiment, effective)
+
+
+def write_config(experiment: Experiment, config: Config) -> None:
+    """Write the effective configuration into the model directory."""
+    from nmt_cli.checkpoint import atomic_path
+    from nmt_cli.config.loader import dump_config
+
+    experiment.directory.mkdir(parents=True, exist_ok=True)
+    with atomic_path(experiment.config_path) as temporary:
+        temporary.write_text(dump_config(config), encoding="utf-8")
+
+
+def train_tokenizers(experiment: Experiment, config: Config) -> None:
+    """Train the configured tokenizers on the training corpora and write them."""
+    from nmt_cli.checkpoint import atomic_path
+    from nmt_cli.data.tokenizer import train_tokenizer
+
+    sides = {"joint": (0, 1)} if config.tokenizer.joint else {"source": (0,), "target": (1,)}
+    for side, columns in sides.items():
+        trained = train_tokenizer(
+            _training_lines(config, columns),
+            model_type=config.tokenizer.model_type,
+            vocab_size=config.tokenizer.vocab_size,
+            normalization=config.tokenizer.normalization,
+            character_coverage=config.tokenizer.character_coverage,
+        )
+        path = experiment.tokenizer_path(side)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(trained.model)
+        log(f"tokenizer: {side}, {config.tokenizer.model_type}, {trained.vocab_size:,} pieces -> {path}")
+
+
+def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
+    """The lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
+    from nmt_cli.data.corpus import Corpus, read_pairs
+
+    corpora = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
+    limit = config.tokenizer.max_training_lines
+    pairs = sum(1 for corpus in corpora for _ in read_pairs(corpus, invalid_utf8=config.data.invalid_utf8))
+    stride = -(-pairs * len(columns) // limit)
+    number = 0
+    for corpus in corpora:
+        for pair in read_pairs(corpus, invalid_utf8=config.data.invalid_utf8):
+            if number % stride == 0:
+                yield from ((pair.source, pair.target)[column] for column in columns)
+            number += 1

@@ -1,0 +1,298 @@
+"""`nmt train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt_cli.commands.options import ConfigFile, Overrides
+from nmt_cli.console import log, log_file
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.store import PairStore
+    from nmt_cli.distributed import World
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.training.trainer import Trainer
+    from nmt_cli.training.validation import Validator
+
+MAY_CHANGE = {
+    "model_dir",
+    "training.max_steps",
+    "training.max_epochs",
+    "training.patience",
+    "training.keep_best",
+    "training.keep_last",
+}
+"""What may differ when a training is resumed."""
+
+
+def train(
+    config: ConfigFile,
+    set_: Overrides = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, print the effective configuration, train nothing.")
+    ] = False,
+) -> None:
+    """Train a model; the tokenizer first where there is none. The same command again resumes exactly.
+
+    Example: nmt train --config configs/multi30k_en_de.yaml
+    """
+    from nmt_cli.config.loader import dump_config, load_config, with_absolute_paths
+    from nmt_cli.experiment import Experiment
+
+    effective = with_absolute_paths(load_config(config, set_ or ()))
+    experiment = Experiment(Path(effective.model_dir))
+    if dry_run:
+        check_inputs(effective)
+        check_resumable(experiment, effective)
+        print(dump_config(effective), end="")
+        return
+    run_training(experiment, effective)
+
+
+def run_training(experiment: Experiment, config: Config) -> None:
+    """Train, or go on training, in the model directory until the configured end."""
+    check_inputs(config)
+    with experiment.lock():
+        check_resumable(experiment, config)
+        with log_file(experiment.log_path):
+            _train(experiment, config)
+
+
+def check_inputs(config: Config) -> None:
+    """`InputError` for every input file that is not there, before any work is done."""
+    data = config.data
+    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
+    paths = [path for pair in sets for path in (pair.source, pair.target)]
+    paths += [corpus.alignment for corpus in data.train if corpus.alignment]
+    pretrained = config.model.pretrained
+    paths += [path for path in (pretrained.source, pretrained.target) if path]
+    problems = []
+    for path in dict.fromkeys(paths):
+        if not Path(path).exists():
+            problems.append(f"{path}: there is no such file")
+        elif Path(path).is_dir():
+            problems.append(f"{path}: is a directory; give a text file")
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def check_resumable(experiment: Experiment, config: Config) -> None:
+    """`InputError` naming the keys that differ from those with which the training in the directory began."""
+    from nmt_cli.config.loader import differing_keys
+
+    if not experiment.config_path.exists():
+        return
+    changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
+    if experiment.checkpoints.index().last is None and not any(
+        key.startswith(("tokenizer.", "data.train")) for key in changed
+    ):
+        return
+    if changed:
+        raise InputError(
+            f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
+            "Set them back to resume it, or choose another model_dir"
+        )
+
+
+def _train(experiment: Experiment, config: Config) -> None:
+    import torch
+
+    from nmt_cli.commands.tokenizer import train_tokenizers, write_config
+    from nmt_cli.distributed import World, find_device
+    from nmt_cli.training.metrics_log import MetricsLog
+
+    training = config.training
+    world = World(find_device(training.device))
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    if training.deterministic and world.device.type == "cuda":
+        torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    write_config(experiment, config)
+    if not experiment.has_tokenizers(joint=config.tokenizer.joint):
+        if training.init_from:
+            _take_tokenizers(experiment, Path(training.init_from))
+        else:
+            train_tokenizers(experiment, config)
+    store = _open_store(experiment, config)
+    model = _first_model(experiment, config)
+    trainer = _build_trainer(experiment, config, model.to(world.device), store, world)
+    checkpoints = experiment.checkpoints
+    checkpoints.directory.mkdir(parents=True, exist_ok=True)
+    if checkpoints.index().last is not None:
+        trainer.restore(checkpoints)
+        finished = checkpoints.index().finished
+        if finished and trainer.reason_to_end():
+            log(f"finished already ({finished}); raise training.max_steps or max_epochs to go on")
+            return
+        log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    log(
+        f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
+        f"{torch.get_num_threads()} threads"
+    )
+    metrics = MetricsLog(
+        experiment.metrics_path,
+        keep_to_step=trainer.state.step,
+        tensorboard=experiment.tensorboard_path if training.tensorboard else None,
+    )
+    reason = trainer.run(checkpoints, experiment.fingerprints, metrics)
+    best = checkpoints.index().best
+    described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
+    log(f"finished: {reason}{described}")
+    log(f"try: nmt translate FILE --model {experiment.directory}")
+
+
+def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
+    from nmt_cli.checkpoint import atomic_path
+    from nmt_cli.experiment import Experiment
+
+    source, target = Experiment(origin).tokenizers
+    for side, tokenizer in ({"joint": source} if source is target else {"source": source, "target": target}).items():
+        path = experiment.tokenizer_path(side)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(tokenizer.model)
+    log(f"tokenizer: that of {origin}")
+
+
+def _open_store(experiment: Experiment, config: Config) -> PairStore:
+    from nmt_cli.data.corpus import Corpus
+    from nmt_cli.data.store import Filters, open_store
+
+    store = open_store(
+        experiment.cache_path,
+        [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train],
+        experiment.tokenizers,
+        Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
+        with_text=bool(config.tokenizer.sampling_alpha or _is_guided(config)),
+    )
+    for name, report in store.reports.items():
+        log(f"{name}: {report}")
+    return store
+
+
+def _is_guided(config: Config) -> bool:
+    return bool(config.training.guided_alignment_weight) and any(corpus.alignment for corpus in config.data.train)
+
+
+def _first_model(experiment: Experiment, config: Config) -> Seq2Seq:
+    """The model with its first parameters: drawn, or another run's."""
+    from nmt_cli.checkpoint import MODEL_FILE, load_parameters
+    from nmt_cli.data.embeddings import load_embeddings
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.model.build import build_model, initialize
+
+    source, target = experiment.tokenizers
+    model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
+    initialize(model, seed=config.seed, scheme=config.model.initialization)
+    if config.training.init_from:
+        load_parameters(model, Experiment(Path(config.training.init_from)).checkpoints.resolve("best") / MODEL_FILE)
+    pretrained = config.model.pretrained
+    tables = ((pretrained.source, source, model.source_embedding), (pretrained.target, target, model.target_embedding))
+    for path, tokenizer, table in tables:
+        if path:
+            pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+            found = load_embeddings(Path(path), pieces, table, freeze=pretrained.freeze)
+            log(f"{path}: embeddings for {found:,} of {len(pieces):,} pieces")
+    return model
+
+
+def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
+    from nmt_cli.training.validation import DevSet, Validator
+    from nmt_cli.translation.translator import TranslatorOptions
+
+    if config.data.dev is None:
+        return None
+    decoding = config.decoding
+    return Validator(
+        DevSet.read(config.data.dev.source, config.data.dev.target),
+        experiment.tokenizers,
+        TranslatorOptions(
+            beam_size=decoding.beam_size,
+            length_penalty=decoding.length_penalty,
+            no_repeat_ngram=decoding.no_repeat_ngram,
+            max_source_pieces=decoding.max_source_pieces,
+            max_length_a=decoding.max_length_a,
+            max_length_b=decoding.max_length_b,
+            batch_tokens=decoding.batch_tokens,
+        ),
+        device=world.device,
+        tokenize=config.scoring.tokenize,
+        lowercase=config.scoring.lowercase,
+        num_samples=config.training.num_samples,
+    )
+
+
+def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World) -> Trainer:
+    from nmt_cli.data.sampler import Sampler
+    from nmt_cli.distributed import multiplies_bf16
+    from nmt_cli.training.batches import BatchMaker
+    from nmt_cli.training.loss import TranslationLoss
+    from nmt_cli.training.optim import Schedule, build_optimizer
+    from nmt_cli.training.trainer import Limits, Rhythm, Trainer, Update
+
+    training = config.training
+    optimizer = build_optimizer(
+        training.optimizer,
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        learning_rate=training.learning_rate,
+        betas=(training.adam_beta1, training.adam_beta2),
+        rho=training.adadelta_rho,
+        epsilon=training.epsilon,
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+    )
+    sampler = Sampler(
+        store.source_lengths,
+        store.target_lengths,
+        bounds=store.bounds,
+        weights=[corpus.weight for corpus in config.data.train],
+        batch_size=training.batch_size,
+        batch_type=training.batch_type,
+        seed=config.seed,
+    )
+    guided = _is_guided(config)
+    update = Update(
+        loss=TranslationLoss(
+            label_smoothing=training.label_smoothing,
+            coverage_weight=config.model.attention.coverage_loss,
+            alignment_weight=training.guided_alignment_weight if guided else 0.0,
+        ),
+        schedule=Schedule(
+            training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate
+        ),
+        accumulate=training.accumulate,
+        clip_grad_norm=training.clip_grad_norm,
+        bf16=training.precision == "bf16" or (training.precision == "auto" and multiplies_bf16(world.device)),
+        seed=config.seed,
+    )
+    return Trainer(
+        model,
+        optimizer,
+        sampler,
+        BatchMaker(
+            store, experiment.tokenizers, seed=config.seed, sampling_alpha=config.tokenizer.sampling_alpha,
+            with_links=guided,
+        ),
+        update=update,
+        limits=Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None),
+        rhythm=Rhythm(
+            validation_freq=training.validation_freq,
+            checkpoint_freq=training.checkpoint_freq,
+            logging_freq=training.logging_freq,
+            keep_best=training.keep_best,
+            keep_last=training.keep_last,
+            early_stopping_metric=training.early_stopping_metric,
+            plateau_factor=training.plateau_factor if training.schedule == "plateau" else 1.0,
+            plateau_patience=training.plateau_patience,
+        ),
+        validator=_build_validator(experiment, config, world),
+        ema_decay=training.ema_decay,
+        world=world,
+    )  # fmt: skip

@@ -1,0 +1,284 @@
+"""From YAML text and `--set` overrides to a `Config`, or to one error that lists every problem.
+
+Values are read as YAML 1.2 reads them: `no` and `12:30` are strings, `1e-3` is a number (PyYAML alone follows 1.1).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from nmt_cli.config.schema import Config
+from nmt_cli.errors import ConfigError
+
+MAX_CONFIG_BYTES = 1_000_000
+_FIRST_CHARACTERS = list("-+0123456789.")
+
+# The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification).
+_CORE_SCHEMA = (
+    ("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
+    ("tag:yaml.org,2002:int", re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"), _FIRST_CHARACTERS),
+    (
+        "tag:yaml.org,2002:float",
+        re.compile(
+            r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+            r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+        ),
+        _FIRST_CHARACTERS,
+    ),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, YAML 1.2, no duplicate keys, no aliases (a file of a few lines can stand for gigabytes with them)."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 (as PyYAML declares it)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not supported", event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, (dict, list)):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+    def construct_core_int(self, node: Any) -> int:
+        text = self.construct_scalar(node)
+        return int(text, 0) if text.startswith(("0o", "0x")) else int(text, 10)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what `_Loader` would otherwise read as a number."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 (as PyYAML declares it)
+        key: list(value) for key, value in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+for _tag, _pattern, _first in _CORE_SCHEMA:
+    _Loader.add_implicit_resolver(_tag, _pattern, _first)
+    _Dumper.add_implicit_resolver(_tag, _pattern, _first)
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_core_int)
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The configuration in `path` with `--set KEY=VALUE` overrides applied; `ConfigError` lists every problem."""
+    values = parse_yaml(_read(path), str(path))
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: is not a configuration: it must hold keys and values, such as 'name: my_run'")
+    for override in overrides:
+        _apply(values, override)
+    return validate(values, str(path))
+
+
+def parse_yaml(text: str, origin: str) -> Any:
+    """The value that YAML 1.2 text stands for; `ConfigError` names `origin`, line and column."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
+        problem = getattr(error, "problem", None) or str(error) or "too deeply nested"
+        raise ConfigError(f"{place}: not valid YAML: {problem}") from error
+
+
+def validate(values: Mapping[str, Any], origin: str) -> Config:
+    """Check the values against the schema; `ConfigError` has one line a problem, each with its key."""
+    try:
+        # By way of JSON, where strict means what a reader of YAML expects: a list is a tuple, "3" is not a number.
+        return Config.model_validate_json(json.dumps(values, default=str))
+    except (ValueError, RecursionError) as error:
+        if not isinstance(error, ValidationError):
+            raise ConfigError(f"{origin}: cannot be read: {error}") from error
+        problems = error.errors()
+        wrong = [tuple(problem["loc"]) for problem in problems]
+        lines = dict.fromkeys(
+            _explain(problem)
+            for problem in problems
+            # A list may be too short only because its entries are wrong, and these are named.
+            if not (
+                problem["type"] == "too_short"
+                and any(len(w) > len(problem["loc"]) and w[: len(problem["loc"])] == problem["loc"] for w in wrong)
+            )
+        )
+        raise ConfigError("\n".join(f"{origin}: {line}" for line in lines)) from error
+
+
+def dump_config(config: Config) -> str:
+    """The configuration as YAML, every default written out; `load_config` reads it back to an equal value."""
+    return yaml.dump(
+        config.model_dump(mode="json"),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=120,
+    )
+
+
+def with_absolute_paths(config: Config) -> Config:
+    """The same configuration, independent of the current directory."""
+
+    def absolute(section: dict[str, Any], *keys: str) -> dict[str, Any]:
+        return section | {key: str(Path(section[key]).absolute()) for key in keys if section.get(key) is not None}
+
+    values = config.model_dump(mode="json")
+    data = values["data"]
+    data["train"] = [absolute(corpus, "source", "target", "alignment") for corpus in data["train"]]
+    data["test"] = [absolute(test, "source", "target") for test in data["test"]]
+    if data["dev"] is not None:
+        data["dev"] = absolute(data["dev"], "source", "target")
+    values["model"]["pretrained"] = absolute(values["model"]["pretrained"], "source", "target")
+    values["training"] = absolute(values["training"], "init_from")
+    return validate(absolute(values, "model_dir"), "configuration")
+
+
+def differing_keys(one: Config, other: Config) -> list[str]:
+    """The dotted keys whose values differ."""
+
+    def flatten(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from flatten(inner, f"{prefix}.{key}" if prefix else key)
+        else:
+            yield prefix, value
+
+    first = dict(flatten(one.model_dump(mode="json"), ""))
+    second = dict(flatten(other.model_dump(mode="json"), ""))
+    return [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
+
+
+def json_schema() -> str:
+    """The JSON Schema of the configuration, for completion and checking in editors."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
+    return json.dumps(schema, indent=2, ensure_ascii=False)
+
+
+def _read(path: Path) -> str:
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a directory; name the YAML file in it")
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_CONFIG_BYTES + 1)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file; `nmt init` writes a configuration") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > MAX_CONFIG_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_CONFIG_BYTES:,} bytes, so it is no configuration")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    """Put one `KEY=VALUE` into the nested values; lists are addressed by number, `data.test.0.name`."""
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {override}: must be KEY=VALUE, such as training.max_steps=100")
+    value = parse_yaml(text, f"--set {key}")
+    place: Any = values
+    *parents, last = key.strip().split(".")
+    for name in parents:
+        if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+            place = place[int(name)]
+            continue
+        if not isinstance(place, dict):
+            raise ConfigError(f"--set {override}: there is nothing below {name!r}")
+        if not isinstance(place.get(name), (dict, list)):
+            place[name] = {}
+        place = place[name]
+    if isinstance(place, list):
+        if not (last.isdecimal() and int(last) < len(place)):
+            raise ConfigError(f"--set {override}: {last!r} is not one of the {len(place)} entries, numbered from 0")
+        place[int(last)] = value
+    else:
+        place[last] = value
+
+
+def _explain(problem: Any) -> str:
+    """One pydantic problem as `key: what is wrong, and what to do`."""
+    location = problem["loc"]
+    key = _dotted(location)
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        return f"unknown key '{key}'{_suggestion(location)}"
+    if kind == "missing":
+        return f"missing key '{key}'"
+    if kind == "value_error":
+        inner = str(problem["ctx"]["error"])
+        return f"{key}.{inner}" if key else inner
+    message = problem["msg"][0].lower() + problem["msg"][1:]
+    if kind == "literal_error":
+        message = f"must be one of {problem['ctx']['expected']}"
+    message = (
+        message.replace("input should be", "must be").replace("a valid integer", "an integer").replace("valid ", "")
+    )
+    given = json.dumps(problem["input"], ensure_ascii=False)
+    return f"{key}: {message}, is {given if len(given) < 80 else given[:77] + '...'}"
+
+
+def _dotted(location: Sequence[str | int]) -> str:
+    return ".".join(str(part) for part in location)
+
+
+def _suggestion(location: Sequence[str | int]) -> str:
+    """`; did you mean ...?` for a misspelt key, or where a key of this name really belongs."""
+    wrong = str(location[-1])
+    section = _section_at(location[:-1])
+    near = difflib.get_close_matches(wrong, list(section.model_fields) if section else [], n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    everywhere = {key.rsplit(".", 1)[-1]: key for key in reversed(list(_all_keys(Config, "")))}
+    elsewhere = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.75)
+    return f"; did you mean '{everywhere[elsewhere[0]]}'?" if elsewhere else "; `nmt schema` lists the keys"
+
+
+def _section_at(location: Sequence[str | int]) -> type[BaseModel] | None:
+    section: type[BaseModel] | None = Config
+    for part in location:
+        if isinstance(part, int) or section is None:
+            continue
+        field = section.model_fields.get(part)
+        section = _section_in(field.annotation) if field else None
+    return section
+
+
+def _section_in(annotation: Any) -> type[BaseModel] | None:
+    """The section class inside an annotation such as `tuple[TestSet, ...]` or `TextPair | None`."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation if issubclass(annotation, BaseModel) else None
+    return next((found for part in typing.get_args(annotation) if (found := _section_in(part))), None)
+
+
+def _all_keys(section: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, field in section.model_fields.items():
+        yield f"{prefix}{name}"
+        inner = _section_in(field.annotation)
+        if inner is not None:
+            yield from _all_keys(inner, f"{prefix}{name}.")

@@ -1,0 +1,362 @@
+"""The configuration: frozen, typed, documented. Unknown keys are refused; `nmt schema` prints it all.
+
+Only commands and `model.build` know these classes; everything else takes plain keyword arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0.0)]
+Name = Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00-\x1f]+$")]
+PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
+
+RnnType = Literal["gru", "lstm"]
+AttentionType = Literal["none", "additive", "dot", "general", "concat", "local-m", "local-p", "location", "multihead"]
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, strict about types, closed to unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class TextPair(Section):
+    """Two files of parallel text, a sentence a line; names ending in .gz are decompressed."""
+
+    source: PathText
+    target: PathText
+
+
+class TrainingCorpus(TextPair):
+    """A training corpus."""
+
+    weight: PositiveFloat = 1.0
+    """How often an epoch goes through it: 2.0 twice, 0.5 through a random half."""
+    alignment: PathText | None = None
+    """Word alignments in Pharaoh format (`0-0 1-2`), a line a pair, for guided alignment."""
+
+
+class TestSet(TextPair):
+    """A test set with the name by which reports call it."""
+
+    __test__ = False  # not a class of tests, whatever its name begins with
+    name: Name
+
+
+class DataConfig(Section):
+    """The corpora and what is left out of them."""
+
+    source_lang: Name
+    """Language code of the source, such as `en`."""
+    target_lang: Name
+    """Language code of the target."""
+    train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
+    """One corpus or several."""
+    dev: TextPair | None = None
+    """Held-out text for validation; never filtered."""
+    test: tuple[TestSet, ...] = ()
+    """Sets that `nmt evaluate` translates and scores."""
+    max_length: PositiveInt = 100
+    """Pieces on either side; longer training pairs are left out and counted."""
+    max_length_ratio: Annotated[float, Field(ge=1.0)] | None = None
+    """Training pairs whose sides differ by more than this factor in pieces are left out and counted; off when null."""
+    invalid_utf8: Literal["error", "skip", "replace"] = "error"
+    """Training text that is not UTF-8: stop with file and line, leave the pair out, or put U+FFFD in its place."""
+
+    @model_validator(mode="after")
+    def _test_names_differ(self) -> Self:
+        names = [test.name for test in self.test]
+        if len(set(names)) < len(names):
+            raise ValueError("test: every test set needs a name of its own")
+        return self
+
+
+class TokenizerConfig(Section):
+    """SentencePiece, trained on the training corpora."""
+
+    model_type: Literal["unigram", "bpe", "char", "word"] = "unigram"
+    vocab_size: Annotated[int, Field(ge=8)] = 8000
+    """Pieces in the vocabulary (of each side where there are two)."""
+    joint: bool = True
+    """One model for both sides, or one a side."""
+    normalization: Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"] = "nmt_nfkc"
+    """SentencePiece's rule; `_cf` folds case, `identity` leaves the text alone."""
+    character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Share of the text's characters that get pieces of their own; the rest is spelt in bytes. 0.9995 suits Chinese."""
+    sampling_alpha: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Subword regularisation in training; 0 is off. unigram: smoothing of the sampling (Kudo, 2018), 0.1-0.5, smaller
+    is wilder. bpe: probability to drop a merge (Provilkov et al., 2020), 0.1 is usual."""
+    max_training_lines: PositiveInt = 2_000_000
+    """Lines that the tokenizer is trained on, drawn evenly from larger corpora."""
+
+    @model_validator(mode="after")
+    def _sampling_needs_segmentations(self) -> Self:
+        if self.sampling_alpha and self.model_type in ("char", "word"):
+            raise ValueError(f"sampling_alpha: a {self.model_type} model has one segmentation only; set it to 0")
+        return self
+
+
+class EncoderConfig(Section):
+    """A stack of recurrent layers; residual connections from the second layer on."""
+
+    rnn_type: RnnType = "gru"
+    bidirectional: bool = True
+    hidden_size: PositiveInt = 512
+    """Units in each direction; an annotation joins both, so it has twice as many."""
+    num_layers: PositiveInt = 1
+    reverse_source: bool = False
+    """Read the source from its end (Sutskever et al., 2014)."""
+
+
+class DecoderConfig(Section):
+    """The recurrent decoder."""
+
+    rnn_type: RnnType = "gru"
+    recurrence: Literal["bahdanau", "conditional", "luong"] = "conditional"
+    """`bahdanau`: attend with s_{i-1}, then update (Bahdanau et al., 2015). `conditional`: two steps around the
+    attention (Nematus). `luong`: update, attend, attentional vector (Luong et al., 2015)."""
+    hidden_size: PositiveInt = 512
+    num_layers: PositiveInt = 1
+    initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
+    """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
+    states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""
+    readout: Literal["auto", "maxout", "tanh"] = "auto"
+    """Deep output before the softmax; `auto` is maxout for `bahdanau`, tanh for `conditional`. `luong` has its own."""
+    readout_size: PositiveInt | None = None
+    """Units of the readout; the embedding size where the output embedding is tied or this is null."""
+    input_feeding: bool = True
+    """`luong` only: the attentional vector enters the next step."""
+
+
+class AttentionConfig(Section):
+    """How the decoder looks at the source."""
+
+    type: AttentionType = "additive"
+    size: PositiveInt = 512
+    """Units of the alignment model; unused by `dot`, `general` and `none`."""
+    score: Literal["additive", "dot", "general", "concat"] = "general"
+    """The score inside `local-m` and `local-p`."""
+    window: PositiveInt = 10
+    """D of `local-m` and `local-p`: positions on either side of the centre."""
+    heads: PositiveInt = 4
+    """Heads of `multihead`; they share `size`."""
+    filters: PositiveInt = 10
+    """`location`: convolution filters over the previous alignment."""
+    filter_width: PositiveInt = 11
+    """`location`: width of a filter in source positions; odd."""
+    sharpening: PositiveFloat = 1.0
+    """`location`: inverse temperature beta of the softmax (Chorowski et al., 2015, 2.3)."""
+    smoothing: bool = False
+    """`location`: sigmoids over their sum in place of the softmax (Chorowski et al., 2015, 2.3)."""
+    coverage: Literal["none", "linguistic", "neural"] = "none"
+    """`additive` only: the attention so far enters the score, as its sum (See et al., 2017; Tu et al., 2016, 3.1) or
+    as a recurrent vector of each source position (Tu et al., 2016, 3.2)."""
+    coverage_loss: Annotated[float, Field(ge=0.0)] = 0.0
+    """Weight of See et al.'s penalty for attending again; needs `coverage`."""
+    context: Literal["every_step", "initial"] = "every_step"
+    """`none` only: the source vector enters every step and the readout (Cho et al., 2014), or the first state alone
+    (Sutskever et al., 2014)."""
+
+    @model_validator(mode="after")
+    def _options_fit_the_type(self) -> Self:
+        if self.coverage != "none" and self.type != "additive":
+            raise ValueError(f"coverage: is an option of additive attention, not of {self.type}")
+        if self.coverage_loss and self.coverage == "none":
+            raise ValueError("coverage_loss: needs coverage: linguistic or neural")
+        if self.filter_width % 2 == 0:
+            raise ValueError(f"filter_width: must be odd, is {self.filter_width}")
+        if self.type == "multihead" and self.size % self.heads:
+            raise ValueError(f"size: {self.size} is not a multiple of heads, {self.heads}")
+        return self
+
+
+class DropoutConfig(Section):
+    """Where training drops units; each a probability."""
+
+    embedding: Probability = 0.2
+    """Of embedded pieces, one mask a sentence (Gal & Ghahramani, 2016)."""
+    recurrent: Probability = 0.2
+    """Of the inputs and the state of every recurrent cell, one mask a sentence."""
+    annotation: Probability = 0.2
+    """Of the encoder's states."""
+    readout: Probability = 0.2
+    """Of the last layer before the softmax."""
+    source_word: Probability = 0.0
+    """Of whole source pieces (Sennrich & Zhang, 2019)."""
+    target_word: Probability = 0.0
+    """Of whole target pieces that are fed back."""
+
+
+class PretrainedConfig(Section):
+    """Embeddings from text files in word2vec or GloVe format, found by piece."""
+
+    source: PathText | None = None
+    target: PathText | None = None
+    freeze: bool = False
+    """Keep the embeddings that were found as they are."""
+
+
+class ModelConfig(Section):
+    """The encoder-decoder."""
+
+    embedding_size: PositiveInt = 256
+    tied_embeddings: Literal["none", "target", "source-target", "all"] = "all"
+    """`target`: target embedding and softmax; `source-target`: the two embeddings; `all`: the three."""
+    layer_norm: bool = True
+    """Layer normalisation inside the recurrent cells (Ba et al., 2016)."""
+    encoder: EncoderConfig = EncoderConfig()
+    decoder: DecoderConfig = DecoderConfig()
+    attention: AttentionConfig = AttentionConfig()
+    dropout: DropoutConfig = DropoutConfig()
+    pretrained: PretrainedConfig = PretrainedConfig()
+    initialization: Literal["auto", "paper"] = "auto"
+    """`paper`: Bahdanau et al. (2015), appendix B.1; `auto`: Glorot uniform and orthogonal recurrences."""
+
+    @property
+    def annotation_size(self) -> int:
+        """Units of an annotation h_j, the encoder's output at one source position."""
+        return self.encoder.hidden_size * (2 if self.encoder.bidirectional else 1)
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        attention, decoder = self.attention, self.decoder
+        score = attention.score if attention.type.startswith("local") else attention.type
+        if score == "dot" and decoder.hidden_size != self.annotation_size:
+            raise ValueError(
+                f"attention: dot multiplies decoder states of {decoder.hidden_size} units with annotations of "
+                f"{self.annotation_size}; set decoder.hidden_size to {self.annotation_size}, or use general"
+            )
+        if decoder.recurrence == "luong" and decoder.readout != "auto":
+            raise ValueError("decoder.readout: luong's readout is its attentional vector; leave it at auto")
+        tied_output = self.tied_embeddings in ("target", "all")
+        if tied_output and decoder.readout_size not in (None, self.embedding_size):
+            raise ValueError(
+                f"decoder.readout_size: is {decoder.readout_size}, but tied_embeddings: {self.tied_embeddings} "
+                f"needs the embedding size, {self.embedding_size}"
+            )
+        if decoder.initial_state == "backward" and not self.encoder.bidirectional:
+            raise ValueError("decoder.initial_state: backward needs encoder.bidirectional: true")
+        return self
+
+
+class TrainingConfig(Section):
+    """How the parameters are found, and what is kept."""
+
+    batch_size: PositiveInt = 4096
+    """Of the whole update on all devices: padded target pieces with </s>, or sentences."""
+    batch_type: Literal["tokens", "sentences"] = "tokens"
+    accumulate: PositiveInt = 1
+    """Parts into which an update's batch is cut, one after the other in memory."""
+    optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
+    learning_rate: PositiveFloat = 1.0e-3
+    adam_beta1: Probability = 0.9
+    adam_beta2: Probability = 0.98
+    adadelta_rho: Probability = 0.95
+    epsilon: PositiveFloat | None = None
+    """Of the optimizer; null: 1e-8, Adadelta 1e-6."""
+    momentum: Probability = 0.0
+    """`sgd` only."""
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    schedule: Literal["constant", "plateau", "inverse_sqrt", "linear", "cosine"] = "cosine"
+    """Of the learning rate after its warm-up; `linear` and `cosine` fall to `final_learning_rate` at the end."""
+    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    final_learning_rate: Annotated[float, Field(ge=0.0)] = 0.0
+    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    """`plateau`: the learning rate is multiplied by it when `plateau_patience` validations bring nothing better."""
+    plateau_patience: PositiveInt = 2
+    max_epochs: PositiveInt | None = 20
+    max_steps: PositiveInt | None = None
+    """Updates; training ends at whichever of the two limits comes first."""
+    label_smoothing: Probability = 0.1
+    clip_grad_norm: PositiveFloat | None = 1.0
+    ema_decay: Probability = 0.0
+    """Exponential moving average of the weights, which then translate; 0 is off. 0.999 averages about 1,000 steps."""
+    guided_alignment_weight: Annotated[float, Field(ge=0.0)] = 0.5
+    """Of the alignment loss (Chen et al., 2016), where a corpus brings alignments."""
+    validation_freq: PositiveInt = 500
+    """Steps."""
+    checkpoint_freq: PositiveInt = 500
+    """Steps; a checkpoint is also written with each validation."""
+    early_stopping_metric: Literal["bleu", "chrf", "loss", "perplexity"] = "bleu"
+    patience: PositiveInt | None = 5
+    """Validations without a better score after which training ends."""
+    keep_best: PositiveInt = 1
+    keep_last: PositiveInt = 1
+    num_samples: Annotated[int, Field(ge=0)] = 3
+    """Dev sentences shown with their translation at each validation."""
+    logging_freq: PositiveInt = 50
+    """Steps between two lines of the log."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto takes bf16 where the hardware multiplies it natively."""
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    deterministic: bool = True
+    """CUDA: deterministic kernels, without which a resumed run differs in the last digits."""
+    threads: PositiveInt | None = None
+    """CPU threads; null: all cores. Runs resume exactly with the same number."""
+    init_from: PathText | None = None
+    """Fine-tuning: another run's model directory; its tokenizer is taken too."""
+    tensorboard: bool = False
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if self.max_epochs is None and self.max_steps is None:
+            raise ValueError("max_epochs: give this or max_steps, else training has no end")
+        if self.schedule in ("linear", "cosine") and self.final_learning_rate > self.learning_rate:
+            raise ValueError("final_learning_rate: is above learning_rate")
+        return self
+
+
+class DecodingConfig(Section):
+    """How the model translates when the command line does not say otherwise."""
+
+    beam_size: PositiveInt = 5
+    length_penalty: Annotated[float, Field(ge=0.0)] = 1.0
+    """alpha of ((5+n)/6)^alpha (Wu et al., 2016, eq. 14)."""
+    max_source_pieces: PositiveInt = 250
+    """Longer sources are cut into parts that are translated one by one."""
+    max_length_a: Annotated[float, Field(ge=0.0)] = 2.0
+    max_length_b: PositiveInt = 20
+    """An output has at most a times its source's pieces plus b."""
+    no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
+    """No sequence of so many pieces twice in an output; 0 is off."""
+    batch_tokens: PositiveInt = 4096
+    """Rows of the beam times source pieces in one batch."""
+
+
+class ScoringConfig(Section):
+    """How validation and `nmt evaluate` score; the values of `nmt score --tokenize` and `--lowercase`."""
+
+    tokenize: str | None = None
+    """null is sacreBLEU's choice for the language; `none` for text that is tokenised already."""
+    lowercase: bool = False
+
+
+class Config(Section):
+    """One experiment."""
+
+    name: Name
+    """Of the run, in logs and reports."""
+    model_dir: PathText
+    """Where everything the run makes is kept."""
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    data: DataConfig
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig = DecodingConfig()
+    scoring: ScoringConfig = ScoringConfig()
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Self:
+        if self.model.tied_embeddings in ("source-target", "all") and not self.tokenizer.joint:
+            raise ValueError(f"model.tied_embeddings: {self.model.tied_embeddings} needs tokenizer.joint: true")
+        if self.data.dev is None and (self.training.schedule == "plateau"):
+            raise ValueError("training.schedule: plateau needs data.dev")
+        return self

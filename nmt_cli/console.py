@@ -1,0 +1,67 @@
+"""What a person sees while a command works: log lines and progress bars, on stderr, so that stdout is data only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from tqdm import tqdm
+
+_log_files: list[TextIO] = []
+
+
+def log(message: str) -> None:
+    """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open."""
+    with tqdm.external_write_mode(file=sys.stderr):
+        print(message, file=sys.stderr, flush=True)
+    for file in _log_files:
+        print(message, file=file, flush=True)
+
+
+def warn(message: str) -> None:
+    """Write a line marked as a warning."""
+    log(f"warning: {message}")
+
+
+@contextmanager
+def log_file(path: Path) -> Iterator[None]:
+    """Copy every log line to the end of `path` while the block runs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        _log_files.append(file)
+        try:
+            yield
+        finally:
+            _log_files.remove(file)
+
+
+class Progress:
+    """A progress bar on stderr, drawn only where stderr is a terminal."""
+
+    def __init__(self, description: str, *, total: int | None = None, unit: str = "it", initial: int = 0) -> None:
+        self._bar = tqdm(
+            total=total,
+            initial=initial,
+            desc=description,
+            unit=unit,
+            unit_scale=True,
+            dynamic_ncols=True,
+            leave=False,
+            file=sys.stderr,
+            disable=not sys.stderr.isatty(),
+        )
+
+    def advance(self, amount: int = 1, note: str | None = None) -> None:
+        """Move the bar on; `note` is shown at its end."""
+        if note is not None:
+            self._bar.set_postfix_str(note, refresh=False)
+        self._bar.update(amount)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()

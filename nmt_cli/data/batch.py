@@ -1,0 +1,92 @@
+"""Padded tensors of a batch.
+
+Shapes: B batch, S source with </s>, T target with </s>.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nmt_cli.data.tokenizer import BOS, EOS, PAD
+
+
+class Sources(NamedTuple):
+    """Sources with </s> at their end."""
+
+    ids_BS: Tensor
+    valid_BS: Tensor
+
+    def to(self, device: torch.device) -> Sources:
+        return Sources(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+class Batch(NamedTuple):
+    """Pairs for teacher forcing: position t of `inputs_BT` is what the decoder reads to predict `outputs_BT` at t."""
+
+    source_BS: Tensor
+    source_valid_BS: Tensor
+    inputs_BT: Tensor
+    """<s> and the target."""
+    outputs_BT: Tensor
+    """The target and </s>."""
+    target_valid_BT: Tensor
+    links_BTS: Tensor | None = None
+    """Where alignments are given: for each target piece the share of each of its source pieces, or zeros."""
+
+    @property
+    def num_sentences(self) -> int:
+        return self.source_BS.shape[0]
+
+    @property
+    def num_target_tokens(self) -> int:
+        """Target pieces with </s>, padding not counted."""
+        return int(self.target_valid_BT.sum())
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device."""
+        return self._mapped(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def split(self, parts: int) -> list[Batch]:
+        """The batch cut into at most `parts` of about equal numbers of sentences."""
+        size = -(-self.num_sentences // parts)
+        starts = range(0, self.num_sentences, size)
+        return [self._mapped(lambda tensor, start=start: tensor[start : start + size]) for start in starts]  # type: ignore[misc]
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        links = None if self.links_BTS is None else change(self.links_BTS)
+        source, source_valid, inputs, outputs, target_valid = (change(tensor) for tensor in self[:5])
+        return Batch(source, source_valid, inputs, outputs, target_valid, links)
+
+
+def pad_sources(sources: Sequence[Sequence[int]]) -> Sources:
+    """Sources of piece ids, each with </s>, padded at the end to the longest."""
+    ids_BS = _padded([[*source, EOS] for source in sources])
+    return Sources(ids_BS, ids_BS != PAD)
+
+
+def make_batch(
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    links: Sequence[Sequence[tuple[int, int]]] | None = None,
+) -> Batch:
+    """Pairs of piece ids as one batch; `links` are piece to piece, `source-target`."""
+    source_BS, source_valid_BS = pad_sources(sources)
+    outputs_BT = _padded([[*target, EOS] for target in targets])
+    inputs_BT = _padded([[BOS, *target] for target in targets])
+    links_BTS = None
+    if links is not None:
+        links_BTS = torch.zeros(*outputs_BT.shape, source_BS.shape[1])
+        for row, pairs in enumerate(links):
+            for source, target in pairs:
+                links_BTS[row, target, source] = 1.0
+        links_BTS = links_BTS / links_BTS.sum(dim=-1, keepdim=True).clamp(min=1.0)
+    return Batch(source_BS, source_valid_BS, inputs_BT, outputs_BT, outputs_BT != PAD, links_BTS)
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    width = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], dtype=torch.long)

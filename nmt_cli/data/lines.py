@@ -1,0 +1,121 @@
+"""Lines of text from a file, a `.gz` file or standard input: the one way in for raw text.
+
+Lines end at `\\n` only: a CR, U+0085, U+2028 or form feed is part of its line, so parallel files stay in step. Memory
+is that of the longest line. What the lines mean is not known here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from nmt_cli.errors import InputError
+
+
+class TextLines(NamedTuple):
+    """Decoded lines without their newlines, and how many of them were not valid UTF-8."""
+
+    lines: list[str]
+    num_invalid: int
+
+
+def is_standard_input(path: str | os.PathLike[str] | None) -> bool:
+    """True of None and `-`, which both stand for standard input."""
+    return path is None or path == "-"
+
+
+def input_name(path: str | os.PathLike[str] | None) -> str:
+    """How messages name an input: its path, or `standard input`."""
+    return "standard input" if path is None or path == "-" else os.fspath(path)
+
+
+@contextmanager
+def open_input(path: str | os.PathLike[str] | None) -> Iterator[IO[bytes]]:
+    """Open a path for reading bytes, decompressed if its name ends in `.gz`; None and `-` give standard input.
+
+    Read from it with `iter_lines`, which also reports what goes wrong later. Standard input is left open.
+
+    Raises:
+        InputError: there is no such file, it is a directory, or it may not be read.
+    """
+    if path is None or path == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; give a file")
+        yield sys.stdin.buffer
+        return
+    stream = _open_file(path)
+    with stream:
+        yield stream
+
+
+def _open_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    name = input_name(path)
+    if not name:
+        raise InputError("the name of an input file is empty")
+    try:
+        if os.fspath(path).endswith(".gz"):
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        return Path(path).open("rb")
+    except FileNotFoundError:
+        raise InputError(f"{name}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a directory; give a text file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name}: cannot be opened: {_reason(error)}") from None
+
+
+def iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a binary stream without their `\\n`; a last line without one counts as a line.
+
+    Raises:
+        InputError: the stream fails while it is read, or is not the gzip data that its name promises.
+    """
+    while line := _read_line(stream):
+        yield line[:-1] if line.endswith(b"\n") else line
+
+
+def _read_line(stream: IO[bytes]) -> bytes:
+    try:
+        return stream.readline()
+    except EOFError:
+        raise InputError(f"{_stream_name(stream)}: the compressed data ends too early; the file is cut off") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{_stream_name(stream)}: is not gzip data, or damaged: {error}") from None
+    except OSError as error:
+        raise InputError(f"{_stream_name(stream)}: cannot be read: {_reason(error)}") from None
+
+
+def decode_line(line: bytes) -> tuple[str, bool]:
+    """The text of a line, and whether it was valid UTF-8; if it was not, U+FFFD stands for the invalid bytes."""
+    try:
+        return line.decode("utf-8"), True
+    except UnicodeDecodeError:
+        return line.decode("utf-8", errors="replace"), False
+
+
+def read_text_lines(path: str | os.PathLike[str] | None) -> TextLines:
+    """Read a whole input as text; for inputs that must be held in memory, such as references."""
+    lines: list[str] = []
+    num_invalid = 0
+    with open_input(path) as stream:
+        for line in iter_lines(stream):
+            text, is_valid = decode_line(line)
+            lines.append(text)
+            num_invalid += not is_valid
+    return TextLines(lines, num_invalid)
+
+
+def _stream_name(stream: IO[bytes]) -> str:
+    name = getattr(stream, "name", None)
+    return str(name) if name not in (None, "<stdin>") else "standard input"
+
+
+def _reason(error: Exception) -> str:
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return (strerror or str(error)).lower()

@@ -1,0 +1,59 @@
+"""The one way out for data: standard output, or a file that is whole or absent."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from nmt_cli.errors import InputError
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[IO[bytes]]:
+    """A binary stream to standard output (None or `-`) or to `path`, compressed if its name ends in `.gz`.
+
+    A regular file appears under its name only when the block has succeeded. Pipes and devices are written to directly.
+
+    Raises:
+        InputError: it cannot be opened for writing.
+    """
+    if path is None or str(path) == "-":
+        if sys.stdout is None:
+            raise InputError("standard output is closed; give -o OUT")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; give the name of a file")
+    is_special = path.exists() and not path.is_file()
+    target = path.resolve() if path.is_symlink() else path
+    written = target if is_special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        stream = written.open("wb")
+        if not is_special and path.exists() and not os.access(path, os.W_OK):
+            stream.close()
+            written.unlink()
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
+    try:
+        with stream:
+            if path.name.endswith(".gz"):
+                # No name and no time in it: the same text gives the same bytes.
+                with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
+                    yield cast(IO[bytes], compressed)
+            else:
+                yield stream
+            stream.flush()
+            if not is_special:
+                os.fsync(stream.fileno())
+        if not is_special:
+            os.replace(written, target)
+    finally:
+        if not is_special:
+            written.unlink(missing_ok=True)

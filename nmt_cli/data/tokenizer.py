@@ -1,0 +1,204 @@
+"""Text to pieces and back: the one door to SentencePiece."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from nmt_cli.errors import InputError, ModelError
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+TRAINING_THREADS = 4  # a fixed number, so that a tokenizer depends on its text and not on the machine
+MAX_TRAINING_BYTES = 16_384  # of one line; longer ones teach a tokenizer nothing more
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class PieceWords:
+    """A text in pieces, with the place of each among the words of the raw text (its white-space split, from 0)."""
+
+    ids: tuple[int, ...]
+    words: tuple[int, ...]
+    """Of each piece, the number of the word it belongs to."""
+    num_words: int
+
+
+class Tokenizer:
+    """A trained SentencePiece model; `origin` is named in errors."""
+
+    def __init__(self, model: bytes, origin: str = "tokenizer") -> None:
+        self.model = model
+        try:
+            # SentencePiece takes an empty model without complaint and answers nonsense.
+            if not model:
+                raise RuntimeError
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            specials = (self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id())
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"{origin}: is not a SentencePiece model, or damaged") from error
+        if (*specials, self._processor.eos_id()) != (PAD, UNK, BOS, EOS):
+            raise ModelError(f"{origin}: is a SentencePiece model of another program (its special pieces differ)")
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """Read a model file; `ModelError` says what is wrong with it."""
+        try:
+            return cls(path.read_bytes(), str(path))
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, the special ones counted."""
+        return int(self._processor.get_piece_size())
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model."""
+        return hashlib.sha256(self.model).hexdigest()
+
+    @property
+    def spells_bytes(self) -> bool:
+        """True if any character can be spelt in bytes, so that none is unknown."""
+        return bool(self._processor.is_byte(self._processor.piece_to_id("<0x0A>")))
+
+    def banned_ids(self) -> tuple[int, ...]:
+        """Pieces that no translation may hold: padding, <s>, the line feed and, where bytes spell all, <unk>."""
+        line_feed = (self._processor.piece_to_id("<0x0A>"),) if self.spells_bytes else ()
+        return (PAD, BOS, *((UNK,) if self.spells_bytes else ()), *line_feed)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the text's best segmentation, without <s> and </s>."""
+        return list(self._processor.encode(text))
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` of each text."""
+        return [list(ids) for ids in self._processor.encode(list(texts), num_threads=1)]
+
+    def sample_all(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
+        """A random segmentation of each text; the same for the same texts and seed.
+
+        `alpha` is the smoothing of a unigram model (Kudo, 2018) or the merges dropped by BPE (Provilkov et al., 2020).
+        """
+        sentencepiece.set_random_generator_seed(seed % 2**32)
+        sampled = self._processor.encode(list(texts), enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1)
+        return [list(ids) for ids in sampled]
+
+    def encode_words(self, text: str) -> PieceWords:
+        """The text's pieces, each with its word."""
+        return _with_words(self._processor.encode(text, return_type="proto"))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that pieces spell; one line, whatever they hold."""
+        return _one_line(self._processor.decode(list(ids)))
+
+    def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:
+        """The text that pieces spell, and the word of each piece."""
+        proto = self._processor.decode(list(ids), return_type="proto")
+        return _one_line(proto.text), _with_words(proto)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The pieces as written in the vocabulary."""
+        return [self._processor.id_to_piece(id_) for id_ in ids]
+
+    def ids_of(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of pieces as written in the vocabulary; unknown ones give <unk>."""
+        return [self._processor.piece_to_id(piece) for piece in pieces]
+
+
+def train_tokenizer(
+    lines: Iterable[str],
+    *,
+    model_type: str,
+    vocab_size: int,
+    normalization: str,
+    character_coverage: float,
+) -> Tokenizer:
+    """Train on lines of text. `InputError` where the text does not allow the vocabulary, with the size that it does."""
+    model = io.BytesIO()
+    seen = _Counted(lines)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(seen),
+            model_writer=model,
+            model_type=model_type,
+            vocab_size=vocab_size,
+            # Every word or character of a small text is a vocabulary of its own size.
+            hard_vocab_limit=model_type in ("unigram", "bpe"),
+            normalization_rule_name=normalization,
+            character_coverage=character_coverage,
+            byte_fallback=model_type != "word",
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            num_threads=TRAINING_THREADS,
+            max_sentence_length=MAX_TRAINING_BYTES,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise InputError(_explain(str(error), vocab_size, seen.count)) from error
+    if not model.getvalue():
+        raise InputError("the tokenizer cannot be trained: the text has no characters")
+    return Tokenizer(model.getvalue())
+
+
+class _Counted:
+    """Lines for the trainer, without what it cannot take, counted."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self.count = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            if line.strip() and len(line) < MAX_TRAINING_BYTES:
+                self.count += 1
+                yield line.replace("\0", " ")
+
+
+def _explain(message: str, vocab_size: int, num_lines: int) -> str:
+    if num_lines == 0:
+        return "the tokenizer cannot be trained: the training text has no line with text in it"
+    if too_high := re.search(r"Vocabulary size too high .*<= (\d+)", message):
+        return (
+            f"tokenizer.vocab_size: {vocab_size} is more than this text of {num_lines:,} lines allows; "
+            f"set it to {too_high[1]} or less"
+        )
+    if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return (
+            f"tokenizer.vocab_size: {vocab_size} is too small: the characters of the text, 256 bytes and the special pieces "
+            f"need {too_low[1]}; set it to more, or lower tokenizer.character_coverage"
+        )
+    return f"the tokenizer cannot be trained: {message}"
+
+
+def _one_line(text: str) -> str:
+    """Bytes may spell a line feed even where the piece for it is banned: by an overlong or split sequence, never by
+    intent."""
+    return text.replace("\n", " ")
+
+
+def _with_words(proto: Any) -> PieceWords:
+    """Each piece with the word that holds its first visible byte; SentencePiece counts positions in bytes."""
+    text = proto.text
+    word_at: list[int] = []  # of each byte, the number of the word there or next
+    num_words = 0
+    end = 0
+    for match in _WORD.finditer(text):
+        word_at.extend([num_words] * len(text[end : match.end()].encode()))
+        end = match.end()
+        num_words += 1
+    last = max(num_words - 1, 0)
+    ids, words = [], []
+    for piece in proto.pieces:
+        ids.append(int(piece.id))
+        words.append(word_at[piece.begin] if piece.begin < len(word_at) else last)
+    return PieceWords(tuple(ids), tuple(words), num_words)

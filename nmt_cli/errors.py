@@ -1,0 +1,33 @@
+"""The errors a user meets: each message says where, what, and what to do; the exit code says whose turn it is."""
+
+
+class NmtError(Exception):
+    """Something failed while running (no space, divergence). The command line prints the message alone and exits."""
+
+    exit_code = 1
+
+
+class InputError(NmtError):
+    """The user's input is wrong: an option, a file, a line count, a device, a directory in use."""
+
+    exit_code = 2
+
+
+class ConfigError(InputError):
+    """The configuration is wrong; the message lists every problem with its key."""
+
+
+class ModelError(InputError):
+    """A model directory cannot be used: foreign, damaged, incomplete, of another format version."""
+
+
+class DivergenceError(NmtError):
+    """Training met too many non-finite losses or gradients in a row."""
+
+
+class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
+    """A signal asked the command to stop and what was to be saved is saved."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

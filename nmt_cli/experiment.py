@@ -1,0 +1,164 @@
+"""The model directory: every path and file name of a run, and the way to open what lies there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.errors import ConfigError, InputError, ModelError
+
+if TYPE_CHECKING:
+    from nmt_cli.checkpoint import Checkpoints
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.tokenizer import Tokenizer
+    from nmt_cli.model.seq2seq import Seq2Seq
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run's directory."""
+
+    directory: Path
+
+    @property
+    def config_path(self) -> Path:
+        return self.directory / "config.yaml"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.directory / "metrics.jsonl"
+
+    @property
+    def log_path(self) -> Path:
+        return self.directory / "logs" / "train.log"
+
+    @property
+    def tensorboard_path(self) -> Path:
+        return self.directory / "logs" / "tensorboard"
+
+    @property
+    def cache_path(self) -> Path:
+        """Where the tokenised corpora lie."""
+        return self.directory / "cache"
+
+    @property
+    def reports_path(self) -> Path:
+        """Where `nmt evaluate` writes."""
+        return self.directory / "reports"
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        from nmt_cli.checkpoint import Checkpoints
+
+        return Checkpoints(self.directory / "checkpoints")
+
+    @cached_property
+    def config(self) -> Config:
+        """The effective configuration that the run wrote here."""
+        from nmt_cli.config.loader import load_config
+
+        if not self.directory.is_dir():
+            raise InputError(f"{self.directory}: there is no such model directory")
+        if not self.config_path.is_file():
+            raise InputError(f"{self.directory}: is not a model directory (it has no config.yaml)")
+        try:
+            return load_config(self.config_path)
+        except ConfigError as error:
+            raise ModelError(str(error)) from error
+
+    def tokenizer_path(self, side: str) -> Path:
+        """`side` is joint, source or target."""
+        return self.directory / "tokenizer" / f"{side}.model"
+
+    def has_tokenizers(self, *, joint: bool) -> bool:
+        """True where the run's tokenizers are trained."""
+        sides = ("joint",) if joint else ("source", "target")
+        return all(self.tokenizer_path(side).is_file() for side in sides)
+
+    @cached_property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Those of the source and of the target; the same one twice where it is joint."""
+        from nmt_cli.data.tokenizer import Tokenizer
+
+        if self.tokenizer_path("joint").is_file():
+            joint = Tokenizer.load(self.tokenizer_path("joint"))
+            return joint, joint
+        if not self.has_tokenizers(joint=False):
+            raise InputError(f"{self.directory}: has no tokenizer yet; `nmt tokenizer --config FILE` trains it")
+        return Tokenizer.load(self.tokenizer_path("source")), Tokenizer.load(self.tokenizer_path("target"))
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """SHA-256 of the tokenizers, as checkpoints record it."""
+        return {
+            side: tokenizer.fingerprint for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True)
+        }
+
+    def load_model(self, checkpoint: str = "best") -> Seq2Seq:
+        """The model with the weights of a checkpoint, on the CPU."""
+        from nmt_cli.checkpoint import MODEL_FILE, load_parameters, read_meta
+        from nmt_cli.model.build import build_model
+
+        config = self.config
+        path = self.checkpoints.resolve(checkpoint)
+        read_meta(path, self.fingerprints)
+        source, target = self.tokenizers
+        import torch
+
+        with torch.device("meta"):  # sizes come from a file: no memory is taken before the weights are seen to fit
+            model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
+        load_parameters(model, path / MODEL_FILE)
+        return model.requires_grad_(False)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the directory against a second training; a process that dies leaves no lock behind."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise InputError(
+                    f"{self.directory}: is in use by {holder}; wait for it or choose another model_dir"
+                ) from error
+            file.truncate(0)
+            file.write(f"process {os.getpid()}")
+            file.flush()
+            yield
+
+
+def newest_finished(root: Path) -> Experiment | None:
+    """The run below `root` whose training ended last, or None."""
+    candidates = []
+    for index_path in root.glob("*/checkpoints/index.json"):
+        experiment = Experiment(index_path.parent.parent)
+        try:
+            if experiment.checkpoints.index().finished:
+                candidates.append((index_path.stat().st_mtime_ns, experiment))
+        except (InputError, OSError):
+            continue
+    return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
+
+
+def source_of(model_dirs: list[Path]) -> list[Experiment]:
+    """The experiments named on the command line, else `$NMT_MODEL`, else the newest finished run below `runs/`."""
+    from nmt_cli.console import log
+
+    if model_dirs:
+        return [Experiment(path) for path in model_dirs]
+    if named := os.environ.get("NMT_MODEL"):
+        log(f"model: {named} (from NMT_MODEL)")
+        return [Experiment(Path(named))]
+    newest = newest_finished(Path("runs"))
+    if newest is None:
+        raise InputError("no model: give --model DIR, set NMT_MODEL, or train one (no finished run lies below runs/)")
+    log(f"model: {newest.directory} (the newest finished run below runs/)")
+    return [newest]

@@ -1,0 +1,350 @@
+"""Where the decoder looks: the alignment models of the literature behind one interface.
+
+An attention takes a query (a decoder state), the `Memory` of the source and its own state from step to step, and
+returns a context and its weights. Weights on padding are exactly zero, for a row without source too. Products with
+the annotations limit neither speed nor need half precision (they are bound by memory), so they stay in full.
+
+Shapes: B batch, S source, C annotation, H query, A attention, M heads, F filters, N coverage units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from nmt_cli.model.cells import Product
+from nmt_cli.model.memory import Memory
+from nmt_cli.model.products import LoopProduct
+
+AttentionState = tuple[Tensor, ...]
+"""What an attention remembers between steps; each tensor begins with the batch dimension."""
+
+
+class Attended(NamedTuple):
+    """One look at the source."""
+
+    context_BC: Tensor
+    weights_BS: Tensor
+    """Sums to one over the source (but for local-p, whose Gaussian comes after the softmax)."""
+    state: AttentionState
+
+
+Look = Callable[[Tensor, Memory, AttentionState], Attended]
+"""From query, memory and state to context, weights and the next state."""
+
+
+class Attention(Protocol):
+    """The interface that a decoder sees."""
+
+    context_size: int
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        """What does not depend on the query, computed once a sentence."""
+        ...
+
+    def initial_state(self, memory: Memory) -> AttentionState:
+        """The state before the first step."""
+        ...
+
+    def unroll(self) -> Look:
+        """A look as a step of one loop."""
+        ...
+
+
+def masked_softmax(energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
+    """The softmax over valid positions; exact zeros elsewhere, and everywhere in a row that has none."""
+    lowest = torch.finfo(energy_BS.dtype).min
+    weights_BS = energy_BS.masked_fill(~valid_BS, lowest).softmax(dim=-1)
+    return weights_BS.masked_fill(~valid_BS, 0.0)
+
+
+def weighted_sum(weights_BS: Tensor, states_BSC: Tensor) -> Tensor:
+    """c = sum_j alpha_j h_j."""
+    return torch.bmm(weights_BS.unsqueeze(1), states_BSC).squeeze(1)
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """A region in which autocast leaves products alone."""
+    return torch.autocast(tensor.device.type, enabled=False)
+
+
+# Scores -----------------------------------------------------------------------------------------------------------
+
+
+class AdditiveScore(nn.Module):
+    """Bahdanau et al. (2015), A.1.2: e_ij = v . tanh(W s_{i-1} + U h_j). Luong's `concat` is the same function of its
+    own query: v . tanh(W [s_i; h_j]), the matrix cut into two."""
+
+    def __init__(self, query_size: int, annotation_size: int, size: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.empty(query_size, size))
+        self.key = nn.Linear(annotation_size, size)
+        self.v = nn.Parameter(torch.empty(size))
+        self.quantised: Product | None = None
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
+
+    def unroll(self) -> Callable[..., Tensor]:
+        """Energies (B, S) of (query, keys, extra) as a step of one loop; `extra_BSA` enters beside the other two."""
+        product = self.quantised or LoopProduct(self.query)
+
+        def energies(query_BH: Tensor, keys_BSA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
+            with full_precision(query_BH):
+                summed_BSA = keys_BSA + product(query_BH).unsqueeze(1)
+                if extra_BSA is not None:
+                    summed_BSA = summed_BSA + extra_BSA
+                return torch.matmul(torch.tanh(summed_BSA), self.v)
+
+        return energies
+
+
+class DotScore(nn.Module):
+    """Luong et al. (2015), eq. 8, dot: e_ij = s_i . h_j; both must have the same size."""
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return states_BSC
+
+    def unroll(self) -> Callable[..., Tensor]:
+        """Energies (B, S) of (query, keys)."""
+
+        def energies(query_BH: Tensor, keys_BSA: Tensor) -> Tensor:
+            with full_precision(query_BH):
+                return torch.bmm(keys_BSA, query_BH.unsqueeze(-1)).squeeze(-1)
+
+        return energies
+
+
+class GeneralScore(DotScore):
+    """Luong et al. (2015), eq. 8, general: e_ij = s_i . W h_j."""
+
+    def __init__(self, query_size: int, annotation_size: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(annotation_size, query_size, bias=False)
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
+
+
+Score = AdditiveScore | DotScore
+
+
+# Attentions -------------------------------------------------------------------------------------------------------
+
+
+class GlobalAttention(nn.Module):
+    """A softmax over the whole source, with any score; it remembers nothing."""
+
+    def __init__(self, score: Score, annotation_size: int) -> None:
+        super().__init__()
+        self.score = score
+        self.context_size = annotation_size
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return self.score.keys(states_BSC)
+
+    def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
+        return ()
+
+    def unroll(self) -> Look:
+        return partial(self._look, self.score.unroll())
+
+    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
+        energy_BS = score(query_BH, memory.keys_BSA)
+        with full_precision(query_BH):
+            weights_BS = masked_softmax(energy_BS, memory.valid_BS)
+            return Attended(weighted_sum(weights_BS, memory.states_BSC), weights_BS, state)
+
+
+class LocalAttention(nn.Module):
+    """Luong et al. (2015), section 3.2: a softmax over the window [p - D, p + D] around a centre p.
+
+    Monotonic (local-m): p = t, held inside the source. Predictive (local-p): p = S . sigmoid(v . tanh(W s)), and the
+    weights are multiplied by a Gaussian of deviation D/2 around p, after the softmax. Positions count from 0.
+    """
+
+    def __init__(self, score: Score, query_size: int, annotation_size: int, *, window: int, predictive: bool) -> None:
+        super().__init__()
+        self.score = score
+        self.context_size = annotation_size
+        self._window = window
+        self.position = nn.Linear(query_size, query_size, bias=False) if predictive else None
+        self.position_v = nn.Linear(query_size, 1, bias=False) if predictive else None
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return self.score.keys(states_BSC)
+
+    def initial_state(self, memory: Memory) -> AttentionState:
+        return (memory.valid_BS.new_zeros(memory.valid_BS.shape[0], dtype=torch.long),)
+
+    def unroll(self) -> Look:
+        return partial(self._look, self.score.unroll())
+
+    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
+        (step_B,) = state
+        energy_BS = score(query_BH, memory.keys_BSA)
+        lengths_B = memory.valid_BS.sum(dim=1)
+        if self.position is None or self.position_v is None:
+            centre_B = torch.minimum(step_B, (lengths_B - 1).clamp(min=0)).to(energy_BS.dtype)
+        else:
+            predicted_B = self.position_v(torch.tanh(self.position(query_BH))).squeeze(-1).to(energy_BS.dtype)
+            # S - 1 in the place of the paper's S: its positions count from 1.
+            centre_B = (lengths_B - 1).clamp(min=0) * torch.sigmoid(predicted_B)
+        positions_S = torch.arange(energy_BS.shape[1], device=energy_BS.device)
+        distance_BS = positions_S - centre_B.unsqueeze(1)
+        with full_precision(query_BH):
+            weights_BS = masked_softmax(energy_BS, memory.valid_BS & (distance_BS.abs() <= self._window))
+            if self.position is not None:
+                weights_BS = weights_BS * torch.exp(-(distance_BS**2) / (2 * (self._window / 2) ** 2))
+            return Attended(weighted_sum(weights_BS, memory.states_BSC), weights_BS, (step_B + 1,))
+
+
+class LocationAttention(nn.Module):
+    """Chorowski et al. (2015), eqs. 8-9: convolutional features of the previous alignment inside the additive score.
+
+    `sharpening` is the inverse temperature beta; `smoothing` puts sigmoids over their sum in the softmax's place.
+    """
+
+    def __init__(
+        self, score: AdditiveScore, annotation_size: int, *, size: int, filters: int, filter_width: int,
+        sharpening: float = 1.0, smoothing: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.score = score
+        self.context_size = annotation_size
+        self.convolution = nn.Conv1d(1, filters, filter_width, padding=filter_width // 2, bias=False)
+        self.location = nn.Linear(filters, size, bias=False)
+        self._sharpening, self._smoothing = sharpening, smoothing
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return self.score.keys(states_BSC)
+
+    def initial_state(self, memory: Memory) -> AttentionState:
+        return (torch.zeros_like(memory.states_BSC[:, :, 0]),)
+
+    def unroll(self) -> Look:
+        return partial(self._look, self.score.unroll())
+
+    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
+        (previous_BS,) = state
+        with full_precision(query_BH):
+            features_BSF = self.convolution(previous_BS.unsqueeze(1)).transpose(1, 2)
+            located_BSA = self.location(features_BSF)
+        energy_BS = score(query_BH, memory.keys_BSA, located_BSA) * self._sharpening
+        with full_precision(query_BH):
+            if self._smoothing:
+                gates_BS = torch.sigmoid(energy_BS).masked_fill(~memory.valid_BS, 0.0)
+                weights_BS = gates_BS / gates_BS.sum(dim=1, keepdim=True).clamp(min=torch.finfo(gates_BS.dtype).tiny)
+            else:
+                weights_BS = masked_softmax(energy_BS, memory.valid_BS)
+            return Attended(weighted_sum(weights_BS, memory.states_BSC), weights_BS, (weights_BS,))
+
+
+class CoverageAttention(nn.Module):
+    """Additive attention that knows where it has looked.
+
+    Linguistic: the sum of the weights so far (See et al., 2017, eq. 11). Neural: a vector of N units at each source
+    position, C_ij = tanh(C_{i-1,j} V + alpha_ij v + h_j U + s_{i-1} W) (Tu et al., 2016, eq. 9).
+    """
+
+    def __init__(
+        self, score: AdditiveScore, query_size: int, annotation_size: int, *, size: int, units: int | None = None
+    ) -> None:
+        super().__init__()
+        self.score = score
+        self.context_size = annotation_size
+        self._size = size
+        self._units = 1 if units is None else units
+        self.coverage = nn.Linear(self._units, size, bias=False)
+        self.update = nn.Linear(self._units + 1, units, bias=False) if units is not None else None
+        self.update_key = nn.Linear(annotation_size, units, bias=False) if units is not None else None
+        self.update_query = nn.Linear(query_size, units, bias=False) if units is not None else None
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        keys_BSA = self.score.keys(states_BSC)
+        if self.update_key is None:
+            return keys_BSA
+        return torch.cat([keys_BSA, self.update_key(states_BSC).to(keys_BSA.dtype)], dim=-1)
+
+    def initial_state(self, memory: Memory) -> AttentionState:
+        return (memory.states_BSC.new_zeros(*memory.valid_BS.shape, self._units),)
+
+    def unroll(self) -> Look:
+        return partial(self._look, self.score.unroll())
+
+    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
+        (coverage_BSN,) = state
+        with full_precision(query_BH):
+            covered_BSA = self.coverage(coverage_BSN)
+        energy_BS = score(query_BH, memory.keys_BSA[..., : self._size], covered_BSA)
+        with full_precision(query_BH):
+            weights_BS = masked_softmax(energy_BS, memory.valid_BS)
+            context_BC = weighted_sum(weights_BS, memory.states_BSC)
+            if self.update is None or self.update_query is None:
+                coverage_BSN = coverage_BSN + weights_BS.unsqueeze(-1)
+            else:
+                seen = self.update(torch.cat([coverage_BSN, weights_BS.unsqueeze(-1)], dim=-1))
+                query = self.update_query(query_BH).unsqueeze(1)
+                coverage_BSN = torch.tanh(seen + memory.keys_BSA[..., self._size :] + query)
+            return Attended(context_BC, weights_BS, (coverage_BSN,))
+
+
+class MultiheadAttention(nn.Module):
+    """Several additive heads (as in Chen et al., 2018, RNMT+); the weights shown are their mean.
+
+    A value projection commutes with the weighted sum, so it is made once a step on the heads' joined contexts.
+    """
+
+    def __init__(self, query_size: int, annotation_size: int, *, size: int, heads: int) -> None:
+        super().__init__()
+        self.context_size = annotation_size
+        self._heads = heads
+        self.query = nn.Linear(query_size, size, bias=False)
+        self.key = nn.Linear(annotation_size, size)
+        self.v = nn.Parameter(torch.empty(heads, size // heads))
+        self.mix = nn.Linear(heads * annotation_size, annotation_size, bias=False)
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
+
+    def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
+        return ()
+
+    def unroll(self) -> Look:
+        return self._look
+
+    def _look(self, query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
+        query_BA = self.query(query_BH).to(query_BH.dtype)
+        with full_precision(query_BH):
+            hidden_BSMA = torch.tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
+            energy_BMS = (hidden_BSMA * self.v).sum(dim=-1).transpose(1, 2)
+            weights_BMS = masked_softmax(energy_BMS, memory.valid_BS.unsqueeze(1))
+            contexts_BX = torch.bmm(weights_BMS, memory.states_BSC).flatten(1)
+        context_BC = self.mix(contexts_BX).to(query_BH.dtype)
+        return Attended(context_BC, weights_BMS.mean(dim=1), state)
+
+
+class NoAttention(nn.Module):
+    """The fixed source vector of the plain encoder-decoder, at every step (Cho et al., 2014), or no context at all
+    after the first state (Sutskever et al., 2014). Its weights are zeros: there is no alignment to see."""
+
+    def __init__(self, annotation_size: int, *, every_step: bool) -> None:
+        super().__init__()
+        self.context_size = annotation_size if every_step else 0
+
+    def keys(self, states_BSC: Tensor) -> Tensor:
+        return states_BSC[:, :, :0]
+
+    def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
+        return ()
+
+    def unroll(self) -> Look:
+        return self._look
+
+    def _look(self, query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:  # noqa: ARG002
+        weights_BS = torch.zeros_like(memory.states_BSC[:, :, 0])
+        return Attended(memory.final_BC[:, : self.context_size], weights_BS, state)

@@ -1,0 +1,301 @@
+"""The recurrent decoder in the papers' three orders of recurrence.
+
+What does not depend on the recurrence stays outside its loop: the projections of the embedded target before it, the
+readout after it. One step of a search is the same code with one target position.
+
+Shapes: B batch, T target, E embedding, C context, H decoder hidden, X state, G gates, R readout, S source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from nmt_cli.model.attention import Attended, Attention, AttentionState
+from nmt_cli.model.cells import InputProjection, RecurrentCell
+from nmt_cli.model.memory import Memory
+from nmt_cli.model.noise import Noise, dropped, mask_for
+
+
+class DecoderState(NamedTuple):
+    """All that a step leaves to the next; each tensor begins with the batch dimension."""
+
+    layers: tuple[Tensor, ...]
+    """The state (B, X) of every layer."""
+    feed: tuple[Tensor, ...]
+    """Luong's attentional vector (B, R) where it is fed to the next step, else nothing."""
+    attention: AttentionState
+
+    def select(self, rows: Tensor) -> DecoderState:
+        """The state of the given rows, in that order (beam reordering)."""
+        return DecoderState(*(tuple(tensor.index_select(0, rows) for tensor in part) for part in self))
+
+
+class Decoded(NamedTuple):
+    """The decoder's output for T target positions."""
+
+    readout_BTR: Tensor
+    """The last layer before the softmax."""
+    weights_BTS: Tensor
+    state: DecoderState
+
+
+class Moment(NamedTuple):
+    """What one step of a recurrence hands to the readout."""
+
+    hidden_BH: Tensor
+    context_BC: Tensor
+    weights_BS: Tensor
+    state: DecoderState
+
+
+Step = Callable[[Tensor, Memory, DecoderState], Moment]
+"""From the projected target piece, the memory and the state to what this step gives."""
+Masks = tuple[Tensor | None, ...]
+"""The dropout mask (B, H) of every layer, the same at all steps."""
+
+
+class Recurrence(Protocol):
+    """The order in which a decoder updates and attends."""
+
+    def project(self, inputs_BTE: Tensor) -> Tensor:
+        """The part of every step that depends on the target pieces alone (B, T, G)."""
+        ...
+
+    def unroll(self, dropout: Masks) -> Step:
+        """A step of one loop, with the masks of its layers."""
+        ...
+
+
+class UpperLayers(nn.Module):
+    """Layers above the first: ordinary cells with residual connections."""
+
+    def __init__(self, hidden_size: int, num_layers: int, *, rnn_type: str, layer_norm: bool) -> None:
+        super().__init__()
+        self.cells = nn.ModuleList(
+            RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm) for _ in range(num_layers)
+        )
+        self.projections = nn.ModuleList(
+            InputProjection(hidden_size, cast(RecurrentCell, cell), layer_norm=layer_norm) for cell in self.cells
+        )
+
+    def unroll(self, dropout: Masks) -> Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]:
+        """A step (hidden_BH, states) -> (hidden_BH, states) of one loop."""
+        cells = [cast(RecurrentCell, cell) for cell in self.cells]
+        steps = [cell.unroll(mask_BH) for cell, mask_BH in zip(cells, dropout, strict=True)]
+        projections = [cast(InputProjection, projection).unroll() for projection in self.projections]
+
+        def step(hidden_BH: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+            new_states = []
+            for cell, update, project, state_BX, mask_BH in zip(
+                cells, steps, projections, states, dropout, strict=True
+            ):
+                inputs_BH = hidden_BH if mask_BH is None else hidden_BH * mask_BH
+                new_states.append(update(project(inputs_BH), state_BX))
+                hidden_BH = cell.output(new_states[-1]) + hidden_BH
+            return hidden_BH, tuple(new_states)
+
+        return step
+
+
+class BahdanauRecurrence(nn.Module):
+    """Bahdanau et al. (2015), A.1.2: attend with s_{i-1}, then s_i = f(s_{i-1}, y_{i-1}, c_i)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
+        layer_norm: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
+        self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
+        self.context = InputProjection(attention.context_size, self.cell, layer_norm=layer_norm)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
+        self.attention = attention
+
+    def project(self, inputs_BTE: Tensor) -> Tensor:
+        return cast(Tensor, self.input(inputs_BTE))
+
+    def unroll(self, dropout: Masks) -> Step:
+        update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
+        look, add_context = self.attention.unroll(), self.context.unroll()
+
+        def step(projected_BG: Tensor, memory: Memory, state: DecoderState) -> Moment:
+            query_BH = self.cell.output(state.layers[-1])
+            context_BC, weights_BS, attention_state = look(query_BH, memory, state.attention)
+            first_BX = update(projected_BG + add_context(context_BC), state.layers[0])
+            hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
+            return Moment(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
+
+        return step
+
+
+class ConditionalRecurrence(nn.Module):
+    """The conditional GRU of Nematus (Sennrich et al., 2017, section 3): s'_i = f1(s_{i-1}, y_{i-1}), attend with s'_i,
+    s_i = f2(s'_i, c_i).
+
+    With LSTM both steps pass hidden and cell on. Layers above the first are ordinary cells on s_i.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
+        layer_norm: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
+        self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
+        self.context_cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
+        self.context = InputProjection(attention.context_size, self.context_cell, layer_norm=layer_norm)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
+        self.attention = attention
+
+    def project(self, inputs_BTE: Tensor) -> Tensor:
+        return cast(Tensor, self.input(inputs_BTE))
+
+    def unroll(self, dropout: Masks) -> Step:
+        update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
+        look, add_context = self.attention.unroll(), self.context.unroll()
+        update_with_context = self.context_cell.unroll(dropout[0])
+
+        def step(projected_BG: Tensor, memory: Memory, state: DecoderState) -> Moment:
+            between_BX = update(projected_BG, state.layers[0])
+            query_BH = self.cell.output(between_BX)
+            context_BC, weights_BS, attention_state = look(query_BH, memory, state.attention)
+            first_BX = update_with_context(add_context(context_BC), between_BX)
+            hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
+            return Moment(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
+
+        return step
+
+
+class LuongRecurrence(nn.Module):
+    """Luong et al. (2015), section 3: update, attend with s_i, attentional vector h~_i = tanh(W [c_i; s_i]), which with
+    input feeding (3.3) enters the next step."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
+        layer_norm: bool, readout_size: int, input_feeding: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
+        self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
+        self.feed = InputProjection(readout_size, self.cell, layer_norm=layer_norm) if input_feeding else None
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
+        self.attentional = nn.Linear(attention.context_size + hidden_size, readout_size)
+        self.attention = attention
+
+    def project(self, inputs_BTE: Tensor) -> Tensor:
+        return cast(Tensor, self.input(inputs_BTE))
+
+    def unroll(self, dropout: Masks) -> Step:
+        update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
+        look = self.attention.unroll()
+        add_feed = self.feed.unroll() if self.feed is not None else None
+
+        def step(projected_BG: Tensor, memory: Memory, state: DecoderState) -> Moment:
+            if add_feed is not None:
+                projected_BG = projected_BG + add_feed(state.feed[0])
+            first_BX = update(projected_BG, state.layers[0])
+            hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
+            attended: Attended = look(hidden_BH, memory, state.attention)
+            joined = torch.cat([attended.context_BC, hidden_BH], dim=-1)
+            attentional_BR = torch.tanh(self.attentional(joined)).to(hidden_BH.dtype)
+            feed = (attentional_BR,) if add_feed is not None else ()
+            new_state = DecoderState((first_BX, *above), feed, attended.state)
+            return Moment(attentional_BR, attended.context_BC, attended.weights_BS, new_state)
+
+        return step
+
+
+class DeepReadout(nn.Module):
+    """Deep output: s_i, y_{i-1} and c_i joined before the softmax. `maxout`: pairs compete (Bahdanau et al., 2015,
+    A.2.2); `tanh`: as in Nematus."""
+
+    def __init__(self, hidden_size: int, input_size: int, context_size: int, size: int, *, maxout: bool) -> None:
+        super().__init__()
+        width = 2 * size if maxout else size
+        self.hidden = nn.Linear(hidden_size, width)
+        self.input = nn.Linear(input_size, width, bias=False)
+        self.context = nn.Linear(context_size, width, bias=False) if context_size else None
+        self._maxout = maxout
+
+    def forward(self, hidden_BTH: Tensor, inputs_BTE: Tensor, contexts_BTC: Tensor) -> Tensor:
+        summed = self.hidden(hidden_BTH) + self.input(inputs_BTE)
+        if self.context is not None:
+            summed = summed + self.context(contexts_BTC)
+        summed = summed.to(hidden_BTH.dtype)
+        return summed.unflatten(-1, (-1, 2)).amax(dim=-1) if self._maxout else torch.tanh(summed)
+
+
+class InitialState(nn.Module):
+    """The first state of every layer: tanh of a learned projection of the mean annotation, of the backward state at the
+    first word (Bahdanau et al., 2015, A.2.2) or of the last states; or zeros."""
+
+    def __init__(self, annotation_size: int, state_sizes: tuple[int, ...], *, kind: str) -> None:
+        super().__init__()
+        self._kind, self._state_sizes = kind, state_sizes
+        source_size = {"mean": annotation_size, "final": annotation_size, "backward": annotation_size // 2, "zero": 0}
+        self.projection = nn.Linear(source_size[kind], sum(state_sizes)) if kind != "zero" else None
+
+    def forward(self, memory: Memory) -> tuple[Tensor, ...]:
+        if self.projection is None:
+            return tuple(memory.final_BC.new_zeros(memory.final_BC.shape[0], size) for size in self._state_sizes)
+        if self._kind == "mean":
+            total_BC = (memory.states_BSC * memory.valid_BS.unsqueeze(-1)).sum(dim=1)
+            summary = total_BC / memory.valid_BS.sum(dim=1, keepdim=True).clamp(min=1)
+        else:
+            summary = memory.final_BC if self._kind == "final" else memory.final_BC.chunk(2, dim=-1)[1]
+        states = torch.tanh(self.projection(summary)).to(memory.states_BSC.dtype)
+        return tuple(torch.split(states, list(self._state_sizes), dim=-1))
+
+
+class Decoder(nn.Module):
+    """A recurrence, the readout above it and the state before it."""
+
+    def __init__(
+        self,
+        recurrence: BahdanauRecurrence | ConditionalRecurrence | LuongRecurrence,
+        readout: DeepReadout | None,
+        initial: InitialState,
+        *,
+        readout_size: int,
+        recurrent_dropout: float = 0.0,
+        readout_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.recurrence, self.readout, self.initial = recurrence, readout, initial
+        self._readout_size = readout_size
+        self._recurrent_dropout, self._readout_dropout = recurrent_dropout, readout_dropout
+
+    @property
+    def attention(self) -> Attention:
+        """The attention that the recurrence holds."""
+        return self.recurrence.attention
+
+    def initial_state(self, memory: Memory) -> DecoderState:
+        """The state before the first target piece."""
+        feeds = isinstance(self.recurrence, LuongRecurrence) and self.recurrence.feed is not None
+        feed = (memory.final_BC.new_zeros(memory.final_BC.shape[0], self._readout_size),) if feeds else ()
+        return DecoderState(self.initial(memory), feed, self.attention.initial_state(memory))
+
+    def forward(self, inputs_BTE: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
+        """Go through T given target pieces (teacher forcing; T = 1 in a search)."""
+        batch = inputs_BTE.shape[0]
+        hidden_size = self.recurrence.cell.hidden_size
+        masks = tuple(mask_for(noise, (batch, hidden_size), self._recurrent_dropout, inputs_BTE) for _ in state.layers)
+        step = self.recurrence.unroll(masks)
+        moments = []
+        for projected_BG in self.recurrence.project(inputs_BTE).unbind(1):
+            moment = step(projected_BG, memory, state)
+            state = moment.state
+            moments.append(moment)
+        hidden_BTH = torch.stack([moment.hidden_BH for moment in moments], dim=1)
+        weights_BTS = torch.stack([moment.weights_BS for moment in moments], dim=1)
+        if self.readout is None:
+            readout_BTR = hidden_BTH
+        else:
+            contexts_BTC = torch.stack([moment.context_BC for moment in moments], dim=1)
+            readout_BTR = self.readout(hidden_BTH, inputs_BTE, contexts_BTC)
+        return Decoded(dropped(readout_BTR, self._readout_dropout, noise, shared_dim=1), weights_BTS, state)

@@ -1,0 +1,112 @@
+"""The recurrent encoder: annotations h_j that join a forward and a backward reading of the source.
+
+Shapes: B batch, S source, E embedding, C annotation, H hidden, D directions, G gates, X state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt_cli.model.cells import InputProjection, RecurrentCell
+from nmt_cli.model.noise import Noise, dropped, mask_for
+
+
+class Encoded(NamedTuple):
+    """The encoder's output before the attention prepares it."""
+
+    states_BSC: Tensor
+    final_BC: Tensor
+
+
+class EncoderLayer(nn.Module):
+    """One recurrent layer; both directions run as one batched recurrence, each with its own weights."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, *, rnn_type: str, bidirectional: bool, layer_norm: bool
+    ) -> None:
+        super().__init__()
+        self.directions = 2 if bidirectional else 1
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, directions=(self.directions,))
+        self.projection = InputProjection(input_size, self.cell, layer_norm=layer_norm)
+
+    def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
+        """`reversal_BS` reads each source backwards, its padding left at the end; `last_B` is its last piece."""
+        batch, length, _ = inputs_BSI.shape
+        views = [inputs_BSI, gather_time(inputs_BSI, reversal_BS)][: self.directions]
+        inputs_DNI = torch.stack(views).transpose(1, 2).flatten(1, 2)  # N: time-major S x B, so a step is a slice
+        projected = self.projection(inputs_DNI).unflatten(1, (length, batch))
+        state_DBX = projected.new_zeros(self.directions, batch, self.cell.state_size)
+        step = self.cell.unroll(dropout_BH)
+        states = []
+        for step_DBG in projected.unbind(1):
+            state_DBX = step(step_DBG, state_DBX)
+            states.append(self.cell.output(state_DBX))
+        hidden_DBSH = torch.stack(states, dim=2)
+        rows = torch.arange(batch, device=last_B.device)
+        final_BC = torch.cat([hidden[rows, last_B] for hidden in hidden_DBSH.unbind(0)], dim=-1)
+        if self.directions == 1:
+            return Encoded(hidden_DBSH[0], final_BC)
+        states_BSC = torch.cat([hidden_DBSH[0], gather_time(hidden_DBSH[1], reversal_BS)], dim=-1)
+        return Encoded(states_BSC, final_BC)
+
+
+class Encoder(nn.Module):
+    """A stack of `EncoderLayer`s, residual from the second on.
+
+    Padding stands at the end of a row in both readings, so it cannot reach a state that is used.
+    """
+
+    def __init__(
+        self,
+        embedding_size: int,
+        hidden_size: int,
+        *,
+        rnn_type: str = "gru",
+        bidirectional: bool = True,
+        num_layers: int = 1,
+        layer_norm: bool = False,
+        reverse_source: bool = False,
+        recurrent_dropout: float = 0.0,
+        annotation_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.annotation_size = hidden_size * (2 if bidirectional else 1)
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                embedding_size if index == 0 else self.annotation_size,
+                hidden_size,
+                rnn_type=rnn_type,
+                bidirectional=bidirectional,
+                layer_norm=layer_norm,
+            )
+            for index in range(num_layers)
+        )
+        self._reverse_source = reverse_source
+        self._recurrent_dropout, self._annotation_dropout = recurrent_dropout, annotation_dropout
+
+    def forward(self, embedded_BSE: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Encoded:
+        """Annotations in the order of the source (whichever way it was read) and the last states."""
+        lengths_B = valid_BS.sum(dim=1)
+        last_B = (lengths_B - 1).clamp(min=0)
+        positions_BS = torch.arange(valid_BS.shape[1], device=valid_BS.device).expand_as(valid_BS)
+        reversal_BS = torch.where(valid_BS, last_B.unsqueeze(1) - positions_BS, positions_BS)
+        inputs = gather_time(embedded_BSE, reversal_BS) if self._reverse_source else embedded_BSE
+        encoded = Encoded(inputs, inputs)
+        for index, layer in enumerate(self.layers):
+            assert isinstance(layer, EncoderLayer)
+            shape = (layer.directions, valid_BS.shape[0], layer.cell.hidden_size)
+            dropout = mask_for(noise, shape, self._recurrent_dropout, inputs)
+            if index > 0:
+                inputs = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1)
+            encoded = layer(inputs, reversal_BS, last_B, dropout)
+            inputs = encoded.states_BSC + inputs if index > 0 else encoded.states_BSC
+        states_BSC = gather_time(inputs, reversal_BS) if self._reverse_source else inputs
+        return Encoded(dropped(states_BSC, self._annotation_dropout, noise, shared_dim=1), encoded.final_BC)
+
+
+def gather_time(values_BSX: Tensor, positions_BS: Tensor) -> Tensor:
+    """values[b, positions[b, s]] for all b, s."""
+    return values_BSX.gather(1, positions_BS.unsqueeze(-1).expand(-1, -1, values_BSX.shape[-1]))

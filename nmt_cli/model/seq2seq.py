@@ -1,0 +1,82 @@
+"""The encoder-decoder as a whole.
+
+Shapes: B batch, S source, T target, E embedding, R readout, V vocabulary, N rows (positions of any sentence).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nmt_cli.model.cells import Product
+from nmt_cli.model.decoder import Decoded, Decoder, DecoderState
+from nmt_cli.model.encoder import Encoder
+from nmt_cli.model.memory import Memory
+from nmt_cli.model.noise import Noise, dropped, mask_for
+
+
+class Seq2Seq(nn.Module):
+    """Embeddings, encoder, decoder and the projection to the vocabulary, each of which may share its matrix."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        decoder: Decoder,
+        *,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        embedding_size: int,
+        readout_size: int,
+        tied_embeddings: str = "none",
+        embedding_dropout: float = 0.0,
+        source_word_dropout: float = 0.0,
+        target_word_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+        self.source_embedding = nn.Parameter(torch.empty(source_vocab_size, embedding_size))
+        shares_source = tied_embeddings in ("source-target", "all")
+        self.target_embedding = (
+            self.source_embedding if shares_source else nn.Parameter(torch.empty(target_vocab_size, embedding_size))
+        )
+        shares_output = tied_embeddings in ("target", "all")
+        self.output_weight = (
+            self.target_embedding if shares_output else nn.Parameter(torch.empty(target_vocab_size, readout_size))
+        )
+        self.output_bias = nn.Parameter(torch.zeros(target_vocab_size))
+        self.quantised_output: Product | None = None
+        self._embedding_dropout = embedding_dropout
+        self._source_word_dropout, self._target_word_dropout = source_word_dropout, target_word_dropout
+
+    @property
+    def has_attention(self) -> bool:
+        """False where the weights are no alignment: the model has no attention."""
+        return type(self.decoder.attention).__name__ != "NoAttention"
+
+    def encode(self, source_BS: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Memory:
+        """Read the sources; `valid_BS` is True on their pieces."""
+        embedded_BSE = self._embed(self.source_embedding, source_BS, self._source_word_dropout, noise)
+        states_BSC, final_BC = self.encoder(embedded_BSE, valid_BS, noise)
+        return Memory(states_BSC, self.decoder.attention.keys(states_BSC), valid_BS, final_BC)
+
+    def start(self, memory: Memory) -> DecoderState:
+        """The decoder's state before the first piece."""
+        return self.decoder.initial_state(memory)
+
+    def decode(self, inputs_BT: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
+        """Go through target pieces, each the input of the step that predicts its successor."""
+        embedded_BTE = self._embed(self.target_embedding, inputs_BT, self._target_word_dropout, noise)
+        decoded: Decoded = self.decoder(embedded_BTE, memory, state, noise)
+        return decoded
+
+    def logits(self, readout_NR: Tensor) -> Tensor:
+        """Unnormalised scores of the vocabulary (N, V)."""
+        if self.quantised_output is not None:
+            return self.quantised_output(readout_NR) + self.output_bias
+        return F.linear(readout_NR, self.output_weight, self.output_bias)
+
+    def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:
+        embedded_BTE = dropped(F.embedding(ids_BT, table), self._embedding_dropout, noise, shared_dim=1)
+        mask = mask_for(noise, (*ids_BT.shape, 1), word_dropout, embedded_BTE)
+        return embedded_BTE if mask is None else embedded_BTE * mask

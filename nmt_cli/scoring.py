@@ -1,0 +1,356 @@
+"""BLEU, chrF and TER by sacreBLEU, with its signatures: the one door to that library.
+
+Every number is that of the `sacrebleu` command, to the last digit, paired bootstrap included. Text comes as lines;
+files and output are the business of the commands.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from sacrebleu import BLEU, CHRF, SACREBLEU_DIR, TER
+from sacrebleu.metrics import base
+from sacrebleu.significance import estimate_ci
+from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+
+from nmt_cli.errors import InputError
+
+METRICS = ("bleu", "chrf", "ter")
+TOKENIZERS = tuple(BLEU.TOKENIZERS)
+DEFAULT_SEED = 12345  # sacreBLEU's own
+DEFAULT_LENGTH_EDGES = (10, 20, 30, 40, 50, 60)
+
+_TOKENIZER_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One metric of one system; `score` is not rounded."""
+
+    name: str  # a member of METRICS
+    label: str  # sacreBLEU's name of the metric: BLEU, chrF2, TER
+    score: float
+    signature: str
+    text: str  # the line that sacreBLEU prints, from the label on
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Mean over bootstrap samples, and half the width of the 95 % confidence interval around it."""
+
+    mean: float
+    half_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A system against a baseline in one metric, by paired bootstrap; `signature` holds samples and seed."""
+
+    hypothesis: Score
+    baseline: Score
+    hypothesis_estimate: Estimate
+    baseline_estimate: Estimate
+    p_value: float
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class LengthBucket:
+    """The scores of the sentences whose source has `min_words` to `max_words` words; None is without limit."""
+
+    min_words: int
+    max_words: int | None
+    num_lines: int
+    scores: list[Score]
+
+    @property
+    def label(self) -> str:
+        """The range in short, as `11-20` or `61+`."""
+        return f"{self.min_words}+" if self.max_words is None else f"{self.min_words}-{self.max_words}"
+
+
+def score_corpus(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    metrics: Sequence[str] = METRICS,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> list[Score]:
+    """Score a corpus against one sequence of lines per reference, in the order of `metrics`.
+
+    `lowercase` and `tokenize` are for BLEU, as in the `sacrebleu` command: chrF keeps case, and TER never regards it.
+    """
+    _check_parallel([("the system", hypotheses), *_named_references(references)])
+    counters = [_Metric(name, references, lowercase=lowercase, tokenize=tokenize) for name in checked_metrics(metrics)]
+    return [counter.score(counter.statistics(hypotheses)) for counter in counters]
+
+
+def paired_bootstrap(
+    hypotheses: Sequence[str],
+    baseline: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    metrics: Sequence[str] = METRICS,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    num_samples: int = 1000,
+    seed: int = DEFAULT_SEED,
+) -> list[Comparison]:
+    """Compare a system with a baseline as `sacrebleu --paired-bs` does (Koehn, 2004); its scores come along.
+
+    sacreBLEU's own class holds all samples at once, gigabytes for a large test set; here it is one sample at a time,
+    with the same random numbers.
+    """
+    _check_parallel([("the system", hypotheses), ("the baseline", baseline), *_named_references(references)])
+    counters = [_Metric(name, references, lowercase=lowercase, tokenize=tokenize) for name in checked_metrics(metrics)]
+    ours = [counter.statistics(hypotheses) for counter in counters]
+    theirs = [counter.statistics(baseline) for counter in counters]
+    samples = _resample([*zip(counters, ours, strict=True), *zip(counters, theirs, strict=True)], num_samples, seed)
+    return [
+        _compare(
+            counter.score(ours[i]),
+            counter.score(theirs[i]),
+            samples[i],
+            samples[len(counters) + i],
+            counter.signature(num_samples=num_samples, seed=seed),
+        )
+        for i, counter in enumerate(counters)
+    ]
+
+
+def score_by_length(
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    edges: Sequence[int] = DEFAULT_LENGTH_EDGES,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> list[LengthBucket]:
+    """Score sentences apart by the number of white-space words in their source.
+
+    `edges` are the largest lengths of all buckets but the last, rising: (10, 20) gives 0-10, 11-20 and 21+. A bucket
+    without a sentence is left out.
+    """
+    if list(edges) != sorted(set(edges)):
+        raise ValueError(f"edges must rise, are {list(edges)}")
+    _check_parallel([("the source", sources), ("the system", hypotheses), *_named_references(references)])
+    lengths = [len(source.split()) for source in sources]
+    buckets = []
+    for low, high in zip([0, *(edge + 1 for edge in edges)], [*edges, None], strict=True):
+        rows = [i for i, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
+        if rows:
+            scores = score_corpus(
+                [hypotheses[i] for i in rows],
+                [[reference[i] for i in rows] for reference in references],
+                metrics=metrics,
+                lowercase=lowercase,
+                tokenize=tokenize,
+            )
+            buckets.append(LengthBucket(low, high, len(rows), scores))
+    return buckets
+
+
+def checked_metrics(names: Sequence[str]) -> tuple[str, ...]:
+    """The names in lower case, each once, in the order given.
+
+    Raises:
+        InputError: one is not in METRICS.
+    """
+    checked = dict.fromkeys(name.lower() for name in names)
+    for name in checked:
+        if name not in METRICS:
+            raise InputError(f"unknown metric {name!r}; choose from {', '.join(METRICS)}")
+    return tuple(checked)
+
+
+def check_tokenizer(name: str | None) -> None:
+    """Refuse a tokenizer that sacreBLEU does not have or that cannot run here; nothing is downloaded.
+
+    Raises:
+        InputError: it is unknown, or needs a package or a model file that is not there; the message says how to get it.
+    """
+    if name is None:
+        return
+    if name not in TOKENIZERS:
+        raise InputError(f"unknown tokenizer {name!r}; choose from {', '.join(TOKENIZERS)}")
+    if name in SPM_MODELS:
+        url = SPM_MODELS[name]["url"]
+        path = Path(SACREBLEU_DIR, "models", PurePosixPath(url).name)
+        if not path.is_file() or path.stat().st_size == 0:
+            raise InputError(
+                f"the tokenizer {name!r} needs a model file that is not there; fetch it once:\n"
+                f"  curl -L --create-dirs -o {path} {url}"
+            )
+    try:
+        with _sacrebleu_silenced():
+            BLEU(tokenize=name)
+    except (ImportError, RuntimeError, OSError, AssertionError) as error:
+        extra = _TOKENIZER_EXTRAS.get(name)
+        advice = f"install it: pip install '{extra}'" if extra else str(error).strip() or type(error).__name__
+        raise InputError(f"the tokenizer {name!r} cannot be used here; {advice}") from None
+
+
+def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:
+    """Refuse inputs, each a name and its number of lines, that are empty or not of one length.
+
+    Raises:
+        InputError: the message names the two inputs that differ, with their counts.
+    """
+    first_name, first_count = counts[0]
+    if first_count == 0:
+        raise InputError(f"{first_name}: no lines, nothing to score")
+    for name, count in counts[1:]:
+        if count != first_count:
+            raise InputError(
+                f"unequal line counts: {first_name} has {_lines(first_count)}, {name} has {_lines(count)}; "
+                "line by line they must belong together"
+            )
+
+
+# Shares of the lines that are not blank. A mark such as @-@ hardly ever stands in plain text; a space before a full
+# stop or a comma may, so that most lines must have it. French sets ! ? ; : apart, which is why they do not count.
+_MARKED_SHARE = 0.1
+_SPACED_SHARE = 0.5
+_TOKENISER_MARK = re.compile(r"@-@|&(?:apos|quot|#124|#91|#93);")
+_SPACED_PUNCTUATION = re.compile(r"\S +[.,](?: |$)")
+_SENTENCEPIECE_MARK = re.compile("\u2581")
+_SUBWORD_NMT_MARK = re.compile(r"\S@@(?: |$)")
+
+
+def looks_tokenised(lines: Sequence[str]) -> str | None:
+    """A warning, if the lines look like words and punctuation set apart by a tokeniser."""
+    if _share(lines, _TOKENISER_MARK) >= _MARKED_SHARE:
+        what = "marks of a tokeniser (such as @-@ or &apos;)"
+    elif _share(lines, _SPACED_PUNCTUATION) > _SPACED_SHARE:
+        what = "spaces before full stops and commas"
+    else:
+        return None
+    return (
+        f"{what}: this looks like tokenised text, and its score compares with no other; "
+        "detokenise it, or say --tokenize none if it is meant to be so"
+    )
+
+
+def looks_like_pieces(lines: Sequence[str]) -> str | None:
+    """A warning, if the lines look like subword pieces that were not put together."""
+    if _share(lines, _SENTENCEPIECE_MARK) >= _MARKED_SHARE:
+        return "the mark \u2581: this looks like SentencePiece pieces, not text; decode it first (nmt decode)"
+    if _share(lines, _SUBWORD_NMT_MARK) >= _MARKED_SHARE:
+        return "the mark @@: this looks like subword-nmt pieces, not text; join them first (sed 's/@@ //g')"
+    return None
+
+
+def _share(lines: Sequence[str], pattern: re.Pattern[str]) -> float:
+    filled = [line for line in lines if line.strip()]
+    return sum(pattern.search(line.rstrip()) is not None for line in filled) / max(1, len(filled))
+
+
+@contextmanager
+def _sacrebleu_silenced() -> Iterator[None]:
+    logger = logging.getLogger("sacrebleu")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was_disabled
+
+
+class _Metric:
+    """A metric with its references counted, to be asked about one or several systems."""
+
+    def __init__(
+        self, name: str, references: Sequence[Sequence[str]], *, lowercase: bool, tokenize: str | None
+    ) -> None:
+        self.name = name
+        self._metric: base.Metric
+        if name == "bleu":
+            check_tokenizer(tokenize)
+            with _sacrebleu_silenced():
+                # force: no remark on tokenised text, looks_tokenised speaks instead
+                self._metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True, references=references)
+        elif name == "chrf":
+            self._metric = CHRF(references=references)
+        else:
+            self._metric = TER(references=references)
+
+    def statistics(self, hypotheses: Sequence[str]) -> list[list[float]]:
+        """The counts of each sentence, from whose sum the score of a corpus follows."""
+        counts: list[list[float]] = self._metric._extract_corpus_statistics(hypotheses, None)
+        return counts
+
+    def score(self, statistics: list[list[float]]) -> Score:
+        result = self._metric._aggregate_and_compute(statistics)
+        return Score(self.name, result.name, float(result.score), self.signature(), result.format())
+
+    def score_of_sum(self, sums: npt.NDArray[np.float32]) -> float | np.floating:
+        score: float | np.floating = self._metric._compute_score_from_stats(cast(list[Any], sums)).score
+        return score
+
+    def signature(self, *, num_samples: int | None = None, seed: int | None = None) -> str:
+        signature = self._metric.get_signature()
+        signature.update("bs", num_samples)
+        signature.update("seed", seed)
+        return str(signature.format())
+
+
+_Sample = npt.NDArray[np.floating]
+
+
+def _resample(counted: Sequence[tuple[_Metric, list[list[float]]]], num_samples: int, seed: int) -> list[_Sample]:
+    """The scores of each system on the same `num_samples` random draws of sentences."""
+    # Single precision and its results kept as they come, because sacreBLEU does so: the last digits depend on it.
+    tables = [(counter, np.array(statistics, dtype=np.float32)) for counter, statistics in counted]
+    num_lines = len(tables[0][1])
+    generator = np.random.default_rng(seed)
+    scores: list[list[float | np.floating]] = [[] for _ in tables]
+    for _ in range(num_samples):
+        rows = generator.choice(num_lines, size=num_lines, replace=True)
+        for found, (counter, table) in zip(scores, tables, strict=True):
+            found.append(counter.score_of_sum(table[rows].sum(0)))
+    return [np.array(found) for found in scores]
+
+
+def _compare(
+    hypothesis: Score, baseline: Score, hypothesis_sample: _Sample, baseline_sample: _Sample, signature: str
+) -> Comparison:
+    differences = np.abs(hypothesis_sample - baseline_sample)
+    shifted = differences - differences.mean()
+    num_beyond = int(np.sum(shifted > abs(baseline.score - hypothesis.score)))
+    return Comparison(
+        hypothesis,
+        baseline,
+        _estimate(hypothesis_sample),
+        _estimate(baseline_sample),
+        (num_beyond + 1) / (len(shifted) + 1),
+        signature,
+    )
+
+
+def _estimate(sample: _Sample) -> Estimate:
+    mean, half_width = estimate_ci(sample)
+    return Estimate(float(mean), float(half_width))
+
+
+def _named_references(references: Sequence[Sequence[str]]) -> list[tuple[str, Sequence[str]]]:
+    if not references:
+        raise InputError("no reference to score against")
+    return [(f"reference {i}", reference) for i, reference in enumerate(references, 1)]
+
+
+def _check_parallel(named: Sequence[tuple[str, Sequence[str]]]) -> None:
+    check_line_counts([(name, len(lines)) for name, lines in named])
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"

@@ -1,0 +1,151 @@
+"""What training minimises. A loss is a sum and a count, divided once by the count of the whole update.
+
+Shapes: B batch, T target, S source, R readout, V vocabulary, N valid target positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt_cli.data.batch import Batch
+from nmt_cli.model.noise import Noise
+from nmt_cli.model.seq2seq import Seq2Seq
+
+ROWS_AT_ONCE = 512
+"""Positions whose logits are held at a time."""
+ROWS_IN_CACHE = 64
+"""Of these, how many go through the softmax together: their logits fit in a core's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossSum:
+    """Sums over the target pieces of a batch, in nats."""
+
+    total: Tensor
+    """What is minimised; carries the gradient."""
+    nll: float
+    """The negative log-likelihood alone."""
+    num_tokens: int
+
+
+def smoothed_cross_entropy(logits_NV: Tensor, targets_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Sum of (1 - eps) * -log p(y) + eps * mean_v -log p(v) (Szegedy et al., 2016, section 7), and of -log p(y)."""
+    logits_NV = logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
+    normalizer_N = logits_NV.logsumexp(dim=-1)
+    nll = (normalizer_N - logits_NV.gather(1, targets_N.unsqueeze(1)).squeeze(1)).sum()
+    if smoothing == 0.0:
+        return nll, nll.detach()
+    uniform = (normalizer_N - logits_NV.mean(dim=-1)).sum()
+    return (1.0 - smoothing) * nll + smoothing * uniform, nll.detach()
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """`smoothed_cross_entropy` of a projection, chunk by chunk, so that the logits of a batch are never held at once.
+
+    A loss is a sum, so its gradient with respect to the logits, softmax - target, is known as soon as they are; the
+    products with it are made at once and scaled in the backward pass.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float, bf16: bool
+    ) -> tuple[Tensor, Tensor]:
+        product_type = torch.bfloat16 if bf16 else readout_NR.dtype
+        weight_product_VR = weight_VR.to(product_type)
+        grad_readout_NR = torch.empty_like(readout_NR)
+        grad_weight_VR, grad_bias_V = torch.zeros_like(weight_VR), torch.zeros_like(bias_V)
+        total, nll = readout_NR.new_zeros(()), readout_NR.new_zeros(())
+        for start in range(0, len(targets_N), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            readout = readout_NR[rows].to(product_type)
+            grad_NV = torch.empty(len(readout), len(bias_V), dtype=product_type, device=readout.device)
+            for first in range(0, len(readout), ROWS_IN_CACHE):
+                some = slice(first, first + ROWS_IN_CACHE)
+                target_N1 = targets_N[rows][some].unsqueeze(1)
+                logits_NV = torch.mm(readout[some], weight_product_VR.t()).to(readout_NR.dtype).add_(bias_V)
+                chosen_N1 = logits_NV.gather(1, target_N1)
+                if smoothing:
+                    total -= smoothing * logits_NV.mean(dim=1).sum()
+                largest_N1 = logits_NV.amax(dim=1, keepdim=True)
+                exp_NV = logits_NV.sub_(largest_N1).exp_()
+                sum_N1 = exp_NV.sum(dim=1, keepdim=True)
+                normalizer_N1 = largest_N1 + sum_N1.log()
+                nll += (normalizer_N1 - chosen_N1).sum()
+                total += (normalizer_N1 - (1.0 - smoothing) * chosen_N1).sum()
+                difference_NV = exp_NV.div_(sum_N1).sub_(smoothing / len(bias_V))
+                difference_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
+                grad_bias_V += difference_NV.sum(dim=0)
+                grad_NV[some] = difference_NV
+            grad_readout_NR[rows] = torch.mm(grad_NV, weight_product_VR)
+            grad_weight_VR += torch.mm(grad_NV.t(), readout)
+        ctx.save_for_backward(grad_readout_NR, grad_weight_VR, grad_bias_V)
+        ctx.mark_non_differentiable(nll)
+        return total, nll
+
+    @staticmethod
+    def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None)
+
+
+def chunked_cross_entropy(
+    model: Seq2Seq, readout_NR: Tensor, targets_N: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """`smoothed_cross_entropy(model.logits(readout_NR), ...)`, the same to rounding, in less memory and time."""
+    device_type = readout_NR.device.type
+    bf16 = torch.is_autocast_enabled(device_type)
+    with torch.autocast(device_type, enabled=False):
+        total, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            readout_NR, model.output_weight, model.output_bias, targets_N, smoothing, bf16
+        )
+    return total, nll
+
+
+def coverage_penalty(weights_BTS: Tensor, valid_BT: Tensor) -> Tensor:
+    """Sum over steps of sum_j min(alpha_ij, c_ij), c the attention so far (See et al., 2017, eq. 12)."""
+    so_far_BTS = weights_BTS.cumsum(dim=1) - weights_BTS
+    return (torch.minimum(weights_BTS, so_far_BTS).sum(dim=-1) * valid_BT).sum()
+
+
+def alignment_cross_entropy(weights_BTS: Tensor, links_BTS: Tensor) -> Tensor:
+    """Sum of -sum_j A_ij log alpha_ij over target pieces with links (Chen et al., 2016, eq. 7)."""
+    tiny = torch.finfo(weights_BTS.dtype).tiny
+    return -(links_BTS * weights_BTS.clamp(min=tiny).log()).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationLoss:
+    """Label-smoothed cross-entropy, with the attention's own losses where they are asked for."""
+
+    label_smoothing: float = 0.0
+    coverage_weight: float = 0.0
+    alignment_weight: float = 0.0
+
+    def __call__(self, model: Seq2Seq, batch: Batch, noise: Noise | None = None) -> LossSum:
+        """The loss of a batch under teacher forcing."""
+        memory = model.encode(batch.source_BS, batch.source_valid_BS, noise)
+        decoded = model.decode(batch.inputs_BT, memory, model.start(memory), noise)
+        readout_NR = decoded.readout_BTR[batch.target_valid_BT]
+        targets_N = batch.outputs_BT[batch.target_valid_BT]
+        total, nll = chunked_cross_entropy(model, readout_NR, targets_N, self.label_smoothing)
+        if self.coverage_weight:
+            total = total + self.coverage_weight * coverage_penalty(decoded.weights_BTS, batch.target_valid_BT)
+        if self.alignment_weight and batch.links_BTS is not None:
+            total = total + self.alignment_weight * alignment_cross_entropy(decoded.weights_BTS, batch.links_BTS)
+        return LossSum(total, float(nll), len(targets_N))
+
+
+@torch.no_grad()
+def evaluate_nll(model: Seq2Seq, batch: Batch) -> tuple[float, int]:
+    """The summed negative log-likelihood of a batch and its number of target pieces."""
+    memory = model.encode(batch.source_BS, batch.source_valid_BS)
+    decoded = model.decode(batch.inputs_BT, memory, model.start(memory))
+    readout_NR = decoded.readout_BTR[batch.target_valid_BT]
+    targets_N = batch.outputs_BT[batch.target_valid_BT]
+    nll = 0.0
+    for rows, targets in zip(readout_NR.split(ROWS_AT_ONCE), targets_N.split(ROWS_AT_ONCE), strict=True):
+        nll += float(smoothed_cross_entropy(model.logits(rows), targets, 0.0)[1])
+    return nll, len(targets_N)

@@ -1,0 +1,99 @@
+"""Optimizers, learning rates over time, and the average of the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def build_optimizer(
+    name: str,
+    parameters: Iterable[nn.Parameter],
+    *,
+    learning_rate: float,
+    betas: tuple[float, float] = (0.9, 0.98),
+    rho: float = 0.95,
+    epsilon: float | None = None,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> torch.optim.Optimizer:
+    """`name` is adam, adamw, adadelta (Zeiler, 2012; Bahdanau et al. take epsilon 1e-6, rho 0.95) or sgd."""
+    common: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
+    match name:
+        case "adam":
+            return torch.optim.Adam(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
+        case "adamw":
+            return torch.optim.AdamW(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
+        case "adadelta":
+            return torch.optim.Adadelta(parameters, rho=rho, eps=epsilon or 1e-6, **common)
+        case _:
+            return torch.optim.SGD(parameters, momentum=momentum, **common)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's moments by name, `PARAMETER.MOMENT`."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"optimizer.{index}.{key}": torch.as_tensor(value)
+        for index, moments in state.items()
+        for key, value in moments.items()
+    }
+
+
+def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind == "optimizer":
+            index, _, key = rest.partition(".")
+            state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The learning rate as a function of the step and of how much of the training is done."""
+
+    kind: str
+    peak: float
+    warmup_steps: int = 0
+    final: float = 0.0
+
+    def rate(self, step: int, done: float) -> float:
+        """For update `step` (from 1), when the share `done` in [0, 1] of the whole training lies behind it.
+
+        After a linear warm-up: constant (and plateau, whose factor is applied elsewhere), inverse_sqrt (Vaswani et al.,
+        2017: peak * sqrt(warmup / step)), linear or cosine (Loshchilov & Hutter, 2017) down to `final`.
+        """
+        if step < self.warmup_steps:
+            return self.peak * step / self.warmup_steps
+        match self.kind:
+            case "inverse_sqrt":
+                return self.peak * math.sqrt(max(1, self.warmup_steps) / step)
+            case "linear":
+                return self.final + (self.peak - self.final) * (1.0 - done)
+            case "cosine":
+                return self.final + (self.peak - self.final) * 0.5 * (1.0 + math.cos(math.pi * done))
+            case _:
+                return self.peak
+
+
+class WeightAverage:
+    """Exponential moving average of the weights; in the first steps over all of them so far."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], decay: float) -> None:
+        self._parameters = list(parameters)
+        self._decay = decay
+        self.weights = [parameter.detach().clone() for parameter in self._parameters]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take in the weights after update `step` (from 1)."""
+        decay = min(self._decay, step / (step + 9.0))
+        torch._foreach_lerp_(self.weights, [parameter.detach() for parameter in self._parameters], 1.0 - decay)

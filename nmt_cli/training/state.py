@@ -1,0 +1,68 @@
+"""What a training knows beyond its tensors, as a value that goes into JSON and comes back equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from nmt_cli.data.sampler import Cursor
+from nmt_cli.errors import ModelError
+
+HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingState:
+    """Where a training stands after `step` updates."""
+
+    step: int = 0
+    epoch: int = 0
+    """The cursor of the next batch."""
+    batch: int = 0
+    epochs_done: float = 0.0
+    best_value: float | None = None
+    """Of the early-stopping metric."""
+    best_step: int | None = None
+    stalled: int = 0
+    """Validations since the best one."""
+    rate_factor: float = 1.0
+    """What the plateau schedule has made of the learning rate."""
+    plateau_stalled: int = 0
+    skipped_in_a_row: int = 0
+    target_tokens: int = 0
+    """Seen in all."""
+    seconds: float = 0.0
+    """Spent training, before the last resumption too."""
+    precision: str = "fp32"
+    """The precision on which the run began and goes on."""
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.epoch, self.batch)
+
+    def validated(self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int) -> TrainingState:
+        """The state after a validation that gave `value`."""
+        sign = 1.0 if HIGHER_IS_BETTER[metric] else -1.0
+        if self.best_value is None or sign * value > sign * self.best_value:
+            return replace(self, best_value=value, best_step=self.step, stalled=0, plateau_stalled=0)
+        state = replace(self, stalled=self.stalled + 1, plateau_stalled=self.plateau_stalled + 1)
+        if state.plateau_stalled >= plateau_patience:
+            state = replace(state, plateau_stalled=0, rate_factor=state.rate_factor * plateau_factor)
+        return state
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], place: str) -> TrainingState:
+        """Back from `to_json`; `ModelError` names `place` where the values are not those of a training."""
+        defaults = asdict(cls())
+        if set(values) != set(defaults):
+            raise ModelError(f"{place}: does not hold the state of a training")
+        for key, default in defaults.items():
+            number = isinstance(values[key], (int, float)) and not isinstance(values[key], bool)
+            fits = isinstance(values[key], str) if isinstance(default, str) else number
+            if not fits and not (default is None and values[key] is None):
+                raise ModelError(f"{place}: {key} is {values[key]!r}")
+        return cls(**values)

@@ -1,0 +1,400 @@
+"""The training loop: updates, validations, checkpoints, and stopping at any of them without losing anything."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt_cli.checkpoint import (
+    Checkpoints,
+    Index,
+    Ranked,
+    Snapshot,
+    parameters_of,
+    read_progress,
+    read_trainer_tensors,
+)
+from nmt_cli.console import Progress, log, warn
+from nmt_cli.data.batch import Batch
+from nmt_cli.data.sampler import Drawn, Sampler
+from nmt_cli.distributed import World
+from nmt_cli.errors import DivergenceError, Interrupted, ModelError
+from nmt_cli.model.noise import Noise
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.training.loss import LossSum, TranslationLoss
+from nmt_cli.training.metrics_log import MetricsLog
+from nmt_cli.training.optim import Schedule, WeightAverage, load_optimizer_tensors, optimizer_tensors
+from nmt_cli.training.state import HIGHER_IS_BETTER, TrainingState
+from nmt_cli.training.validation import Validator
+from nmt_cli.translation.translator import is_out_of_memory
+
+MAX_SKIPPED_IN_A_ROW = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When training ends."""
+
+    max_steps: int | None
+    max_epochs: int | None
+    patience: int | None
+
+    def done(self, state: TrainingState) -> float:
+        """The share of the training that is behind, in [0, 1]."""
+        by_step = state.step / self.max_steps if self.max_steps else 0.0
+        by_epoch = state.epochs_done / self.max_epochs if self.max_epochs else 0.0
+        return min(1.0, max(by_step, by_epoch))
+
+    def reached(self, state: TrainingState) -> str | None:
+        """Why training ends here, or None."""
+        if self.max_steps is not None and state.step >= self.max_steps:
+            return f"max_steps {self.max_steps} reached"
+        if self.max_epochs is not None and state.epoch >= self.max_epochs:
+            return f"max_epochs {self.max_epochs} reached"
+        if self.patience is not None and state.stalled >= self.patience:
+            return f"no better validation in {state.stalled}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """What happens how often, in steps, and what is kept."""
+
+    validation_freq: int
+    checkpoint_freq: int
+    logging_freq: int
+    keep_best: int
+    keep_last: int
+    early_stopping_metric: str
+    plateau_factor: float
+    plateau_patience: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """How a batch becomes an update."""
+
+    loss: TranslationLoss
+    schedule: Schedule
+    accumulate: int
+    clip_grad_norm: float | None
+    bf16: bool
+    seed: int
+
+
+@dataclass(slots=True)
+class _Meter:
+    """What is logged: sums since the last line."""
+
+    nll: float = 0.0
+    num_tokens: int = 0
+    padded: int = 0
+    grad_norm: float = 0.0
+    seconds: float = 0.0
+
+
+class Trainer:
+    """Trains one model to its end, from wherever its checkpoints say it stands."""
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        optimizer: torch.optim.Optimizer,
+        sampler: Sampler,
+        make_batch: Callable[[Drawn, int], Batch],
+        *,
+        update: Update,
+        limits: Limits,
+        rhythm: Rhythm,
+        validator: Validator | None,
+        ema_decay: float,
+        world: World,
+    ) -> None:
+        self._model, self._optimizer, self._sampler, self._make_batch = model, optimizer, sampler, make_batch
+        self._update, self._limits, self._rhythm, self._validator = update, limits, rhythm, validator
+        self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._average = WeightAverage(self._trained, ema_decay) if ema_decay else None
+        self._world = world
+        self.state = TrainingState(precision="bf16" if update.bf16 else "fp32")
+
+    # Resuming and saving ------------------------------------------------------------------------------------------
+
+    def restore(self, checkpoints: Checkpoints) -> None:
+        """Go back to the last checkpoint; its weights must be in the model's configuration."""
+        index = checkpoints.index()
+        assert index.last is not None
+        path = checkpoints.path_of(index.last)
+        progress = read_progress(path)
+        state = TrainingState.from_json(progress, str(path / "trainer.json"))
+        tensors = read_trainer_tensors(path)
+        with torch.no_grad():
+            for name, parameter in self._model.named_parameters():
+                raw = tensors.pop(f"raw.{name}", None)
+                if raw is None or raw.shape != parameter.shape:
+                    raise ModelError(f"{path}: the trainer's state lacks {name}, or has it in another shape")
+                parameter.copy_(raw)
+            if self._average is not None:
+                for place, average in enumerate(self._average.weights):
+                    average.copy_(tensors.pop(f"average.{place}"))
+        load_optimizer_tensors(self._optimizer, tensors)
+        self.state = state
+        if (state.precision == "bf16") != self._update.bf16:
+            self._update = replace(self._update, bf16=state.precision == "bf16")
+
+    def _snapshot(self, metrics: dict[str, float]) -> Snapshot:
+        raw = {f"raw.{name}": tensor for name, tensor in parameters_of(self._model).items()}
+        trainer = raw | optimizer_tensors(self._optimizer)
+        if self._average is not None:
+            trainer |= {f"average.{place}": weight for place, weight in enumerate(self._average.weights)}
+        with self._averaged_weights():
+            weights = {name: tensor.clone() for name, tensor in parameters_of(self._model).items()}
+        return Snapshot(self.state.step, weights, trainer, self.state.to_json(), metrics)
+
+    @contextmanager
+    def _averaged_weights(self) -> Iterator[None]:
+        """Put the weights that translate into the model while the block runs."""
+        if self._average is None:
+            yield
+            return
+        raw = [parameter.data for parameter in self._trained]
+        for parameter, average in zip(self._trained, self._average.weights, strict=True):
+            parameter.data = average
+        try:
+            yield
+        finally:
+            for parameter, data in zip(self._trained, raw, strict=True):
+                parameter.data = data
+
+    # The loop -----------------------------------------------------------------------------------------------------
+
+    def run(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog) -> str:
+        """Train to the end and return the reason for it.
+
+        Raises:
+            Interrupted: SIGINT or SIGTERM came; a checkpoint of the last whole step was written.
+            DivergenceError: ten updates in a row were not finite.
+        """
+        started, seconds_before = time.monotonic(), self.state.seconds
+        meter = _Meter()
+        total = self._expected_steps()
+        with _Signals() as signals, Progress("training", total=total, initial=self.state.step, unit="step") as bar:
+            reason = self._limits.reached(self.state)
+            batches = self._sampler.from_cursor(self.state.cursor)
+            while reason is None:
+                drawn = next(batches)
+                self._step(drawn, meter)
+                self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
+                step = self.state.step
+                bar.advance(note=_note(meter))
+                if step % self._rhythm.logging_freq == 0:
+                    self._log(meter, metrics)
+                    meter = _Meter()
+                if self._validator is not None and step % self._rhythm.validation_freq == 0:
+                    self._validate_and_save(checkpoints, tokenizers, metrics)
+                elif step % self._rhythm.checkpoint_freq == 0 or signals.received:
+                    self._save(checkpoints, tokenizers, metrics, {})
+                reason = self._limits.reached(self.state)
+                if signals.received and reason is None:
+                    raise Interrupted(
+                        f"interrupted at step {step}, which is saved; the same command goes on from there",
+                        signals.received,
+                    )
+        self._finish(checkpoints, tokenizers, metrics, reason)
+        return reason
+
+    def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
+        if checkpoints.index().last != self.state.step:
+            if self._validator is not None:
+                self._validate_and_save(checkpoints, tokenizers, metrics)
+            else:
+                self._save(checkpoints, tokenizers, metrics, {})
+        checkpoints.write_index(replace(checkpoints.index(), finished=reason))
+
+    def _expected_steps(self) -> int | None:
+        """About how many updates there will be, for the progress bar."""
+        by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self._sampler.batches_an_epoch())
+        return min((steps for steps in (self._limits.max_steps, by_epoch) if steps), default=None)
+
+    def reason_to_end(self) -> str | None:
+        """Why no more updates are to be made, or None."""
+        return self._limits.reached(self.state)
+
+    def _step(self, drawn: Drawn, meter: _Meter) -> None:
+        """One update: all parts of the batch forward and backward, one division, one step of the optimizer."""
+        began = time.monotonic()
+        step = self.state.step + 1
+        batch = self._make_batch(drawn, step)
+        num_tokens = batch.num_target_tokens
+        nll = self._gradients(batch, num_tokens, step)
+        norm = self._gradient_norm()
+        is_finite = math.isfinite(nll) and math.isfinite(norm)
+        if is_finite:
+            rate = self._update.schedule.rate(step, self._limits.done(self.state)) * self.state.rate_factor
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+            self._optimizer.step()
+            if self._average is not None:
+                self._average.update(step)
+        skipped = 0 if is_finite else self.state.skipped_in_a_row + 1
+        self.state = replace(
+            self.state,
+            step=step,
+            epoch=drawn.next.epoch,
+            batch=drawn.next.batch,
+            epochs_done=drawn.progress,
+            skipped_in_a_row=skipped,
+            target_tokens=self.state.target_tokens + num_tokens,
+        )
+        if not is_finite:
+            warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
+        if skipped >= MAX_SKIPPED_IN_A_ROW:
+            raise DivergenceError(
+                f"step {step}: {skipped} updates in a row were not finite, training has diverged; lower "
+                "training.learning_rate or set training.clip_grad_norm. The last checkpoint is whole"
+            )
+        meter.nll += nll if is_finite else 0.0
+        meter.num_tokens += num_tokens if is_finite else 0
+        meter.padded += batch.outputs_BT.numel()
+        meter.grad_norm = norm
+        meter.seconds += time.monotonic() - began
+
+    def _gradients(self, batch: Batch, num_tokens: int, step: int) -> float:
+        """Accumulate the gradient of the mean loss; the summed nll comes back. Parts are halved if memory runs out."""
+        parts = self._update.accumulate
+        while True:
+            try:
+                self._optimizer.zero_grad(set_to_none=True)
+                return sum(
+                    self._backward(part, num_tokens, step, index) for index, part in enumerate(batch.split(parts))
+                )
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error) or parts >= batch.num_sentences:
+                    raise
+            parts *= 2
+            log(f"out of memory at step {step}; going on with the batch in {parts} parts")
+            self._update = replace(self._update, accumulate=parts)
+            if self._world.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _backward(self, part: Batch, num_tokens: int, step: int, index: int) -> float:
+        device = self._world.device
+        generator = torch.Generator(device).manual_seed(_noise_seed(self._update.seed, step, index))
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._update.bf16):
+            loss: LossSum = self._update.loss(self._model, part.to(device), Noise(generator))
+        (loss.total / num_tokens).backward()
+        return loss.nll
+
+    def _gradient_norm(self) -> float:
+        """The norm before clipping."""
+        limit = self._update.clip_grad_norm
+        norm: Tensor = torch.nn.utils.clip_grad_norm_(self._trained, math.inf if limit is None else limit)
+        return float(norm)
+
+    # What is said and kept ----------------------------------------------------------------------------------------
+
+    def _log(self, meter: _Meter, metrics: MetricsLog) -> None:
+        if not meter.num_tokens:
+            return
+        loss = meter.nll / meter.num_tokens
+        rate = self._optimizer.param_groups[0]["lr"]
+        speed = meter.num_tokens / max(meter.seconds, 1e-9)
+        done = self._limits.done(self.state)
+        left = self.state.seconds * (1.0 - done) / done if done else math.inf
+        log(
+            f"step {self.state.step:,}  epoch {self.state.epochs_done:.2f}  loss {loss:.3f}  "
+            f"perplexity {math.exp(min(loss, 700.0)):.2f}  gradient {meter.grad_norm:.2f}  learning rate {rate:.2e}  "
+            f"{speed:,.0f} tokens/s  {_duration(left)} left"
+        )
+        metrics.write(
+            "train", self.state.step, loss=loss, epoch=self.state.epochs_done, learning_rate=rate,
+            grad_norm=meter.grad_norm, tokens_per_second=speed, padding=1.0 - meter.num_tokens / max(1, meter.padded),
+            seconds=self.state.seconds,
+        )  # fmt: skip
+
+    def _validate_and_save(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog) -> None:
+        assert self._validator is not None
+        began = time.monotonic()
+        with self._averaged_weights():
+            values = self._validator(self._model)
+        metric = self._rhythm.early_stopping_metric
+        self.state = self.state.validated(
+            metric, values[metric], plateau_factor=self._rhythm.plateau_factor,
+            plateau_patience=self._rhythm.plateau_patience,
+        )  # fmt: skip
+        verdict = "new best" if not self.state.stalled else f"no better for {self.state.stalled}"
+        described = "  ".join(f"{name} {value:.2f}" for name, value in values.items())
+        log(f"validation at step {self.state.step:,}: {described}  ({verdict}; {time.monotonic() - began:.1f} s)")
+        metrics.write("validation", self.state.step, **values, seconds=time.monotonic() - began)
+        self._save(checkpoints, tokenizers, metrics, values)
+
+    def _save(
+        self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, values: dict[str, float]
+    ) -> None:
+        """Write the checkpoint, then the index that makes it count, then remove what counts no longer."""
+        step, metric = self.state.step, self._rhythm.early_stopping_metric
+        checkpoints.save(self._snapshot(values), tokenizers)
+        index = checkpoints.index()
+        best = [ranked for ranked in index.best if ranked.step != step and ranked.metric == metric]
+        if metric in values:
+            best.append(Ranked(step, metric, values[metric]))
+        sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0
+        best.sort(key=lambda ranked: (sign * ranked.value, ranked.step))
+        recent = sorted({step, *(other for other in index.recent if other < step)}, reverse=True)
+        index = Index(step, tuple(best[: self._rhythm.keep_best]), tuple(recent[: self._rhythm.keep_last]), None)
+        checkpoints.write_index(index)
+        checkpoints.prune(index)
+        metrics.write("checkpoint", step)
+
+
+class _Signals:
+    """Remembers SIGINT and SIGTERM until the step is whole; a second one ends the program at once."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._before: dict[int, Any] = {}
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        if self.received:
+            raise KeyboardInterrupt
+        self.received = number
+        log("stopping after this step, with a checkpoint")
+
+    def __enter__(self) -> _Signals:
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        except ValueError:  # not the main thread: whoever is, decides
+            pass
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _noise_seed(seed: int, step: int, part: int) -> int:
+    """One number for each step and part; large odd factors keep neighbouring ones apart."""
+    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + part * 0x94D049BB133111EB) % 2**63
+
+
+def _note(meter: _Meter) -> str:
+    if not meter.num_tokens:
+        return ""
+    return f"loss {meter.nll / meter.num_tokens:.3f}, {meter.num_tokens / max(meter.seconds, 1e-9):,.0f} tokens/s"
+
+
+def _duration(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

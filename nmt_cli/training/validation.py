@@ -1,0 +1,101 @@
+"""How good the weights are: the loss on the dev set, and its translation by the same path as `nmt translate`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from nmt_cli.console import log
+from nmt_cli.data.batch import make_batch
+from nmt_cli.data.corpus import Corpus, read_pairs
+from nmt_cli.data.tokenizer import Tokenizer
+from nmt_cli.errors import InputError
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.scoring import score_corpus
+from nmt_cli.training.loss import evaluate_nll
+from nmt_cli.translation.step_model import TrainedModels
+from nmt_cli.translation.translator import Translator, TranslatorOptions
+
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DevSet:
+    """Held-out pairs; every line counts, whatever its length."""
+
+    sources: tuple[str, ...]
+    references: tuple[str, ...]
+
+    @classmethod
+    def read(cls, source: str, target: str) -> DevSet:
+        """Read both files; `InputError` if they differ in their number of lines or are empty."""
+        pairs = list(read_pairs(Corpus(source, target), invalid_utf8="replace"))
+        if not pairs:
+            raise InputError(f"{source}: the dev set is empty")
+        return cls(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs))
+
+
+class Validator:
+    """Validates a model on a dev set, in float32."""
+
+    def __init__(
+        self,
+        dev: DevSet,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        options: TranslatorOptions,
+        *,
+        device: torch.device,
+        tokenize: str | None = None,
+        lowercase: bool = False,
+        num_samples: int = 3,
+    ) -> None:
+        self._dev, self._tokenizers, self._options, self._device = dev, tokenizers, options, device
+        self._tokenize, self._lowercase, self._num_samples = tokenize, lowercase, num_samples
+        sources = tokenizers[0].encode_all(dev.sources)
+        targets = tokenizers[1].encode_all(dev.references)
+        order = sorted(range(len(sources)), key=lambda index: (len(targets[index]), len(sources[index])))
+        self._batches = [
+            make_batch([sources[index] for index in chunk], [targets[index] for index in chunk])
+            for chunk in _chunks(order, [len(target) + 1 for target in targets])
+        ]
+
+    def __call__(self, model: Seq2Seq) -> dict[str, float]:
+        """`loss` (nats a target piece), `perplexity`, `bleu` and `chrf`."""
+        total, num_tokens = 0.0, 0
+        for batch in self._batches:
+            nll, count = evaluate_nll(model, batch.to(self._device))
+            total, num_tokens = total + nll, num_tokens + count
+        translator = Translator(TrainedModels([model], device=self._device), self._tokenizers, self._options)
+        hypotheses = [translated.translations[0].text for translated in translator.translate(self._dev.sources)]
+        scores = score_corpus(
+            hypotheses, [self._dev.references], metrics=("bleu", "chrf"), lowercase=self._lowercase,
+            tokenize=self._tokenize,
+        )  # fmt: skip
+        self._show_samples(hypotheses)
+        loss = total / num_tokens
+        return {
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            **{score.name: score.score for score in scores},
+        }
+
+    def _show_samples(self, hypotheses: Sequence[str]) -> None:
+        count = min(self._num_samples, len(hypotheses))
+        for place in range(count):
+            index = place * len(hypotheses) // count
+            log(f"  source      {self._dev.sources[index]}")
+            log(f"  reference   {self._dev.references[index]}")
+            log(f"  hypothesis  {hypotheses[index]}")
+
+
+def _chunks(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    """Cut sorted numbers so that a chunk's padded size stays below `BATCH_TOKENS`."""
+    chunks: list[list[int]] = [[]]
+    for index in order:
+        if chunks[-1] and (len(chunks[-1]) + 1) * lengths[index] > BATCH_TOKENS:
+            chunks.append([])
+        chunks[-1].append(index)
+    return chunks

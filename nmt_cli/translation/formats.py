@@ -1,0 +1,69 @@
+"""How a translation is written: text, JSON lines, Moses n-best lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from nmt_cli.translation.alignment import Matrix, hard_links, pharaoh
+from nmt_cli.translation.translator import Translated, Translation
+
+Formatter = Callable[[int, Translated], str]
+"""From a line's number (from 0) and its translations to the output, which ends in a line feed."""
+
+
+def formatter(name: str, *, n_best: int = 1, alignment: str = "none") -> Formatter:
+    """The formatter `text`, `jsonl` or `moses`; `alignment` is none, hard or soft."""
+
+    def aligned(translation: Translation) -> str | None:
+        return show_alignment(translation.weights, alignment)
+
+    def suffix(translation: Translation) -> str:
+        shown = aligned(translation)
+        return "" if shown is None else f" ||| {shown}"
+
+    def text(_: int, translated: Translated) -> str:
+        lines = [translation.text + suffix(translation) for translation in translated.translations[:n_best]]
+        return "".join(f"{line}\n" for line in lines + [""] * (n_best - len(lines)))
+
+    def jsonl(number: int, translated: Translated) -> str:
+        best = translated.translations[0]
+        record: dict[str, Any] = {
+            "id": number,
+            "source": translated.source,
+            "translation": best.text,
+            "score": best.score,
+            "hypotheses": [
+                {"translation": t.text, "score": t.score, "alignment": _in_json(t.weights, alignment)}
+                for t in translated.translations
+            ],
+            "alignment": _in_json(best.weights, alignment),
+        }
+        return json.dumps(record, ensure_ascii=False) + "\n"
+
+    def moses(number: int, translated: Translated) -> str:
+        return "".join(
+            f"{number} ||| {t.text} ||| F0= {t.log_prob:.6f} ||| {t.score:.6f}{suffix(t)}\n"
+            for t in translated.translations[:n_best]
+        )
+
+    return {"text": text, "jsonl": jsonl, "moses": moses}[name]
+
+
+def show_alignment(weights: Matrix | None, kind: str) -> str | None:
+    """`hard`: Pharaoh pairs; `soft`: the matrix, a row a target word, as JSON; `none`: None."""
+    if kind == "none" or weights is None:
+        return None
+    return pharaoh(hard_links(weights)) if kind == "hard" else json.dumps(_rounded(weights))
+
+
+def _in_json(weights: Matrix | None, kind: str) -> Any:
+    if kind == "soft" and weights is not None:
+        return _rounded(weights)
+    return show_alignment(weights, kind)
+
+
+def _rounded(weights: Matrix) -> list[list[float]]:
+    rows: list[list[float]] = weights.round(6).tolist()
+    return rows

@@ -1,0 +1,115 @@
+"""Trained models as the search sees them, alone or together, in the precision asked for.
+
+Batch invariance in float32 is by construction: rows of a matrix product may change with their number, but not between
+multiples of 16, so every call is padded to one; and the sources of a batch have one length, so no softmax is padded.
+
+Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt_cli.data.batch import Sources
+from nmt_cli.model.decoder import DecoderState
+from nmt_cli.model.memory import Memory
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.search.hypothesis import Prediction, SearchState
+
+ROW_MULTIPLE = 16
+
+
+class _Rows(NamedTuple):
+    """The memory and state of every row in every model, with the rows that only pad."""
+
+    parts: tuple[tuple[Memory, DecoderState], ...]
+
+    def select(self, rows: Tensor) -> _Rows:
+        # A row keeps to its sentence, so its memory stays what it is.
+        padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
+        return _Rows(tuple((memory, state.select(padded)) for memory, state in self.parts))
+
+    def keep(self, rows: Tensor) -> _Rows:
+        padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
+        return _Rows(tuple((memory.select(padded), state.select(padded)) for memory, state in self.parts))
+
+
+class TrainedModels:
+    """One model or an ensemble: the mean of the predicted probabilities, and of the attention weights."""
+
+    def __init__(self, models: Sequence[Seq2Seq], *, device: torch.device, bf16: bool = False) -> None:
+        self._models = [model.to(device) for model in models]
+        self._device, self._bf16 = device, bf16
+        self.has_attention = all(model.has_attention for model in models)
+
+    @torch.inference_mode()
+    def start(self, sources: Sources, copies: int) -> SearchState:
+        """Encode sources of one length; each gets `copies` rows, one after the other."""
+        num_sentences = sources.ids_BS.shape[0]
+        sentence_rows = padded_rows(torch.arange(num_sentences))
+        padded = Sources(*(tensor[sentence_rows] for tensor in sources)).to(self._device)
+        rows = padded_rows(torch.arange(num_sentences).repeat_interleave(copies)).to(self._device)
+        parts = []
+        with self._precision():
+            for model in self._models:
+                memory = model.encode(*padded).select(rows)
+                parts.append((memory, model.start(memory)))
+        return _Rows(tuple(parts))
+
+    @torch.inference_mode()
+    def step(self, ids_N: Tensor, state: SearchState) -> Prediction:
+        """Predict the next piece of every row."""
+        assert isinstance(state, _Rows)
+        num_rows = len(ids_N)
+        ids_P1 = ids_N[padded_rows(torch.arange(num_rows))].unsqueeze(1).to(self._device)
+        log_probs, weights, parts = [], [], []
+        with self._precision():
+            for model, (memory, decoder_state) in zip(self._models, state.parts, strict=True):
+                decoded = model.decode(ids_P1, memory, decoder_state)
+                logits_PV = model.logits(decoded.readout_BTR[:, 0])
+                log_probs.append(F.log_softmax(logits_PV[:num_rows].float(), dim=-1))
+                weights.append(decoded.weights_BTS[:num_rows, 0].float())
+                parts.append((memory, decoded.state))
+        return Prediction(_log_mean(log_probs).cpu(), _mean(weights).cpu(), _Rows(tuple(parts)))
+
+    @torch.inference_mode()
+    def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (B, T) and weights (B, T, S) of given targets; sources and targets each of one length."""
+        num_sentences = inputs_BT.shape[0]
+        rows = padded_rows(torch.arange(num_sentences))
+        padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
+        inputs_PT, outputs_PT = inputs_BT[rows].to(self._device), outputs_BT[rows].to(self._device)
+        log_probs, weights = [], []
+        with self._precision():
+            for model in self._models:
+                memory = model.encode(*padded)
+                decoded = model.decode(inputs_PT, memory, model.start(memory))
+                logits_NV = model.logits(decoded.readout_BTR.flatten(0, 1)).float()
+                chosen_N1 = F.log_softmax(logits_NV, dim=-1).gather(1, outputs_PT.flatten().unsqueeze(1))
+                log_probs.append(chosen_N1.view(outputs_PT.shape)[:num_sentences])
+                weights.append(decoded.weights_BTS[:num_sentences].float())
+        return _log_mean(log_probs).cpu(), _mean(weights).cpu()
+
+    def _precision(self) -> torch.autocast:
+        return torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._bf16)
+
+
+def padded_rows(rows: Tensor) -> Tensor:
+    """Row numbers, the first repeated at the end up to a multiple of 16."""
+    missing = -len(rows) % ROW_MULTIPLE
+    return torch.cat([rows, rows[:1].expand(missing)]) if missing else rows
+
+
+def _log_mean(log_probs: list[Tensor]) -> Tensor:
+    if len(log_probs) == 1:
+        return log_probs[0]
+    return torch.stack(log_probs).logsumexp(dim=0) - torch.tensor(float(len(log_probs))).log()
+
+
+def _mean(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).mean(dim=0)

@@ -1,0 +1,334 @@
+"""Lines in, as many translations out, in the same order, whatever the lines hold.
+
+A window of lines is cut into jobs (a line, or a part of one that is too long), jobs of one length share a batch, and
+every result finds its own place again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, zip_longest
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+
+from nmt_cli.console import log, warn
+from nmt_cli.data.batch import Sources, make_batch, pad_sources
+from nmt_cli.data.lines import decode_line
+from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
+from nmt_cli.search.beam import BeamOptions, Observer, beam_search
+from nmt_cli.search.hypothesis import Hypothesis, Vocabulary
+from nmt_cli.search.sampling import sample
+from nmt_cli.translation.alignment import Matrix, merge_to_words
+from nmt_cli.translation.step_model import TrainedModels
+
+WINDOW_SIZE = 4096
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatorOptions:
+    """How to translate."""
+
+    beam_size: int = 5
+    length_penalty: float = 1.0
+    n_best: int = 1
+    no_repeat_ngram: int = 0
+    max_source_pieces: int = 250
+    max_length_a: float = 2.0
+    max_length_b: int = 20
+    batch_tokens: int = 4096
+    """Rows of the beam times source pieces in one batch."""
+    with_alignment: bool = False
+    sampling_temperature: float | None = None
+    """None searches; else hypotheses are drawn, `n_best` a line."""
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One translation of a line."""
+
+    text: str
+    log_prob: float
+    score: float
+    weights: Matrix | None = None
+    """Attention between words (target words, source words); None where it was not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A line and its translations, best first; there is always one."""
+
+    source: str
+    translations: tuple[Translation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """A given pair under the model."""
+
+    log_prob: float
+    """Natural log-probability of the target with its </s>, not normalised."""
+    weights: Matrix
+    piece_weights: Matrix
+    source_pieces: tuple[str, ...]
+    target_pieces: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What is told at the end."""
+
+    lines: int = 0
+    blank: int = 0
+    invalid: int = 0
+    cut: int = 0
+    source_pieces: int = 0
+    target_pieces: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Pieces to translate together: a line, or a part of a long one."""
+
+    line: int
+    number: int
+    """Of the line in the whole input, from 0."""
+    part: int
+    ids: tuple[int, ...]
+    words: tuple[int, ...]
+    num_words: int
+
+
+class _Pair(NamedTuple):
+    """A pair to force-decode."""
+
+    place: int
+    source: PieceWords
+    target: PieceWords
+
+    def lengths(self) -> tuple[int, int]:
+        return len(self.source.ids), len(self.target.ids)
+
+
+@dataclass(slots=True)
+class Translator:
+    """Translates lines with one model or several."""
+
+    models: TrainedModels
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    options: TranslatorOptions
+    counts: Counts = field(default_factory=Counts)
+
+    def translate_window(self, lines: Sequence[bytes], observe: Observer | None = None) -> list[Translated]:
+        """The translation of each line, in order."""
+        texts = []
+        for line in lines:
+            text, is_valid = decode_line(line)
+            self.counts.invalid += not is_valid
+            texts.append(text)
+        jobs = self._jobs(texts)
+        parts: list[list[list[Translation]]] = [[] for _ in lines]
+        results: dict[tuple[int, int], list[Translation]] = {}
+        for batch in self._batches(jobs):
+            found = without_running_out(batch, lambda some: self._search(some, observe))
+            for job, hypotheses in zip(batch, found, strict=True):
+                results[job.line, job.part] = [self._finish(job, hypothesis) for hypothesis in hypotheses]
+        for job in jobs:
+            parts[job.line].append(results[job.line, job.part])
+        self.counts.lines += len(lines)
+        self.counts.blank += sum(not line_parts for line_parts in parts)
+        self.counts.cut += sum(len(line_parts) > 1 for line_parts in parts)
+        return [
+            Translated(text, _joined(line_parts, len(text.split()), with_alignment=self.options.with_alignment))
+            for text, line_parts in zip(texts, parts, strict=True)
+        ]
+
+    def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
+        """The translation of each of a bounded number of lines, held in memory, in windows."""
+        window: list[bytes] = []
+        for line in lines:
+            window.append(line.encode("utf-8", errors="replace"))
+            if len(window) == WINDOW_SIZE:
+                yield from self.translate_window(window)
+                window = []
+        if window:
+            yield from self.translate_window(window)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """Force-decode each pair; the target is taken as it is, however long."""
+        source_tokenizer, target_tokenizer = self.tokenizers
+        encoded = [
+            _Pair(index, source_tokenizer.encode_words(source), target_tokenizer.encode_words(target))
+            for index, (source, target) in enumerate(pairs)
+        ]
+        scored: dict[int, PairScore] = {}
+        for lengths, group in groupby(sorted(encoded, key=_Pair.lengths), key=_Pair.lengths):
+            same = list(group)
+            size = max(1, self.options.batch_tokens // (sum(lengths) + 2))
+            for start in range(0, len(same), size):
+                chunk = same[start : start + size]
+                for pair, (log_prob, weights) in zip(chunk, without_running_out(chunk, self._force), strict=True):
+                    source, target = pair.source, pair.target
+                    piece_weights = weights[: len(target.ids), : len(source.ids)]
+                    shape = (target.num_words, source.num_words)
+                    scored[pair.place] = PairScore(
+                        log_prob,
+                        merge_to_words(piece_weights, source.words, target.words, shape),
+                        piece_weights,
+                        tuple(source_tokenizer.pieces(source.ids)),
+                        tuple(target_tokenizer.pieces(target.ids)),
+                    )
+        return [scored[index] for index in range(len(pairs))]
+
+    def report(self) -> None:
+        """Say on stderr what happened to lines that were not ordinary."""
+        if self.counts.invalid:
+            warn(f"{self.counts.invalid:,} lines were not valid UTF-8; U+FFFD stands for their invalid bytes")
+        if self.counts.cut:
+            limit = self.options.max_source_pieces
+            warn(f"{self.counts.cut:,} lines of more than {limit} pieces were translated in parts")
+
+    def _jobs(self, texts: Sequence[str]) -> list[_Job]:
+        """The parts of every line that has text in it."""
+        tokenizer = self.tokenizers[0]
+        limit = self.options.max_source_pieces
+        full = [index for index, text in enumerate(texts) if text.strip()]
+        jobs = []
+        if self.options.with_alignment:
+            encoded = [tokenizer.encode_words(texts[index]) for index in full]
+            pieces = [(e.ids, e.words) for e in encoded]
+        else:
+            pieces = [(tuple(ids), ()) for ids in tokenizer.encode_all([texts[index] for index in full])]
+        for index, (ids, words) in zip(full, pieces, strict=True):
+            cuts = _cuts(tokenizer.pieces(ids), limit) if len(ids) > limit else [len(ids)]
+            for part, (start, end) in enumerate(zip([0, *cuts], cuts, strict=False)):
+                if end > start:
+                    num_words = len(texts[index].split()) if words else 0
+                    number = self.counts.lines + index
+                    jobs.append(_Job(index, number, part, ids[start:end], words[start:end], num_words))
+            self.counts.source_pieces += len(ids)
+        return jobs
+
+    def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
+        """Jobs of one length, longest first, so that what does not fit in memory fails early."""
+        copies = self.options.n_best if self.options.sampling_temperature is not None else self.options.beam_size
+        by_length = sorted(jobs, key=lambda job: -len(job.ids))
+        for length, group in groupby(by_length, key=lambda job: len(job.ids)):
+            same = list(group)
+            size = max(1, self.options.batch_tokens // ((length + 1) * copies))
+            yield from (same[start : start + size] for start in range(0, len(same), size))
+
+    def _search(self, jobs: Sequence[_Job], observe: Observer | None) -> list[list[Hypothesis]]:
+        options = self.options
+        limits = [int(options.max_length_a * len(job.ids)) + options.max_length_b for job in jobs]
+        vocabulary = Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids())
+        sources = pad_sources([job.ids for job in jobs])
+        if options.sampling_temperature is None:
+            state = self.models.start(sources, options.beam_size)
+            beam = BeamOptions(
+                beam_size=options.beam_size,
+                length_penalty=options.length_penalty,
+                n_best=options.n_best,
+                no_repeat_ngram=options.no_repeat_ngram,
+                with_weights=options.with_alignment,
+            )
+            return beam_search(self.models, state, limits, vocabulary, beam, observe)
+        copies = options.n_best
+        uniforms = [_uniforms(options.seed, job, copy, max(limits)) for job in jobs for copy in range(copies)]
+        drawn = sample(
+            self.models,
+            self.models.start(sources, copies),
+            [limit for limit in limits for _ in range(copies)],
+            vocabulary,
+            torch.from_numpy(np.stack(uniforms)),
+            temperature=options.sampling_temperature,
+            with_weights=options.with_alignment,
+        )
+        return [drawn[start : start + copies] for start in range(0, len(drawn), copies)]
+
+    def _force(self, pairs: Sequence[_Pair]) -> list[tuple[float, Matrix]]:
+        batch = make_batch([pair.source.ids for pair in pairs], [pair.target.ids for pair in pairs])
+        sources = Sources(batch.source_BS, batch.source_valid_BS)
+        log_probs_BT, weights_BTS = self.models.force(sources, batch.inputs_BT, batch.outputs_BT)
+        sums = log_probs_BT.double().sum(dim=1).tolist()
+        return list(zip(sums, weights_BTS.double().numpy(), strict=True))
+
+    def _finish(self, job: _Job, hypothesis: Hypothesis) -> Translation:
+        """Pieces to text, and their attention to words."""
+        tokenizer = self.tokenizers[1]
+        self.counts.target_pieces += len(hypothesis.ids)
+        if not self.options.with_alignment:
+            return Translation(tokenizer.decode(hypothesis.ids), hypothesis.log_prob, hypothesis.score)
+        text, target = tokenizer.decode_words(hypothesis.ids)
+        shape = (target.num_words, job.num_words)
+        if hypothesis.weights_TS is None or not target.ids:
+            weights = np.zeros(shape)
+        else:
+            pieces = hypothesis.weights_TS[: len(target.ids), : len(job.ids)].double().numpy()
+            weights = merge_to_words(pieces, job.words, target.words, shape)
+        return Translation(text, hypothesis.log_prob, hypothesis.score, weights)
+
+
+def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:
+    """`work(items)`; where memory does not suffice, in two halves, and so on, said on stderr."""
+    try:
+        return work(items)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error) or len(items) == 1:
+            raise
+    log(f"out of memory with {len(items)} sentences at once; going on with {len(items) // 2}")
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    half = len(items) // 2
+    return [*without_running_out(items[:half], work), *without_running_out(items[half:], work)]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True of what torch raises when an allocation fails, on any device."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+
+
+def _joined(parts: Sequence[Sequence[Translation]], num_words: int, *, with_alignment: bool) -> tuple[Translation, ...]:
+    """The translations of a line from those of its parts: the best with the best, and so on down the list."""
+    empty = Translation("", 0.0, 0.0, np.zeros((0, num_words)) if with_alignment else None)
+    if not parts:
+        return (empty,)
+    if len(parts) == 1:
+        return tuple(parts[0])
+    joined = []
+    for ranked in zip_longest(*parts):
+        filled = [translation or part[-1] for translation, part in zip(ranked, parts, strict=True)]
+        whole = replace(
+            empty,
+            text=" ".join(translation.text for translation in filled),
+            log_prob=sum(translation.log_prob for translation in filled),
+            score=sum(translation.score for translation in filled),
+        )
+        if with_alignment:
+            whole = replace(whole, weights=np.concatenate([t.weights for t in filled if t.weights is not None]))
+        joined.append(whole)
+    return tuple(joined)
+
+
+def _cuts(pieces: Sequence[str], limit: int) -> list[int]:
+    """Where to cut a long line: ends of parts of at most `limit` pieces, at a word's beginning where there is one
+    in the last half of the part."""
+    cuts, start = [], 0
+    while len(pieces) - start > limit:
+        end = start + limit
+        word_starts = [at for at in range(end, start + limit // 2, -1) if pieces[at].startswith("▁")]
+        start = word_starts[0] if word_starts else end
+        cuts.append(start)
+    return [*cuts, len(pieces)]
+
+
+def _uniforms(seed: int, job: _Job, copy: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Random numbers that belong to a line of the input, whatever stands around it."""
+    key = hashlib.sha256(f"{seed} {job.number} {job.part} {copy}".encode()).digest()
+    return np.random.default_rng(list(key)).random(length)

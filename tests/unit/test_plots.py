@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from nmt_cli.attention_page import AttentionPicture, Candidate, SearchStep, render_page
+from nmt_cli.errors import InputError
+from nmt_cli.plots import LengthBucket, draw_attention, draw_curves, draw_lengths
+
+PICTURE = AttentionPicture(("the", "house"), ("das", "Haus"), ((0.9, 0.1), (0.2, 0.8)), title="A house")
+TRAINED = [
+    {"event": "train", "step": 10, "loss": 5.0},
+    {"event": "train", "step": 20, "loss": 4.0},
+    {"event": "validation", "step": 20, "loss": 4.2, "bleu": 3.1, "chrf": 20.0, "perplexity": 66.7},
+    {"event": "checkpoint", "step": 20},
+]
+BUCKETS = [LengthBucket(1, 10, 40, 31.5, 30.0, 33.0), LengthBucket(11, 20, 12, 25.0), LengthBucket(21, 30, 0, 0.0)]
+
+
+def words_of(path: Path) -> list[str]:
+    """The text of an SVG file, which must be well-formed XML."""
+    root = ElementTree.parse(path).getroot()
+    return [node.text for node in root.iter("{http://www.w3.org/2000/svg}text") if node.text]
+
+
+def data_of(page: str) -> list[dict]:
+    """The pictures that a page holds, read as a browser would: up to the first end of a script element."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script', page, re.DOTALL)[1])
+
+
+# Attention
+
+
+def test_a_png_of_attention_is_a_png(tmp_path):
+    draw_attention([PICTURE], tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_an_svg_of_attention_holds_the_words_as_text(tmp_path):
+    draw_attention([PICTURE], tmp_path / "a.svg")
+    assert {"the", "house", "das", "Haus", "A house"} <= set(words_of(tmp_path / "a.svg"))
+
+
+def test_the_same_figure_is_the_same_file(tmp_path):
+    draw_attention([PICTURE], tmp_path / "a.svg")
+    draw_attention([PICTURE], tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_several_sentences_share_a_figure_and_an_empty_one_does_no_harm(tmp_path):
+    other = AttentionPicture(("ein", "Baum"), ("tree",), ((0.5, float("nan")),))
+    draw_attention([PICTURE, other, AttentionPicture((), (), ())], tmp_path / "a.svg")
+    assert {"the", "house", "ein", "Baum", "tree"} <= set(words_of(tmp_path / "a.svg"))
+
+
+def test_words_are_drawn_as_they_are(tmp_path):
+    hostile = ("$\\frac$", "_x_", "</text>", "a\x00b", "\ud800", "\uffff", "line\nbreak")
+    draw_attention([AttentionPicture(hostile, ("ok",), ((0.1,) * 7,), title="$1 and 2$")], tmp_path / "a.svg")
+    expected = {"$\\frac$", "_x_", "</text>", "a\ufffdb", "\ufffd", "line\ufffdbreak", "$1 and 2$"}
+    assert expected <= set(words_of(tmp_path / "a.svg"))
+    draw_attention([AttentionPicture(hostile, ("ok",), ((0.1,) * 7,))], tmp_path / "a.png")
+
+
+def test_a_character_without_a_font_is_named_once_and_the_figure_is_drawn(tmp_path, capsys):
+    private = AttentionPicture(("\ue123", "\ue123b"), ("a",), ((0.5, 0.5),))
+    draw_attention([private], tmp_path / "a.png")
+    assert capsys.readouterr().err == (
+        "warning: no installed font has 1 of the characters, such as \ue123: they are drawn as boxes; "
+        "install Noto Sans (Debian: fonts-noto-core)\n"
+    )
+
+
+def test_a_figure_grows_with_the_words(tmp_path):
+    def width(count: int) -> float:
+        words = tuple(f"w{number}" for number in range(count))
+        draw_attention([AttentionPicture(words, ("t",), ((1 / count,) * count,))], tmp_path / "a.svg")
+        return float(ElementTree.parse(tmp_path / "a.svg").getroot().attrib["width"].removesuffix("pt"))
+
+    assert width(80) > 80 * 20 > width(10)
+
+
+def test_a_figure_too_large_to_read_is_refused(tmp_path):
+    words = tuple("w" for _ in range(700))
+    picture = AttentionPicture(words, ("t",), ((0.0,) * 700,))
+    with pytest.raises(InputError, match=r"a\.png: 1 sentences .* need a figure of 211 by .* draw fewer, or write an"):
+        draw_attention([picture], tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_of_another_shape_are_a_mistake_of_the_caller():
+    with pytest.raises(ValueError, match="a row for each of 1 target words and in it a number for each of 2 source"):
+        AttentionPicture(("a", "b"), ("c",), ((1.0,),))
+
+
+# The page
+
+
+def test_the_page_gives_back_what_was_put_in():
+    step = SearchStep((Candidate("▁Haus", 0.75, -0.5, "das", kept=True), Candidate("x", 0.0, -float("inf"), "", False)))
+    picture = AttentionPicture(("the",), ("das",), ((0.123456,),), "T", "Das.", (step,))
+    (data,) = data_of(render_page([picture]))
+    assert data == {
+        "title": "T",
+        "translation": "Das.",
+        "source": ["the"],
+        "target": ["das"],
+        "weights": [[0.1235]],
+        "steps": [
+            [
+                {"text": "▁Haus", "prefix": "das", "probability": 0.75, "score": -0.5, "kept": True},
+                {"text": "x", "prefix": "", "probability": 0.0, "score": None, "kept": False},
+            ]
+        ],
+    }
+
+
+def test_hostile_words_are_escaped_and_come_back_whole():
+    words = (
+        "</script><script>alert(1)</script>",
+        "<!--",
+        "&lt;",
+        "\u2028\u2029",
+        "{{title}}",
+        "{{data}}",
+        "\\1",
+        "'\"",
+    )
+    page = render_page([AttentionPicture(words, ("a",), ((0.1,) * 8,), title="<b>{{data}}&")])
+    assert data_of(page)[0]["source"] == list(words)
+    assert "alert(1)</script>" not in page
+    assert "\u2028" not in page
+    assert "<title>&lt;b&gt;{{data}}&amp; · attention</title>" in page
+
+
+def test_lone_surrogates_can_be_written(tmp_path):
+    draw_attention([AttentionPicture(("\udcff",), ("a",), ((1.0,),), title="\udcff")], tmp_path / "a.html")
+    assert data_of((tmp_path / "a.html").read_text(encoding="utf-8"))[0]["source"] == ["\udcff"]
+
+
+def test_the_page_asks_nothing_of_the_network():
+    page = render_page([PICTURE])
+    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'" in page
+    assert not re.search(r"https?:|//\w|url\(|@import|<link|\bsrc=|innerHTML", page)
+
+
+# Curves
+
+
+def test_learning_curves_show_losses_and_scores(tmp_path):
+    draw_curves({"base": TRAINED, "_big $x$": TRAINED}, tmp_path / "c.svg")
+    expected = {"base: train", "base: validation", "base: BLEU", "base: chrF", "_big $x$: train", "loss", "update"}
+    assert expected <= set(words_of(tmp_path / "c.svg"))
+
+
+def test_records_without_a_field_are_passed_over(tmp_path):
+    records = [
+        {},
+        {"event": "train"},
+        {"event": "train", "step": 1},
+        {"event": "train", "step": 1, "loss": None},
+        {"event": "train", "step": 2, "loss": float("nan")},
+        {"event": "train", "step": "3", "loss": 1.0},
+        {"event": "train", "step": 4, "loss": True},
+        {"event": "validation", "step": 5, "loss": 2.0},
+    ]
+    draw_curves({"run": records}, tmp_path / "c.svg")
+    words = words_of(tmp_path / "c.svg")
+    assert "validation" in words
+    assert not {"train", "BLEU", "chrF"} & set(words)
+
+
+def test_curves_of_nothing_are_refused(tmp_path):
+    for runs in ({}, {"run": []}, {"run": [{"event": "checkpoint", "step": 1, "loss": 1.0}]}):
+        with pytest.raises(InputError, match=r"c\.png: nothing to draw: no train or validation record has a step and"):
+            draw_curves(runs, tmp_path / "c.png")
+
+
+def test_scores_by_length_name_systems_and_buckets(tmp_path):
+    draw_lengths({"with_attention": BUCKETS, "without": BUCKETS[:1]}, tmp_path / "l.svg", metric="chrF")
+    words = words_of(tmp_path / "l.svg")
+    assert {"with_attention", "without", "chrF", "1–10", "n=40", "11–20"} <= set(words)
+    assert "21–30" not in words
+
+
+def test_lengths_of_nothing_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"l\.png: nothing to draw: no length bucket holds a sentence"):
+        draw_lengths({"a": BUCKETS[2:]}, tmp_path / "l.png")
+
+
+# Errors that all share
+
+
+def test_attention_of_no_sentence_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"a\.html: no sentence to draw; give at least one"):
+        draw_attention([], tmp_path / "a.html")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("a.pdf", "not '.pdf'"), ("a", "and there is none"), ("a.png.gz", "not '.gz'")]
+)
+def test_another_ending_names_those_that_can_be_written(tmp_path, name, said):
+    with pytest.raises(InputError) as caught:
+        draw_attention([PICTURE], tmp_path / name)
+    prefix = f"{tmp_path / name}: the ending says what to write: it must be "
+    assert str(caught.value) == f"{prefix}.png, .svg or .html, {said}"
+    with pytest.raises(InputError) as caught:
+        draw_curves({"run": TRAINED}, tmp_path / name)
+    assert str(caught.value) == f"{prefix}.png or .svg, {said}"
+
+
+def test_an_ending_in_capitals_counts(tmp_path):
+    draw_attention([PICTURE], tmp_path / "A.SVG")
+    assert words_of(tmp_path / "A.SVG")
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "html"])
+def test_an_output_that_cannot_be_opened_is_the_users_error(tmp_path, ending):
+    (tmp_path / f"folder.{ending}").mkdir()
+    (tmp_path / "file").write_text("")
+    cases = {
+        tmp_path / "missing" / f"a.{ending}": "no such file or directory",
+        tmp_path / f"folder.{ending}": "is a directory; name a file in it",
+        tmp_path / "file" / f"a.{ending}": "not a directory",
+    }
+    for path, reason in cases.items():
+        with pytest.raises(InputError) as caught:
+            draw_attention([PICTURE], path)
+        assert str(caught.value) == f"{path}: cannot be written: {reason}"
+    assert {path.name for path in tmp_path.iterdir()} == {f"folder.{ending}", "file"}
+
+
+def test_a_failure_leaves_the_file_that_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    path.write_text("old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
+    with pytest.raises(OSError, match="No space left"):
+        draw_attention([PICTURE], path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.png", "old")]
+
+
+def test_without_matplotlib_figures_say_what_to_install_and_the_page_is_written(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r"drawing needs matplotlib: pip install 'nmt-cli\[plots\]'"):
+        draw_attention([PICTURE], tmp_path / "a.png")
+    draw_attention([PICTURE], tmp_path / "a.html")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
