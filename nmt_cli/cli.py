@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nmt_cli import __version__
-from nmt_cli.commands import COMMANDS
+from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.errors import NmtError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 _ClickError: type[Any] = typer.BadParameter.__mro__[
     2
 ]  # click's own, or the one that typer carries: its base of all usage errors
@@ -50,7 +52,7 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        result = app(standalone_mode=False)
+        result = app(prog_name="nmt", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except NmtError as error:
@@ -63,10 +65,13 @@ def _run() -> int:
         return int(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return 128 + signal.SIGINT
+    except SystemExit as error:
+        # click ends the program with 1 when a pipe breaks.
+        if isinstance(error.__context__, BrokenPipeError):
+            return _reader_gone()
+        raise
     except BrokenPipeError:
-        # The reader has gone. What is still buffered has no place to go, at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return _reader_gone()
     except OSError as error:
         from nmt_cli.checkpoint import no_space
 
@@ -75,3 +80,9 @@ def _run() -> int:
             raise
         print(f"nmt: {full}", file=sys.stderr)
         return full.exit_code
+
+
+def _reader_gone() -> int:
+    """The reader of standard output has gone: what is still buffered has no place to go, at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE

@@ -3,15 +3,40 @@
 from collections.abc import Callable
 from typing import Any
 
+from nmt_cli.commands.align import align
+from nmt_cli.commands.average import average
+from nmt_cli.commands.check import check
+from nmt_cli.commands.demo import demo
+from nmt_cli.commands.evaluate import evaluate
+from nmt_cli.commands.init import init
+from nmt_cli.commands.inspect import inspect
+from nmt_cli.commands.plot import plot
+from nmt_cli.commands.rescore import rescore
+from nmt_cli.commands.schema import schema
 from nmt_cli.commands.score import score
+from nmt_cli.commands.text import decode, encode
 from nmt_cli.commands.tokenizer import tokenizer
 from nmt_cli.commands.train import train
 from nmt_cli.commands.translate import translate
 
 COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": demo,
+    "init": init,
+    "check": check,
+    "schema": schema,
     "tokenizer": tokenizer,
+    "encode": encode,
+    "decode": decode,
     "train": train,
     "translate": translate,
     "score": score,
+    "evaluate": evaluate,
+    "align": align,
+    "rescore": rescore,
+    "average": average,
+    "inspect": inspect,
 }
 """In the order in which help lists them: the way of a project."""
+
+GROUPS = {"plot": plot}
+"""Commands that have commands of their own."""

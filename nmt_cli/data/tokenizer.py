@@ -174,8 +174,8 @@ def _explain(message: str, vocab_size: int, num_lines: int) -> str:
         )
     if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return (
-            f"tokenizer.vocab_size: {vocab_size} is too small: the characters of the text, 256 bytes and the special pieces "
-            f"need {too_low[1]}; set it to more, or lower tokenizer.character_coverage"
+            f"tokenizer.vocab_size: {vocab_size} is too small: the text's characters, 256 bytes and the special "
+            f"pieces need {too_low[1]}; set it to more, or lower tokenizer.character_coverage"
         )
     return f"the tokenizer cannot be trained: {message}"
 

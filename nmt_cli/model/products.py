@@ -36,7 +36,9 @@ class LoopProduct:
         is_first, self._has_begun = not self._has_begun, True
         if not torch.is_grad_enabled():
             return torch.matmul(inputs_BI.to(self.product_type), self.cast_IO).to(inputs_BI.dtype)
-        product: Tensor = _Step.apply(inputs_BI, self._weight_IO if is_first else None, self)  # type: ignore[no-untyped-call]
+        # The matrix comes along where the backward pass would not otherwise come by: the input needs no gradient.
+        weight_IO = self._weight_IO if is_first or not inputs_BI.requires_grad else None
+        product: Tensor = _Step.apply(inputs_BI, weight_IO, self, is_first)  # type: ignore[no-untyped-call]
         return product
 
     def keep(self, inputs_BI: Tensor, gradient_BO: Tensor) -> None:
@@ -56,14 +58,14 @@ class LoopProduct:
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs_BI: Tensor, weight_IO: Tensor | None, loop: LoopProduct) -> Tensor:
+    def forward(ctx: Any, inputs_BI: Tensor, weight_IO: Tensor | None, loop: LoopProduct, is_first: bool) -> Tensor:
         cast_BI = inputs_BI.to(loop.product_type)
         ctx.save_for_backward(cast_BI)
-        ctx.loop, ctx.is_first = loop, weight_IO is not None
+        ctx.loop, ctx.is_first = loop, is_first
         return torch.matmul(cast_BI, loop.cast_IO).to(inputs_BI.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient_BO: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    def backward(ctx: Any, gradient_BO: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
         (cast_BI,) = ctx.saved_tensors
         loop: LoopProduct = ctx.loop
         cast_BO = gradient_BO.to(loop.product_type)
@@ -71,4 +73,4 @@ class _Step(torch.autograd.Function):
             loop.keep(cast_BI, cast_BO)
         gradient_BI = torch.matmul(cast_BO, loop.cast_IO.transpose(-1, -2)).to(gradient_BO.dtype)
         due = ctx.is_first and loop.needs_gradient
-        return gradient_BI, loop.weight_gradient() if due else None, None
+        return gradient_BI, loop.weight_gradient() if due else None, None, None

@@ -30,6 +30,10 @@ class TrainingState:
     """What the plateau schedule has made of the learning rate."""
     plateau_stalled: int = 0
     skipped_in_a_row: int = 0
+    logged_nll: float = 0.0
+    """Sums since the last line of the log, so that a resumed run logs what an undisturbed one does."""
+    logged_tokens: int = 0
+    logged_padded: int = 0
     target_tokens: int = 0
     """Seen in all."""
     seconds: float = 0.0

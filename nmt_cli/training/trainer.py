@@ -93,13 +93,17 @@ class Update:
 
 @dataclass(slots=True)
 class _Meter:
-    """What is logged: sums since the last line."""
+    """How fast it goes, since the last line of the log or the last resumption."""
 
-    nll: float = 0.0
     num_tokens: int = 0
-    padded: int = 0
-    grad_norm: float = 0.0
     seconds: float = 0.0
+    grad_norm: float = 0.0
+    """Of the last update, before clipping."""
+
+    @property
+    def speed(self) -> float:
+        """Target tokens a second, padding not counted."""
+        return self.num_tokens / max(self.seconds, 1e-9)
 
 
 class Trainer:
@@ -194,7 +198,7 @@ class Trainer:
                 self._step(drawn, meter)
                 self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                 step = self.state.step
-                bar.advance(note=_note(meter))
+                bar.advance(note=self._note(meter))
                 if step % self._rhythm.logging_freq == 0:
                     self._log(meter, metrics)
                     meter = _Meter()
@@ -213,10 +217,9 @@ class Trainer:
 
     def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
         if checkpoints.index().last != self.state.step:
-            if self._validator is not None:
-                self._validate_and_save(checkpoints, tokenizers, metrics)
-            else:
-                self._save(checkpoints, tokenizers, metrics, {})
+            # Not counted for patience or plateau: a run whose limit is raised later goes on as if it had not ended here.
+            values = self._validate(metrics, "at the end") if self._validator is not None else {}
+            self._save(checkpoints, tokenizers, metrics, values)
         checkpoints.write_index(replace(checkpoints.index(), finished=reason))
 
     def _expected_steps(self) -> int | None:
@@ -253,6 +256,9 @@ class Trainer:
             epochs_done=drawn.progress,
             skipped_in_a_row=skipped,
             target_tokens=self.state.target_tokens + num_tokens,
+            logged_nll=self.state.logged_nll + (nll if is_finite else 0.0),
+            logged_tokens=self.state.logged_tokens + (num_tokens if is_finite else 0),
+            logged_padded=self.state.logged_padded + batch.outputs_BT.numel(),
         )
         if not is_finite:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
@@ -261,9 +267,7 @@ class Trainer:
                 f"step {step}: {skipped} updates in a row were not finite, training has diverged; lower "
                 "training.learning_rate or set training.clip_grad_norm. The last checkpoint is whole"
             )
-        meter.nll += nll if is_finite else 0.0
-        meter.num_tokens += num_tokens if is_finite else 0
-        meter.padded += batch.outputs_BT.numel()
+        meter.num_tokens += num_tokens
         meter.grad_norm = norm
         meter.seconds += time.monotonic() - began
 
@@ -299,42 +303,55 @@ class Trainer:
         norm: Tensor = torch.nn.utils.clip_grad_norm_(self._trained, math.inf if limit is None else limit)
         return float(norm)
 
+    def _note(self, meter: _Meter) -> str:
+        loss = self.state.logged_nll / self.state.logged_tokens if self.state.logged_tokens else math.nan
+        return f"loss {loss:.3f}, {meter.speed:,.0f} tokens/s"
+
     # What is said and kept ----------------------------------------------------------------------------------------
 
     def _log(self, meter: _Meter, metrics: MetricsLog) -> None:
-        if not meter.num_tokens:
+        state = self.state
+        self.state = replace(state, logged_nll=0.0, logged_tokens=0, logged_padded=0)
+        if not state.logged_tokens:
             return
-        loss = meter.nll / meter.num_tokens
+        loss = state.logged_nll / state.logged_tokens
         rate = self._optimizer.param_groups[0]["lr"]
-        speed = meter.num_tokens / max(meter.seconds, 1e-9)
         done = self._limits.done(self.state)
         left = self.state.seconds * (1.0 - done) / done if done else math.inf
         log(
             f"step {self.state.step:,}  epoch {self.state.epochs_done:.2f}  loss {loss:.3f}  "
             f"perplexity {math.exp(min(loss, 700.0)):.2f}  gradient {meter.grad_norm:.2f}  learning rate {rate:.2e}  "
-            f"{speed:,.0f} tokens/s  {_duration(left)} left"
+            f"{meter.speed:,.0f} tokens/s  {_duration(left)} left"
         )
         metrics.write(
             "train", self.state.step, loss=loss, epoch=self.state.epochs_done, learning_rate=rate,
-            grad_norm=meter.grad_norm, tokens_per_second=speed, padding=1.0 - meter.num_tokens / max(1, meter.padded),
-            seconds=self.state.seconds,
+            grad_norm=meter.grad_norm, tokens_per_second=meter.speed,
+            padding=1.0 - state.logged_tokens / state.logged_padded, seconds=self.state.seconds,
         )  # fmt: skip
 
     def _validate_and_save(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog) -> None:
-        assert self._validator is not None
-        began = time.monotonic()
-        with self._averaged_weights():
-            values = self._validator(self._model)
         metric = self._rhythm.early_stopping_metric
+        values = self._validate(metrics, self._best_so_far())
         self.state = self.state.validated(
             metric, values[metric], plateau_factor=self._rhythm.plateau_factor,
             plateau_patience=self._rhythm.plateau_patience,
         )  # fmt: skip
-        verdict = "new best" if not self.state.stalled else f"no better for {self.state.stalled}"
-        described = "  ".join(f"{name} {value:.2f}" for name, value in values.items())
-        log(f"validation at step {self.state.step:,}: {described}  ({verdict}; {time.monotonic() - began:.1f} s)")
-        metrics.write("validation", self.state.step, **values, seconds=time.monotonic() - began)
+        log("new best" if not self.state.stalled else f"no better in {self.state.stalled} validations")
         self._save(checkpoints, tokenizers, metrics, values)
+
+    def _best_so_far(self) -> str:
+        best = self.state.best_value
+        return "the first" if best is None else f"best so far {best:.2f}"
+
+    def _validate(self, metrics: MetricsLog, note: str) -> dict[str, float]:
+        assert self._validator is not None
+        began = time.monotonic()
+        with self._averaged_weights():
+            values = self._validator(self._model)
+        described = "  ".join(f"{name} {value:.2f}" for name, value in values.items())
+        log(f"validation at step {self.state.step:,}: {described}  ({note}; {time.monotonic() - began:.1f} s)")
+        metrics.write("validation", self.state.step, **values, seconds=time.monotonic() - began)
+        return values
 
     def _save(
         self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, values: dict[str, float]
@@ -342,6 +359,7 @@ class Trainer:
         """Write the checkpoint, then the index that makes it count, then remove what counts no longer."""
         step, metric = self.state.step, self._rhythm.early_stopping_metric
         checkpoints.save(self._snapshot(values), tokenizers)
+        metrics.write("checkpoint", step)  # before the index: if this is the last act, both are made again
         index = checkpoints.index()
         best = [ranked for ranked in index.best if ranked.step != step and ranked.metric == metric]
         if metric in values:
@@ -352,7 +370,6 @@ class Trainer:
         index = Index(step, tuple(best[: self._rhythm.keep_best]), tuple(recent[: self._rhythm.keep_last]), None)
         checkpoints.write_index(index)
         checkpoints.prune(index)
-        metrics.write("checkpoint", step)
 
 
 class _Signals:
@@ -384,12 +401,6 @@ class _Signals:
 def _noise_seed(seed: int, step: int, part: int) -> int:
     """One number for each step and part; large odd factors keep neighbouring ones apart."""
     return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + part * 0x94D049BB133111EB) % 2**63
-
-
-def _note(meter: _Meter) -> str:
-    if not meter.num_tokens:
-        return ""
-    return f"loss {meter.nll / meter.num_tokens:.3f}, {meter.num_tokens / max(meter.seconds, 1e-9):,.0f} tokens/s"
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,113 @@
+"""`nmt align`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, Threads
+from nmt_cli.commands.rescore import SourceText, TargetText
+from nmt_cli.console import log
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.data.corpus import Pair
+    from nmt_cli.translation.alignment import Link
+    from nmt_cli.translation.translator import PairScore
+
+
+def align(
+    source: SourceText,
+    target: TargetText,
+    model: ModelDirs = None,
+    output: OutputFile = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="pharaoh (0-0 1-2) or jsonl (words, links and weights).")
+    ] = "pharaoh",
+    level: Annotated[str, typer.Option("--level", help="word (white-space split of the raw text) or piece.")] = "word",
+    gold: Annotated[
+        str | None,
+        typer.Option(
+            "--gold", help="True links, a line a pair: 0-0 sure, 0?1 possible. Reports the error rate on stderr.",
+            metavar="FILE",
+        ),
+    ] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    checkpoint: Checkpoint = "best",
+) -> None:  # fmt: skip
+    """Align given pairs by the model's attention; a line each.
+
+    Example: nmt align source.txt target.txt --model runs/demo
+    """
+    for option, value, allowed in (("--format", format_, ("pharaoh", "jsonl")), ("--level", level, ("word", "piece"))):
+        if value not in allowed:
+            raise InputError(f"{option} {value}: must be one of {', '.join(allowed)}")
+    if gold is not None and level == "piece":
+        raise InputError("--gold: true links are between words; leave out --level piece")
+    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.data.output import open_output
+    from nmt_cli.data.pairs import windows_of_pairs
+    from nmt_cli.translation.alignment import alignment_error_rate, hard_links, pharaoh
+    from nmt_cli.translation.translator import WINDOW_SIZE
+
+    translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)
+    if not translator.models.has_attention:
+        raise InputError("this model has no attention (model.attention.type: none), so it cannot align")
+    found: list[list[Link]] = []
+    with open_output(output) as out:
+        for window in windows_of_pairs(source, target, WINDOW_SIZE):
+            scores = translator.score_pairs([(pair.source, pair.target) for pair in window])
+            for pair, scored in zip(window, scores, strict=True):
+                weights = scored.weights if level == "word" else scored.piece_weights
+                links = hard_links(weights)
+                if gold is not None:
+                    found.append(links)
+                if format_ == "pharaoh":
+                    line = pharaoh(links)
+                else:
+                    line = json.dumps(_record(pair, scored, level, links), ensure_ascii=False)
+                out.write(line.encode("utf-8", errors="replace") + b"\n")
+            out.flush()
+    if gold is not None:
+        sure, possible = _read_gold(gold)
+        if len(sure) != len(found):
+            raise InputError(f"{gold} has {len(sure):,} lines, but {len(found):,} pairs were aligned")
+        log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
+
+
+def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) -> dict[str, Any]:
+    words = level == "word"
+    weights = scored.weights if words else scored.piece_weights
+    return {
+        "id": pair.number - 1,
+        "source": pair.source.split() if words else list(scored.source_pieces),
+        "target": pair.target.split() if words else list(scored.target_pieces),
+        "log_prob": scored.log_prob,
+        "links": [list(link) for link in links],
+        "weights": weights.round(6).tolist(),
+    }
+
+
+def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
+    """Sure and possible links of each line; both are numbered from 0."""
+    from nmt_cli.data.lines import read_text_lines
+
+    sure: list[set[Link]] = []
+    possible: list[set[Link]] = []
+    for number, line in enumerate(read_text_lines(path).lines, start=1):
+        sets: dict[str, set[Link]] = {"-": set(), "?": set()}
+        for word in line.split():
+            mark = "-" if "-" in word else "?"
+            first, _, second = word.partition(mark)
+            if not (first.isdecimal() and second.isdecimal()):
+                raise InputError(
+                    f"{path}:{number}: {word!r} is no link; write 0-0 for a sure one, 0?1 for a possible one"
+                )
+            sets[mark].add((int(first), int(second)))
+        sure.append(sets["-"])
+        possible.append(sets["?"])
+    return sure, possible

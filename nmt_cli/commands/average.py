@@ -1,0 +1,45 @@
+"""`nmt average`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nmt_cli.commands.options import ModelDir
+from nmt_cli.console import log
+from nmt_cli.errors import InputError
+
+
+def average(
+    model: ModelDir,
+    last: Annotated[int | None, typer.Option("--last", min=1, help="The newest N checkpoints.", metavar="N")] = None,
+    best: Annotated[int | None, typer.Option("--best", min=1, help="The N best checkpoints.", metavar="N")] = None,
+    name: Annotated[str, typer.Option("--name", help="Of the new checkpoint.", metavar="NAME")] = "average",
+) -> None:
+    """Make a new checkpoint, the mean of others; training.keep_last and keep_best say how many there are.
+
+    Example: nmt average --model runs/demo --last 1 --name mean
+    """
+    from nmt_cli.checkpoint import Snapshot, mean_of, read_meta
+    from nmt_cli.experiment import Experiment
+
+    if (last is None) == (best is None):
+        raise InputError("give --last N or --best N")
+    experiment = Experiment(model)
+    experiment.config  # noqa: B018 (says what is wrong with the directory)
+    checkpoints = experiment.checkpoints
+    index = checkpoints.index()
+    kind, wanted = ("last", last or 0) if best is None else ("best", best)
+    steps = list(index.recent) if kind == "last" else [ranked.step for ranked in index.best]
+    if wanted > len(steps):
+        raise InputError(
+            f"{model}: has {len(steps)} {kind} checkpoints, not {wanted}; training.keep_{kind} says how many are kept"
+        )
+    paths = [checkpoints.path_of(step) for step in steps[:wanted]]
+    for path in paths:
+        read_meta(path, experiment.fingerprints)
+    snapshot = Snapshot(step=max(steps[:wanted]), model=mean_of(paths), trainer={}, progress={})
+    written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
+    log(f"mean of steps {', '.join(str(step) for step in steps[:wanted])} -> {written}")
+    log(f"try: nmt translate FILE --model {model} --checkpoint {name}")

@@ -1,0 +1,101 @@
+"""`nmt inspect`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nmt_cli.errors import NmtError
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="The model directory.", metavar="DIR")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show what a model directory holds: architecture, parameters, tokenizer, training, scores, sizes.
+
+    Example: nmt inspect runs/demo
+    """
+    from nmt_cli.experiment import Experiment
+
+    report = _report(Experiment(model))
+    if as_json:
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+        return
+    for section, values in report.items():
+        if not isinstance(values, dict):
+            print(f"{section:12} {values}")
+            continue
+        print(section)
+        for key, value in values.items():
+            print(f"  {key:22} {f'{value:,}' if isinstance(value, int) else value}")
+
+
+def _report(experiment: Any) -> dict[str, Any]:
+    from nmt_cli.checkpoint import META_FILE, read_json
+
+    config = experiment.config
+    model, training = config.model, config.training
+    report: dict[str, Any] = {
+        "name": config.name,
+        "languages": f"{config.data.source_lang} -> {config.data.target_lang}",
+        "architecture": {
+            "encoder": f"{'bidirectional ' if model.encoder.bidirectional else ''}{model.encoder.rnn_type}, "
+            f"{model.encoder.num_layers} x {model.encoder.hidden_size}",
+            "decoder": f"{model.decoder.recurrence} {model.decoder.rnn_type}, "
+            f"{model.decoder.num_layers} x {model.decoder.hidden_size}",
+            "attention": model.attention.type,
+            "embeddings": f"{model.embedding_size}, tied: {model.tied_embeddings}",
+            "layer normalisation": "yes" if model.layer_norm else "no",
+        },
+    }
+    try:
+        source, target = experiment.tokenizers
+    except NmtError:
+        report["tokenizer"] = "not trained yet"
+    else:
+        sides = {"joint": source} if source is target else {"source": source, "target": target}
+        report["tokenizer"] = {
+            side: f"{config.tokenizer.model_type}, {tokenizer.vocab_size:,} pieces, sha256 {tokenizer.fingerprint[:12]}"
+            for side, tokenizer in sides.items()
+        }
+    checkpoints = experiment.checkpoints
+    index = checkpoints.index()
+    names = checkpoints.names()
+    metas = {name: read_json(checkpoints.resolve(name) / META_FILE) for name in names}
+    if metas:
+        shapes = next(reversed(metas.values())).get("shapes", {})
+        report["parameters"] = _parameters(shapes)
+    report["training"] = {
+        "optimizer": f"{training.optimizer}, learning rate {training.learning_rate:g}, {training.schedule}",
+        "batch": f"{training.batch_size:,} {training.batch_type}",
+        "last step": index.last if index.last is not None else "none yet",
+        "finished": index.finished or "no",
+    }
+    best = {ranked.step for ranked in index.best}
+    report["checkpoints"] = {
+        name: _describe(meta, checkpoints.resolve(name), is_best=name.isdecimal() and int(name) in best)
+        for name, meta in metas.items()
+    }
+    files = [path for path in experiment.directory.rglob("*") if path.is_file()]
+    report["size"] = f"{sum(path.stat().st_size for path in files) / 1e6:,.1f} MB in {len(files)} files"
+    return report
+
+
+def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
+    from math import prod
+
+    parts: dict[str, int] = {}
+    for name, shape in shapes.items():
+        part = name.split(".")[0]
+        parts[part] = parts.get(part, 0) + prod(shape)
+    return parts | {"all": sum(parts.values())}
+
+
+def _describe(meta: dict[str, Any], path: Path, *, is_best: bool) -> str:
+    size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
+    scores = "".join(f", {name} {value:.2f}" for name, value in meta.get("metrics", {}).items())
+    return f"{size:,.1f} MB{scores}{'  (best)' if is_best else ''}"

@@ -1,0 +1,215 @@
+"""`nmt plot attention`, `nmt plot curves`, `nmt plot lengths`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nmt_cli.commands.options import Checkpoint, Device, InputFile, ModelDirs, Threads
+from nmt_cli.console import log, warn
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.attention_page import AttentionPicture, SearchStep
+    from nmt_cli.plots import LengthBucket
+    from nmt_cli.search.beam import Candidate
+    from nmt_cli.translation.translator import Translator
+
+plot = typer.Typer(help="Draw attention, learning curves, or scores by length.", no_args_is_help=True)
+Picture = Annotated[
+    Path, typer.Option("--output", "-o", help="Where to write; the ending chooses the kind of file.", metavar="OUT")
+]
+MAX_SENTENCES = 200
+"""More sentences than this on one figure or page help nobody."""
+
+
+@plot.command()
+def attention(
+    file: InputFile = None,
+    *,
+    output: Picture,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Given translations, line by line: forced pairs.", metavar="FILE")
+    ] = None,
+    model: ModelDirs = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    checkpoint: Checkpoint = "best",
+) -> None:
+    """Draw where each target word looked: .png, .svg, or an .html page to explore, with the steps of the search.
+
+    Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
+    """
+    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.data.lines import input_name, read_text_lines
+    from nmt_cli.plots import draw_attention
+
+    lines = read_text_lines(file).lines
+    targets = None
+    if target is not None:
+        targets = read_text_lines(target).lines
+        if len(targets) != len(lines):
+            raise InputError(
+                f"{input_name(file)} has {len(lines):,} lines and {target} has {len(targets):,}; they must be as many"
+            )
+    if not any(line.strip() for line in lines):
+        raise InputError(f"{input_name(file)}: has no line with text in it")
+    if len(lines) > MAX_SENTENCES:
+        warn(f"only the first {MAX_SENTENCES} of {len(lines):,} lines are drawn")
+    translator = open_translator(
+        model or [], checkpoint=checkpoint, device=device, threads=threads, with_alignment=True
+    )
+    if not translator.models.has_attention:
+        raise InputError("this model has no attention (model.attention.type: none), so there is nothing to draw")
+    pictures = [
+        picture
+        for index, line in enumerate(lines[:MAX_SENTENCES])
+        if (picture := picture_of(translator, line, None if targets is None else targets[index])) is not None
+    ]
+    draw_attention(pictures, output)
+    log(f"{len(pictures)} sentences -> {output}")
+
+
+@plot.command()
+def curves(
+    runs: Annotated[list[Path], typer.Argument(help="Model directories or metrics.jsonl files.", metavar="RUN...")],
+    output: Picture,
+) -> None:
+    """Draw learning curves of one run or several: loss, BLEU and chrF by step, as .png or .svg.
+
+    Example: nmt plot curves runs/demo -o curves.png
+    """
+    from nmt_cli.plots import draw_curves
+
+    draw_curves({_run_name(path): list(_read_metrics(path)) for path in runs}, output)
+    log(f"{len(runs)} runs -> {output}")
+
+
+@plot.command()
+def lengths(
+    *,
+    source: Annotated[str, typer.Option("--source", help="The source text.", metavar="SRC")],
+    reference: Annotated[str, typer.Option("--reference", help="Its reference translation.", metavar="REF")],
+    hypothesis: Annotated[
+        list[str], typer.Option("--hypothesis", help="A system's translations; may be repeated.", metavar="[NAME=]HYP")
+    ],
+    output: Picture,
+    edges: Annotated[
+        str, typer.Option("--edges", help="The longest length (source words) of each group, rising.", metavar="N,N,...")
+    ] = "10,20,30,40,50,60,70",
+    tokenize: Annotated[str | None, typer.Option("--tokenize", help="As for nmt score.", metavar="T")] = None,
+) -> None:
+    """Draw BLEU by source length, one line a system, with 95 % bootstrap intervals, as .png or .svg.
+
+    Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
+    """
+    from nmt_cli.data.lines import read_text_lines
+    from nmt_cli.plots import draw_lengths
+    from nmt_cli.scoring import check_line_counts, check_tokenizer
+
+    check_tokenizer(tokenize)
+    try:
+        limits = [int(edge) for edge in edges.split(",")]
+    except ValueError:
+        limits = []
+    if not limits or limits != sorted(set(limits)) or limits[0] < 1:
+        raise InputError(f"--edges {edges}: must be rising numbers with commas between them, such as 10,20,30")
+    systems = {}
+    for given in hypothesis:
+        name, equals, path = given.partition("=")
+        systems[name if equals else Path(given).stem] = path if equals else given
+    texts = {path: read_text_lines(path).lines for path in (source, reference, *systems.values())}
+    check_line_counts([(path, len(lines)) for path, lines in texts.items()])
+    draw_lengths(
+        {
+            name: length_buckets(texts[source], texts[path], texts[reference], limits, tokenize)
+            for name, path in systems.items()
+        },
+        output,
+    )
+    log(f"{len(systems)} systems -> {output}")
+
+
+def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:
+    """The attention of a line and its translation with the steps of the search, or of a given pair; None if blank."""
+    from nmt_cli.attention_page import AttentionPicture, SearchStep
+
+    if not line.strip() or (target is not None and not target.strip()):
+        return None
+    steps: list[SearchStep] = []
+
+    def observe(_: int, candidates: list[Candidate]) -> None:
+        steps.append(SearchStep(tuple(_shown(translator, candidate) for candidate in candidates)))
+
+    if target is None:
+        best = translator.translate_window([line.encode("utf-8", errors="replace")], observe)[0].translations[0]
+        target, weights = best.text, best.weights
+    else:
+        weights = translator.score_pairs([(line, target)])[0].weights
+    if weights is None or 0 in weights.shape:
+        return None
+    return AttentionPicture(
+        source=tuple(line.split()),
+        target=tuple(target.split()),
+        weights=tuple(tuple(row) for row in weights.tolist()),
+        translation=target,
+        steps=tuple(steps),
+    )
+
+
+def length_buckets(
+    sources: list[str], hypotheses: list[str], references: list[str], edges: list[int], tokenize: str | None
+) -> list[LengthBucket]:
+    """BLEU of the sentences of each length, with the 95 % interval of a bootstrap over them."""
+    from nmt_cli.plots import LengthBucket
+    from nmt_cli.scoring import paired_bootstrap
+
+    counts = [len(source.split()) for source in sources]
+    buckets = []
+    for low, high in zip([1, *(edge + 1 for edge in edges)], [*edges, max([*counts, edges[-1] + 1])], strict=True):
+        rows = [row for row, count in enumerate(counts) if low <= count <= high]
+        if not rows:
+            continue
+        some = [hypotheses[row] for row in rows]
+        compared = paired_bootstrap(
+            some, some, [[references[row] for row in rows]], metrics=("bleu",), tokenize=tokenize
+        )[0]
+        mean, half = compared.hypothesis_estimate.mean, compared.hypothesis_estimate.half_width
+        buckets.append(LengthBucket(low, high, len(rows), compared.hypothesis.score, mean - half, mean + half))
+    return buckets
+
+
+def _shown(translator: Translator, candidate: Candidate) -> Any:
+    from nmt_cli.attention_page import Candidate as Shown
+
+    tokenizer = translator.tokenizers[1]
+    return Shown(
+        text=tokenizer.pieces([candidate.piece])[0],
+        probability=math.exp(candidate.log_prob),
+        score=candidate.total,
+        prefix=tokenizer.decode(candidate.prefix),
+        kept=candidate.kept,
+    )
+
+
+def _run_name(path: Path) -> str:
+    return path.name if path.is_dir() else path.parent.name or path.name
+
+
+def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
+    from nmt_cli.data.lines import read_text_lines
+    from nmt_cli.experiment import Experiment
+
+    file = Experiment(path).metrics_path if path.is_dir() else path
+    for number, line in enumerate(read_text_lines(str(file)).lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            raise InputError(f"{file}:{number}: is not JSON; give a model directory or its metrics.jsonl") from None
+        if isinstance(record, dict):
+            yield record

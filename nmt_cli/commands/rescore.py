@@ -1,0 +1,38 @@
+"""`nmt rescore`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, Threads
+
+SourceText = Annotated[str, typer.Argument(help="Source text, a sentence a line.", metavar="SOURCE")]
+TargetText = Annotated[str, typer.Argument(help="Its translation, line by line.", metavar="TARGET")]
+
+
+def rescore(
+    source: SourceText,
+    target: TargetText,
+    model: ModelDirs = None,
+    output: OutputFile = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    checkpoint: Checkpoint = "best",
+) -> None:
+    """Print one number a line: the natural log-probability of the target with its </s>, not normalised.
+
+    Example: nmt rescore source.txt target.txt --model runs/demo
+    """
+    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.data.output import open_output
+    from nmt_cli.data.pairs import windows_of_pairs
+    from nmt_cli.translation.translator import WINDOW_SIZE
+
+    translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)
+    with open_output(output) as out:
+        for window in windows_of_pairs(source, target, WINDOW_SIZE):
+            for scored in translator.score_pairs([(pair.source, pair.target) for pair in window]):
+                out.write(f"{scored.log_prob:.6f}\n".encode())
+            out.flush()

@@ -1,0 +1,11 @@
+"""`nmt schema`."""
+
+
+def schema() -> None:
+    """Print the JSON Schema of the configuration, for completion and checking in editors.
+
+    Example: nmt schema > nmt.schema.json
+    """
+    from nmt_cli.config.loader import json_schema
+
+    print(json_schema())

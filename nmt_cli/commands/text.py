@@ -1,0 +1,64 @@
+"""`nmt encode` and `nmt decode`: text to pieces and back, as filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt_cli.commands.options import InputFile, ModelDir, OutputFile
+from nmt_cli.console import warn
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.data.tokenizer import Tokenizer
+
+Side = Annotated[str, typer.Option("--side", help="source or target: whose tokenizer.")]
+
+
+def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", output: OutputFile = None) -> None:
+    """Cut text into pieces, joined by spaces; a line each.
+
+    Example: nmt encode file.txt --model runs/demo
+    """
+    tokenizer = _tokenizer(model, side)
+    _filter(file, output, lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
+
+
+def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", output: OutputFile = None) -> None:
+    """Join pieces, separated by spaces, to text; a line each.
+
+    Example: nmt encode file.txt --model runs/demo | nmt decode --model runs/demo
+    """
+    tokenizer = _tokenizer(model, side)
+    # Only the space separates pieces: other white space may stand in one.
+    _filter(file, output, lambda text: tokenizer.decode(tokenizer.ids_of([p for p in text.split(" ") if p])))
+
+
+def _tokenizer(model: Path, side: str) -> Tokenizer:
+    from nmt_cli.experiment import Experiment
+
+    if side not in ("source", "target"):
+        raise InputError(f"--side {side}: must be source or target")
+    if not model.is_dir():
+        raise InputError(f"{model}: there is no such model directory")
+    return Experiment(model).tokenizers[0 if side == "source" else 1]
+
+
+def _filter(file: str | None, output: Path | None, change: Callable[[str], str]) -> None:
+    from nmt_cli.data.lines import decode_line, iter_lines, open_input
+    from nmt_cli.data.output import open_output
+    from nmt_cli.translation.windows import ReadAhead
+
+    num_invalid = 0
+    with open_input(file) as stream, open_output(output) as out:
+        for window in ReadAhead(iter_lines(stream), 4096).windows():
+            for line in window:
+                text, is_valid = decode_line(line)
+                num_invalid += not is_valid
+                out.write(change(text).encode("utf-8", errors="replace") + b"\n")
+            out.flush()
+    if num_invalid:
+        warn(f"{num_invalid:,} lines were not valid UTF-8; U+FFFD stands for their invalid bytes")

@@ -1,0 +1,189 @@
+"""The architecture as a test: who imports whom, read from the syntax of every module, functions included."""
+
+import ast
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "nmt_cli"
+FILES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = ("config", "data", "model", "search", "training", "translation", "commands")
+COMPOSERS = {"cli", "__main__", "experiment"}
+"""Modules at the root that put the rooms together."""
+ANYWHERE = {"", "errors", "console"}
+"""The package itself (its version), and what anyone may import."""
+
+MAY_IMPORT = {
+    "config": set(),
+    "data": set(),
+    "model": set(),
+    "search": set(),
+    "translation": {"data", "search", "model", "checkpoint"},
+    "training": {"translation", "scoring", "checkpoint", "data", "model", "distributed"},
+    "checkpoint": set(),
+    "distributed": set(),
+    "scoring": set(),
+    "console": set(),
+    "errors": set(),
+}
+"""Beside themselves; `model.build` alone knows `config.schema` too."""
+
+DOORS = {
+    "typer": {"cli", "commands"},
+    "click": set(),
+    "yaml": {"config.loader"},
+    "sentencepiece": {"data.tokenizer"},
+    "sacrebleu": {"scoring"},
+    "tqdm": {"console"},
+    "safetensors": {"checkpoint"},
+    "matplotlib": {"plots"},
+    "pydantic": {"config"},
+}
+"""Each outside library and who may import it."""
+
+TOUCHES_THE_WORLD = {"os", "sys", "io", "pathlib", "time", "datetime", "logging", "random", "tempfile", "subprocess"}
+"""Files, clocks, loggers, the environment, global random state."""
+
+
+def name_of(path):
+    """`model.build` for nmt_cli/model/build.py, `model` for its __init__."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+@functools.cache
+def imports_of(path):
+    """Dotted names that a module imports, wherever in it: `torch.nn`, `nmt_cli.data.batch`."""
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            # `from nmt_cli import scoring` and `from torch import distributed` import modules too.
+            found.update({node.module, *(f"{node.module}.{alias.name}" for alias in node.names)})
+    return found
+
+
+def own_imports(path):
+    """Modules of the package that a module imports, without the package's name."""
+    known = {name_of(file) for file in FILES}
+    inside = {name.removeprefix("nmt_cli").removeprefix(".") for name in imports_of(path) if is_within(name, "nmt_cli")}
+    return inside & known
+
+
+def is_within(name, package):
+    return name == package or name.startswith(f"{package}.")
+
+
+def in_any(name, packages):
+    return any(is_within(name, package) for package in packages if package) or (name == "" and "" in packages)
+
+
+def roots_of(path):
+    return {name.partition(".")[0] for name in imports_of(path)}
+
+
+def files_of(room):
+    return [path for path in FILES if is_within(name_of(path), room)]
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_only_what_is_below_it(room):
+    allowed = MAY_IMPORT[room] | ANYWHERE | {room}
+    files = files_of(room)
+    assert files
+    for path in files:
+        also = {"config.schema"} if name_of(path) == "model.build" else set()
+        assert {name for name in own_imports(path) if not in_any(name, allowed | also)} == set(), name_of(path)
+
+
+@pytest.mark.parametrize("room", ["model", "search"])
+def test_pure_rooms_know_torch_and_the_standard_library_and_nothing_of_the_world(room):
+    for path in files_of(room):
+        outside = roots_of(path) - {"nmt_cli", "torch"}
+        assert outside <= set(sys.stdlib_module_names), name_of(path)
+        assert outside.isdisjoint(TOUCHES_THE_WORLD), name_of(path)
+        assert {name for name in own_imports(path) if in_any(name, {"errors", "console"})} == set(), name_of(path)
+
+
+def test_a_composer_or_a_command_is_imported_by_nobody_but_the_command_line():
+    for path in FILES:
+        name, imported = name_of(path), own_imports(path)
+        if not in_any(name, {"cli", "commands"}):
+            assert not any(is_within(other, "commands") for other in imported), name
+        if name != "__main__":
+            assert "cli" not in imported, name
+
+
+def test_every_module_has_a_place_in_this_plan():
+    """A new module at the root is a leaf, a composer or a mistake."""
+    leaves = {"checkpoint", "distributed", "scoring", "console", "errors", "plots", "attention_page"}
+    at_root = {name_of(path).partition(".")[0] for path in FILES} - {""}
+    assert at_root <= leaves | set(ROOMS) | COMPOSERS
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_each_outside_library_has_one_door(library):
+    guests = {name_of(path) for path in FILES if library in roots_of(path)}
+    assert {name for name in guests if not in_any(name, DOORS[library])} == set()
+
+
+def test_torch_distributed_is_known_in_one_place():
+    """As an import, and as an attribute of torch."""
+    for path in FILES:
+        if name_of(path) == "distributed":
+            continue
+        assert not any(is_within(name, "torch.distributed") for name in imports_of(path)), name_of(path)
+        assert "torch.distributed" not in {
+            ast.unparse(node) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)
+        }, name_of(path)
+
+
+def test_no_module_is_a_drawer():
+    for path in FILES:
+        assert not {"utils", "util", "helpers", "helper", "common", "constants", "misc"} & set(name_of(path).split("."))
+
+
+def called_names(path):
+    """`torch.load` for torch.load(...), `eval` for eval(...)."""
+    return {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+
+
+def test_no_pickle_is_read_or_written_and_no_text_is_executed():
+    """Model files come from strangers. The names are looked at however torch was imported."""
+    forbidden = {"eval", "exec", "compile", "__import__", "torch.load", "torch.save", "np.load", "numpy.load"}
+    for path in FILES:
+        assert called_names(path).isdisjoint(forbidden), name_of(path)
+        picklers = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
+        assert roots_of(path).isdisjoint(picklers), name_of(path)
+        assert imports_of(path).isdisjoint({"torch.load", "torch.save", "torch.serialization"}), name_of(path)
+
+
+def test_modules_with_random_state_of_their_own_own_it():
+    """Below the trainer nobody seeds or asks the global generators."""
+    forbidden = {"torch.manual_seed", "np.random.seed", "random.seed", "torch.seed"}
+    for path in (*files_of("model"), *files_of("search"), *files_of("data")):
+        assert called_names(path).isdisjoint(forbidden), name_of(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_is_a_small_room(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 700
+
+
+@pytest.mark.parametrize("module", ["nmt_cli", "nmt_cli.cli"])
+def test_the_command_line_is_there_without_torch(module):
+    """`nmt --help` answers at once. Breaks with one `import torch` at the top of a command's file."""
+    heavy = ("torch", "numpy", "sentencepiece", "sacrebleu", "matplotlib", "safetensors", "pydantic", "yaml")
+    code = f"import {module}, sys; print(*sorted(set(sys.modules) & {set(heavy)!r}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []

@@ -1,0 +1,270 @@
+"""`nmt init` and `nmt check` as a user runs them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nmt_cli.config.loader import load_config
+
+NUMBERS = (
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+)
+ZAHLEN = ("eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf", "dreizehn")
+PAIRS = [
+    (f"{NUMBERS[i]} and {NUMBERS[j]} are many", f"{ZAHLEN[i]} und {ZAHLEN[j]} sind viele")
+    for i in range(13)
+    for j in range(13)
+]
+CONFIG = """\
+name: small
+model_dir: runs/small
+data:
+  source_lang: en
+  target_lang: de
+  train: [{source: a.en, target: a.de}]
+  dev: {source: dev.en, target: dev.de}
+tokenizer: {vocab_size: 320, model_type: bpe}
+model:
+  embedding_size: 16
+  encoder: {hidden_size: 16}
+  decoder: {hidden_size: 16}
+  attention: {size: 16}
+training: {max_epochs: 1, device: cpu}
+"""
+
+
+def nmt(directory, *arguments):
+    done = subprocess.run([sys.executable, "-m", "nmt_cli", *arguments], cwd=directory, capture_output=True)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def write(directory, name, pairs):
+    for side, ending in enumerate(("en", "de")):
+        (directory / f"{name}.{ending}").write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write(tmp_path, "a", PAIRS)
+    write(tmp_path, "dev", [("twelve and eleven", "zwölf und elf"), PAIRS[4]])
+    (tmp_path / "c.yaml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path
+
+
+def init(directory, *arguments, source="a.en", target="a.de", output="my.yaml"):
+    return nmt(
+        directory, "init", "--source", source, "--target", target, "--source-lang", "en", "--target-lang", "de",
+        "-o", output, *arguments,
+    )  # fmt: skip
+
+
+# check ------------------------------------------------------------------------------------------------------------
+
+
+def test_good_text_can_be_trained_on_and_overlap_is_only_a_warning(corpus):
+    code, out, err = nmt(corpus, "check", "--config", "c.yaml")
+    assert (code, err) == (0, "")
+    assert "train: a.en | a.de\n  pairs                                    169\n" in out
+    assert "source stands in training                  1  dev.en:2 = a.en:5\n" in out
+    assert "lengths     in pieces of a tokenizer trained for this check" in out
+    assert out.endswith("training can begin; 1 kind of suspicious lines\n")
+    assert not (corpus / "runs").exists()
+
+
+def test_the_report_for_machines_is_one_json_object(corpus):
+    code, out, err = nmt(corpus, "check", "--config", "c.yaml", "--json")
+    report = json.loads(out)
+    assert (code, err, report["problems"], report["unit"]) == (0, "", [], "pieces")
+    train, dev = report["corpora"]
+    assert (train["num_pairs"], train["num_kept"], dev["findings"]["overlap"]["count"]) == (169, 169, 1)
+    assert report["parameters"]["total"] == sum(
+        count for part, count in report["parameters"].items() if part != "total"
+    )
+    assert report["parameters"]["embeddings"] == 320 * 16
+    assert report["memory_bytes"]["weights"] == 4 * report["parameters"]["total"]
+
+
+def test_parameters_are_those_of_the_model_that_training_builds(corpus):
+    from nmt_cli.model.build import build_model
+
+    report = json.loads(nmt(corpus, "check", "--config", "c.yaml", "--json")[1])
+    model = build_model(load_config(corpus / "c.yaml").model, source_vocab_size=320, target_vocab_size=320)
+    assert report["parameters"]["total"] == sum(parameter.numel() for parameter in model.parameters())
+    assert report["parameters"]["attention"] == sum(p.numel() for p in model.decoder.attention.parameters())
+
+
+def test_the_tokenizer_of_the_run_is_used_and_another_configuration_is_refused(corpus):
+    assert nmt(corpus, "tokenizer", "--config", "c.yaml")[0] == 0
+    code, out, err = nmt(corpus, "check", "--config", "c.yaml", "--set", "tokenizer.vocab_size=310")
+    assert "lengths     in pieces of the tokenizer in runs/small\n" in out
+    assert code == 2
+    assert "holds a run with another configuration; these keys differ: tokenizer.vocab_size. " in err
+
+
+def test_all_errors_of_the_configuration_are_named_at_once(corpus):
+    code, out, err = nmt(
+        corpus, "check", "--config", "c.yaml", "--set", "seeed=1", "--set", "model.encoder.num_layers=0"
+    )
+    assert (code, out) == (2, "")
+    assert "c.yaml: unknown key 'seeed'; did you mean 'seed'?" in err
+    assert "c.yaml: model.encoder.num_layers: must be greater than 0, is 0" in err
+
+
+def test_all_problems_are_named_at_once_and_the_report_is_still_printed(corpus):
+    with (corpus / "a.en").open("ab") as file:
+        file.write(b"caf\xe9\n")
+    (corpus / "dev.de").unlink()
+    code, out, err = nmt(
+        corpus, "check", "--config", "c.yaml", "--set", "data.test=[{name: t, source: nil, target: a.de}]"
+    )
+    assert code == 2
+    assert err == (
+        "nmt: nil: there is no such file\n"
+        "dev.de: there is no such file\n"
+        "a.en has 170 lines and a.de has 169 lines; line i of one must belong to line i of the other, so the counts "
+        "must be equal\n"
+    )
+    assert "  lines                                    170 | 169\n" in out
+    assert out.endswith("training would refuse: 3 problems\n")
+
+
+def test_invalid_text_is_refused_or_allowed_as_training_does_it(corpus):
+    with (corpus / "a.en").open("ab") as english, (corpus / "a.de").open("ab") as german:
+        english.write(b"caf\xe9\n")
+        german.write(b"Kaffee\n")
+    code, out, err = nmt(corpus, "check", "--config", "c.yaml")
+    assert code == 2
+    assert "a.en:170: is not valid UTF-8; mend the text, or set data.invalid_utf8 to skip or replace" in err
+    assert "lines not UTF-8                            1  a.en:170\n" in out
+    assert nmt(corpus, "check", "--config", "c.yaml", "--set", "data.invalid_utf8=skip")[0] == 0
+
+
+def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corpus):
+    code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", "tokenizer.vocab_size=5000")
+    assert code == 2
+    assert "nmt: tokenizer.vocab_size: 5000 is more than this text of 338 lines allows; set it to" in err
+
+
+# init -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_configuration_written_loads_and_passes_the_check(corpus):
+    code, out, err = init(corpus)
+    assert (code, out) == (0, "")
+    assert "try: nmt check --config my.yaml; nmt train --config my.yaml" in err
+    config = load_config(corpus / "my.yaml")
+    assert (config.name, config.model_dir, config.data.source_lang) == ("my", "runs/my", "en")
+    code, out, err = nmt(corpus, "check", "--config", "my.yaml")
+    assert code == 0, err
+    assert out.endswith("training can begin\n")
+
+
+def test_held_out_pairs_are_drawn_by_the_seed_and_nothing_like_them_stays_in_training(corpus):
+    write(corpus, "a", [*PAIRS, *PAIRS[:60], ("one and one are many", "anders"), ("different", ZAHLEN[2])])
+    assert init(corpus)[0] == 0
+    data = corpus / "my.data"
+    dev, train = (
+        list(zip(lines(data / f"{part}.en"), lines(data / f"{part}.de"), strict=True)) for part in ("dev", "train")
+    )
+    assert len(dev) == (len(PAIRS) + 62) // 20
+    for side in (0, 1):
+        assert not {pair[side] for pair in dev} & {pair[side] for pair in train}
+    given = [*PAIRS, *PAIRS[:60], ("one and one are many", "anders"), ("different", ZAHLEN[2])]
+    held = [{pair[side] for pair in dev} for side in (0, 1)]
+    assert train == [pair for pair in given if pair[0] not in held[0] and pair[1] not in held[1]]
+    assert init(corpus, output="again.yaml")[0] == 0
+    assert init(corpus, "--seed", "2", output="other.yaml")[0] == 0
+    assert lines(corpus / "again.data" / "dev.en") == lines(data / "dev.en")
+    assert lines(corpus / "other.data" / "dev.en") != lines(data / "dev.en")
+
+
+def test_a_dev_set_of_the_users_own_leaves_the_text_where_it_is(corpus):
+    write(corpus, "b", PAIRS[:50])
+    more = ("--source", "b.en", "--target", "b.de", "--dev-source", "dev.en", "--dev-target", "dev.de", "--name", "no")
+    code, _, err = init(corpus, *more)
+    assert code == 0, err
+    config = load_config(corpus / "my.yaml")
+    assert [corpus.source for corpus in config.data.train] == ["a.en", "b.en"]
+    assert (config.data.dev.source, config.name, config.model_dir) == ("dev.en", "no", "runs/no")
+    assert not (corpus / "my.data").exists()
+    assert nmt(corpus, "check", "--config", "my.yaml")[0] == 0
+
+
+def test_invalid_lines_of_the_user_are_skipped_by_the_configuration_or_not_copied(corpus):
+    for ending in ("en", "de"):
+        with (corpus / f"a.{ending}").open("ab") as file:
+            file.write(b"caf\xe9\n")
+    code, _, err = init(corpus, "--dev-source", "dev.en", "--dev-target", "dev.de", output="own.yaml")
+    assert (code, "warning: 1 pairs are not UTF-8; the configuration skips them" in err) == (0, True)
+    assert load_config(corpus / "own.yaml").data.invalid_utf8 == "skip"
+    assert init(corpus)[0] == 0
+    assert load_config(corpus / "my.yaml").data.invalid_utf8 == "error"
+    assert all(nmt(corpus, "check", "--config", name)[0] == 0 for name in ("own.yaml", "my.yaml"))
+
+
+def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
+    odd = "12:30 #1 'x' \u2028é.en"
+    (corpus / "a.en").rename(corpus / odd)
+    assert init(corpus, "--name", "1e3", "--dev-source", odd, "--dev-target", "a.de", source=odd)[0] == 0
+    config = load_config(corpus / "my.yaml")
+    assert (config.name, config.data.train[0].source) == ("1e3", odd)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--source", "dev.en"], "--source names 2 files and --target 1; give as many of one as of the other"),
+        (["--dev-source", "dev.en"], "--dev-source and --dev-target belong together: give both, or neither"),
+        (["--target-lang", "../x"], "--target-lang ../x: must be a language code, such as en or pt_BR"),
+        (["--name", "a/b"], "name: "),
+        (["-o", "c.yaml"], "c.yaml: exists already and is not overwritten"),
+        (["-o", "no/where.yaml"], "no/where.yaml: there is no directory no; make it first"),
+        (["--source", "dev.en", "--target", "a.de"], "dev.en has 2 lines and a.de has 169 lines"),
+        (["--source", "nil", "--target", "a.de"], "nil: there is no such file"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(corpus, arguments, message):
+    before = sorted(corpus.iterdir())
+    code, out, err = init(corpus, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert sorted(corpus.iterdir()) == before
+    assert (corpus / "c.yaml").read_text(encoding="utf-8") == CONFIG
+
+
+def test_held_out_text_is_never_overwritten(corpus):
+    (corpus / "my.data").mkdir()
+    (corpus / "my.data" / "train.de").write_text("mine\n", encoding="utf-8")
+    code, _, err = init(corpus)
+    assert code == 2
+    assert "my.data/train.de: exists already and is not overwritten; choose another name for my.yaml" in err
+    assert lines(corpus / "my.data" / "train.de") == ["mine"]
+    assert not (corpus / "my.yaml").exists()
+
+
+def test_text_of_one_pair_over_and_over_cannot_be_split(corpus):
+    write(corpus, "a", PAIRS[:1] * 30)
+    code, _, err = init(corpus)
+    assert code == 2
+    assert "a.en: nothing is left to train on when 1 pairs and all with the same source or target are held out" in err
+    assert not (corpus / "my.data").exists()
+    assert not (corpus / "my.yaml").exists()

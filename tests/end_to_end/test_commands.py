@@ -1,0 +1,190 @@
+"""The smaller commands through the real command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt_cli.commands import COMMANDS, GROUPS
+
+
+def test_help_is_there_for_every_command_with_an_example(nmt):
+    for name in COMMANDS:
+        result = nmt(name, "--help")
+        assert result.code == 0
+        example = " ".join(result.out.decode().split()).partition("Example: ")[2]
+        assert f"nmt {name}" in example
+    for name in GROUPS:
+        assert nmt(name, "--help").code == 0
+
+
+def test_version_and_unknown_commands(nmt):
+    assert re.fullmatch(rb"nmt \d+\.\d+\.\d+\n", nmt("--version").out)
+    result = nmt("trainn")
+    assert result.code == 2
+    assert "No such command 'trainn'" in result.err
+
+
+def test_help_does_not_import_torch():
+    code = "import sys; sys.argv = ['nmt', '--help']\nfrom nmt_cli.cli import _run\n_run()\nsys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_encode_and_decode_give_the_text_back(nmt, model: Path):
+    text = "Where is the red car?\n\nnaïve 日本 🙂\n".encode()
+    pieces = nmt("encode", "--model", model, stdin=text)
+    assert pieces.code == 0
+    assert len(pieces.lines) == 3
+    back = nmt("decode", "--model", model, "--side", "source", stdin=pieces.out)
+    assert back.out == text
+
+
+def test_the_schema_is_json_schema_with_every_key_described(nmt):
+    schema = json.loads(nmt("schema").out)
+    assert schema["title"] == "Config"
+    assert schema["$defs"]["TrainingConfig"]["properties"]["batch_size"]["description"]
+
+
+def test_rescore_gives_the_log_probability_that_the_search_gave(nmt, model: Path, corpus: Path, tmp_path: Path):
+    found = nmt("translate", corpus / "test.en", "--model", model, "--format", "jsonl", "--length-penalty", "0")
+    records = [json.loads(line) for line in found.lines]
+    ended = [record for record in records if len(record["translation"]) < 40]
+    (tmp_path / "a.en").write_text("".join(record["source"] + "\n" for record in ended))
+    (tmp_path / "a.fr").write_text("".join(record["translation"] + "\n" for record in ended))
+    numbers = [float(line) for line in nmt("rescore", tmp_path / "a.en", tmp_path / "a.fr", "--model", model).lines]
+    assert len(numbers) == len(ended)
+    # Where the text cuts into the same pieces, and the search ended by </s>, the two are the same number.
+    same = [math.isclose(n, r["score"], abs_tol=1e-3) for n, r in zip(numbers, ended, strict=True)]
+    assert sum(same) > len(same) / 2
+
+
+def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus: Path, tmp_path: Path):
+    (tmp_path / "s").write_bytes(b"The red car.\n\nThe cat\n")
+    (tmp_path / "t").write_bytes(b"La voiture rouge.\nrien\nLe chat\n")
+    result = nmt("align", tmp_path / "s", tmp_path / "t", "--model", model)
+    assert result.code == 0, result.err
+    assert len(result.lines) == 3
+    assert result.lines[1] == ""
+    assert {link.split("-")[1] for link in result.lines[0].split()} == {"0", "1", "2"}
+    (tmp_path / "gold").write_text(result.lines[0] + "\n\n0-0 1?1\n")
+    again = nmt(
+        "align", tmp_path / "s", tmp_path / "t", "--model", model, "--gold", tmp_path / "gold", "--format", "jsonl"
+    )
+    record = json.loads(again.lines[0])
+    assert record["target"] == ["La", "voiture", "rouge."]
+    assert len(record["weights"]) == len(record["weights"][0]) == 3
+    assert 0.0 <= float(again.err.split("AER = ")[1]) < 0.5
+    (tmp_path / "gold").write_text("0-x\n")
+    wrong = nmt("align", tmp_path / "s", tmp_path / "t", "--model", model, "--gold", tmp_path / "gold")
+    assert wrong.code == 2
+    assert "gold:1: '0-x' is no link; write 0-0 for a sure one, 0?1 for a possible one" in wrong.err
+
+
+def test_pairs_of_unequal_files_are_refused_with_both_counts(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "s").write_bytes(b"a\nb\n")
+    (tmp_path / "t").write_bytes(b"a\n")
+    for command in ("align", "rescore"):
+        result = nmt(command, tmp_path / "s", tmp_path / "t", "--model", model)
+        assert result.code == 2
+        assert "s has 2 lines and" in result.err
+        assert "t has 1 lines" in result.err
+
+
+def test_a_model_without_attention_cannot_align_and_says_so(nmt, config: Path, tmp_path: Path, corpus: Path):
+    sets = ["--set", "model.attention.type=none", "--set", "training.max_steps=2"]
+    assert nmt("train", "--config", config, *sets).code == 0
+    for arguments in (
+        ("align", corpus / "dev.en", corpus / "dev.fr"),
+        ("translate", corpus / "dev.en", "--alignment", "hard"),
+    ):
+        result = nmt(*arguments, "--model", tmp_path / "run")
+        assert result.code == 2
+        assert "no attention" in result.err
+    plotted = nmt("plot", "attention", corpus / "dev.en", "--model", tmp_path / "run", "-o", tmp_path / "a.html")
+    assert plotted.code == 2
+    assert "there is nothing to draw" in plotted.err
+
+
+def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path):
+    from safetensors.torch import load_file
+
+    index = json.loads((model / "checkpoints/index.json").read_text())
+    result = nmt("average", "--model", model, "--last", "2", "--name", "mean-of-two")
+    assert result.code == 0, result.err
+    parts = [load_file(model / f"checkpoints/step-{step:08d}/model.safetensors") for step in index["recent"][:2]]
+    mean = load_file(model / "checkpoints/mean-of-two/model.safetensors")
+    for name, tensor in mean.items():
+        assert (tensor - (parts[0][name] + parts[1][name]) / 2).abs().max() < 1e-6
+    assert nmt("translate", "--model", model, "--checkpoint", "mean-of-two", stdin=b"The car\n").code == 0
+    assert (
+        "exists already; choose another name"
+        in nmt("average", "--model", model, "--last", "2", "--name", "mean-of-two").err
+    )
+    assert "not 50; training.keep_last says how many are kept" in nmt("average", "--model", model, "--last", "50").err
+    assert "give --last N or --best N" in nmt("average", "--model", model).err
+    assert "cannot name a checkpoint" in nmt("average", "--model", model, "--last", "1", "--name", "../x").err
+
+
+def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
+    shown = nmt("inspect", model).out.decode()
+    for word in ("bidirectional gru, 1 x 16", "additive", "unigram, 420 pieces", "max_steps 100 reached", "(best)"):
+        assert word in shown
+    assert json.loads(nmt("inspect", model, "--json").out)["parameters"]["all"] > 10_000
+    assert nmt("inspect", "/tmp/nothing-here").code == 2
+
+
+def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, corpus: Path):
+    result = nmt("evaluate", "--model", model)
+    assert result.code == 0, result.err
+    assert re.match(r"book: BLEU = [\d.]+  chrF2 = [\d.]+  TER = [\d.]+", result.lines[0])
+    report = json.loads((model / "reports/report.json").read_text())
+    scored = nmt("score", model / "reports/book.fr", "--reference", corpus / "test.fr", "--json")
+    assert json.loads(scored.out)["bleu"] == report["sets"]["book"]["bleu"]
+    wrong = nmt("evaluate", "--model", model, "--set", "nothing")
+    assert wrong.code == 2
+    assert "no test set nothing; there are: book" in wrong.err
+
+
+def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpus: Path, tmp_path: Path):
+    text = b"Where is the red car?\n\nThe cat is small.\n"
+    for ending in ("png", "svg", "html"):
+        result = nmt("plot", "attention", "--model", model, "-o", tmp_path / f"a.{ending}", stdin=text)
+        assert result.code == 0, result.err
+        assert (tmp_path / f"a.{ending}").stat().st_size > 1000
+    assert "Where" in (tmp_path / "a.html").read_text()
+    forced = nmt(
+        "plot", "attention", corpus / "dev.en", "--target", corpus / "dev.fr", "--model", model,
+        "-o", tmp_path / "f.html",
+    )  # fmt: skip
+    assert forced.code == 0, forced.err
+    assert nmt("plot", "curves", model, "-o", tmp_path / "c.svg").code == 0
+    lengths = nmt(
+        "plot", "lengths", "--source", corpus / "test.en", "--reference", corpus / "test.fr", "--hypothesis",
+        f"same={corpus / 'test.fr'}", "-o", tmp_path / "l.png", "--edges", "4,6,8",
+    )  # fmt: skip
+    assert lengths.code == 0, lengths.err
+    wrong = nmt("plot", "curves", model, "-o", tmp_path / "c.txt")
+    assert wrong.code == 2
+    assert "c.txt" in wrong.err
+
+
+@pytest.mark.parametrize("recurrence", ["bahdanau", "conditional", "luong"])
+@pytest.mark.parametrize(
+    "attention", ["none", "dot", "local-m", "local-p", "location", "multihead", "general", "concat"]
+)
+@pytest.mark.slow
+def test_every_attention_trains_and_translates_with_every_recurrence(
+    nmt, config: Path, recurrence: str, attention: str
+):
+    sets = [f"model.decoder.recurrence={recurrence}", f"model.attention.type={attention}", "training.max_steps=2"]
+    if attention == "dot":
+        sets.append("model.decoder.hidden_size=32")
+    result = nmt("train", "--config", config, *[word for option in sets for word in ("--set", option)])
+    assert result.code == 0, result.err
+    assert nmt("translate", "--model", config.parent / "run", stdin=b"The car\n").out.count(b"\n") == 1

@@ -1,0 +1,314 @@
+"""Training through the real command line: to its end, killed and resumed, refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from conftest import start_nmt
+
+from nmt_cli.data import phrasebook
+
+TIMES = ("seconds", "tokens_per_second")
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """What must be equal after any way to the same step."""
+    found = {
+        str(path.relative_to(run)): path.read_bytes() for path in sorted((run / "checkpoints").rglob("*.safetensors"))
+    }
+    found["index"] = (run / "checkpoints/index.json").read_bytes()
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n")[:-1]]
+    for record in records:
+        for key in TIMES:
+            record.pop(key, None)
+    found["metrics"] = json.dumps(records).encode()
+    return found
+
+
+def test_a_run_leaves_the_directory_that_the_contract_names(nmt, config: Path):
+    result = nmt("train", "--config", config)
+    assert result.code == 0, result.err
+    assert result.out == b""
+    run = config.parent / "run"
+    assert (run / "config.yaml").exists()
+    assert (run / "tokenizer/joint.model").exists()
+    index = json.loads((run / "checkpoints/index.json").read_text())
+    assert index["last"] == 12
+    assert index["finished"] == "max_steps 12 reached"
+    assert {"model.safetensors", "meta.json"} <= {path.name for path in (run / "checkpoints/step-00000012").iterdir()}
+    events = [json.loads(line)["event"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert {"train", "validation", "checkpoint"} == set(events)
+    again = nmt("train", "--config", config)
+    assert again.code == 0
+    assert "finished already (max_steps 12 reached)" in again.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("training.accumulate=2", "tokenizer.sampling_alpha=0.2", "training.optimizer=adamw"),
+        ("training.ema_decay=0.0", "training.schedule=plateau", "model.attention.type=location"),
+    ],
+    ids=["plain", "accumulated and sampled", "plateau"],
+)
+def test_a_training_that_is_interrupted_and_raised_ends_like_an_undisturbed_one(nmt, config: Path, options):
+    # Seen to fail with the sampler's cursor, the optimizer's moments or the average left out of the checkpoint.
+    sets = [word for option in ("training.schedule=constant", *options) for word in ("--set", option)]
+    whole = nmt("train", "--config", config, *sets, "--set", f"model_dir={config.parent / 'whole'}")
+    assert whole.code == 0, whole.err
+    for steps in ("4", "7", "12"):  # 4 and 7 fall between checkpoints and inside an epoch
+        part = nmt("train", "--config", config, *sets, "--set", f"training.max_steps={steps}")
+        assert part.code == 0, part.err
+    ours, theirs = contents(config.parent / "run"), contents(config.parent / "whole")
+    for name in ("checkpoints/step-00000012/model.safetensors", "checkpoints/step-00000012/trainer.safetensors"):
+        assert ours[name] == theirs[name], name
+
+
+def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, config: Path):
+    # Seen to fail with the metrics not cut at the restored checkpoint, and with noise from a global generator.
+    assert nmt("train", "--config", config, "--set", f"model_dir={config.parent / 'whole'}").code == 0
+    moments = random.Random()
+    for _ in range(3):
+        process = start_nmt("train", "--config", config, stderr=-3)
+        try:
+            process.wait(timeout=moments.uniform(2.0, 4.5))
+        except Exception:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert nmt("train", "--config", config).code == 0
+    assert contents(config.parent / "run") == contents(config.parent / "whole")
+
+
+def test_sigterm_saves_and_exits_143_and_sigint_130(config: Path):
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        process = start_nmt("train", "--config", config, "--set", "training.max_steps=100000", stderr=-1)
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line.decode())
+            if line.startswith(b"step"):
+                process.send_signal(number)
+                break
+        lines += [line.decode() for line in process.stderr]
+        process.stderr.close()
+        assert process.wait() == code, lines
+        assert "is saved; the same command goes on from there" in lines[-1]
+
+
+def test_a_second_training_in_the_directory_is_refused_while_the_first_lives(nmt, config: Path):
+    process = start_nmt("train", "--config", config, "--set", "training.max_steps=100000", stderr=-1)
+    assert process.stderr is not None
+    next(line for line in process.stderr if line.startswith(b"step"))
+    second = nmt("train", "--config", config, "--set", "training.max_steps=100000")
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    assert second.code == 2
+    assert f"is in use by process {process.pid}" in second.err
+
+
+def test_other_keys_may_not_change_on_resuming_and_are_named(nmt, config: Path):
+    assert nmt("train", "--config", config).code == 0
+    result = nmt("train", "--config", config, "--set", "seed=2", "--set", "training.learning_rate=0.5")
+    assert result.code == 2
+    assert "these keys differ: seed, training.learning_rate" in result.err
+
+
+def test_a_dry_run_prints_the_effective_configuration_and_makes_nothing(nmt, config: Path):
+    result = nmt("train", "--config", config, "--set", "training.max_steps=77", "--dry-run")
+    assert result.code == 0
+    assert "max_steps: 77" in result.out.decode()
+    assert "label_smoothing: 0.1" in result.out.decode()
+    assert not (config.parent / "run").exists()
+
+
+def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path):
+    err = nmt("train", "--config", config).err
+    assert "tokens/s" in err
+    assert " left" in err
+    assert "hypothesis" in err
+    assert "600 of 600 pairs kept" in err
+
+
+def test_fine_tuning_begins_with_another_runs_weights_and_tokenizer(nmt, config: Path, model: Path):
+    sets = [f"training.init_from={model}", "training.max_steps=3", "model.embedding_size=32"]
+    options = [word for option in (*sets, "model.decoder.hidden_size=32") for word in ("--set", option)]
+    result = nmt("train", "--config", config, *options)
+    assert result.code == 0, result.err
+    ours, theirs = config.parent / "run/tokenizer/joint.model", model / "tokenizer/joint.model"
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_pretrained_embeddings_are_found_by_piece_and_stay_when_frozen(nmt, config: Path):
+    from safetensors.torch import load_file
+
+    vectors = config.parent / "vectors.txt"
+    vectors.write_text("2 16\nis " + " ".join(["0.25"] * 16) + "\nnowhere " + " ".join(["1"] * 16) + "\n")
+    sets = [f"model.pretrained.source={vectors}", "model.pretrained.freeze=true", "training.max_steps=3"]
+    result = nmt("train", "--config", config, *[word for s in sets for word in ("--set", s)])
+    assert result.code == 0, result.err
+    assert "embeddings for 1 of" in result.err
+    table = load_file(config.parent / "run/checkpoints/step-00000003/model.safetensors")["source_embedding"]
+    assert (table == 0.25).all(dim=1).sum() == 1
+
+
+def test_guided_alignment_trains_from_a_pharaoh_file(nmt, config: Path, corpus: Path):
+    text = config.read_text().replace(
+        f"target: {corpus}/train.fr}}", f"target: {corpus}/train.fr, alignment: {corpus}/train.align}}"
+    )
+    config.write_text(text)
+    result = nmt("train", "--config", config, "--set", "training.max_steps=3")
+    assert result.code == 0, result.err
+
+
+def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt, config: Path, monkeypatch):
+    from nmt_cli.training import trainer
+
+    monkeypatch.setattr(trainer.Trainer, "_backward", lambda *_: float("nan"))
+    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", lambda _: 1.0)
+    result = nmt("train", "--config", config)
+    assert result.code == 1
+    assert result.err.count("is not finite; skipped") == 10
+    assert "10 updates in a row were not finite, training has diverged; lower training.learning_rate" in result.err
+
+
+def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config: Path, monkeypatch):
+    from nmt_cli.training import trainer
+
+    real = trainer.Trainer._backward
+    refused: list[int] = []
+
+    def greedy(self, part, *rest):
+        if not refused:
+            refused.append(part.num_sentences)
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        return real(self, part, *rest)
+
+    monkeypatch.setattr(trainer.Trainer, "_backward", greedy)
+    result = nmt("train", "--config", config, "--set", "training.max_steps=3")
+    assert result.code == 0, result.err
+    assert "out of memory at step 1; going on with the batch in 2 parts" in result.err
+
+
+def test_a_full_disk_ends_with_one_message_and_the_last_checkpoint_stays(nmt, config: Path, monkeypatch):
+    from nmt_cli import checkpoint
+
+    real = checkpoint.Checkpoints._write_files
+
+    def full(self, directory, snapshot, tokenizers):
+        if snapshot.step > 3:
+            raise OSError(28, "No space left on device", str(directory))
+        real(self, directory, snapshot, tokenizers)
+
+    monkeypatch.setattr(checkpoint.Checkpoints, "_write_files", full)
+    result = nmt("train", "--config", config)
+    assert result.code == 1
+    assert "no space left on the device; free some and run the same command again" in result.err
+    assert "Traceback" not in result.err
+    monkeypatch.undo()
+    assert nmt("train", "--config", config).code == 0
+
+
+def broken(config: Path, **replacements: str) -> Path:
+    text = config.read_text()
+    for old, new in replacements.items():
+        text = text.replace(old, new)
+    config.write_text(text)
+    return config
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("data.train.0.source=nowhere.en", "nowhere.en: there is no such file"),
+        ("data.train.0.source=/tmp", "/tmp: is a directory; give a text file"),
+        ("training.device=cuda:7", "CUDA devices that torch can use"),
+        ("tokenizer.vocab_size=99999", "is more than this text of 1,200 lines allows; set it to"),
+        ("tokenizer.vocab_size=20", "is too small"),
+        ("training.max_stepz=3", "unknown key 'training.max_stepz'; did you mean 'max_steps'?"),
+        ("training.max_steps=many", 'training.max_steps: must be an integer, is "many"'),
+        ("training.precision=fp16", "must be one of 'auto', 'fp32' or 'bf16'"),
+        ("model.attention.type=dot", "dot multiplies decoder states of 16 units with annotations of 32"),
+    ],
+)
+def test_wrong_input_gives_one_clear_message_and_exit_code_2(nmt, config: Path, setting: str, message: str):
+    result = nmt("train", "--config", config, "--set", setting)
+    assert result.code == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the tokenizer cannot be trained"),
+        (b"one line\n", "train.fr has 600 lines; line i of one must belong to line i of the other"),
+        (
+            b"caf\xe9\n" * 600,
+            "bad.en:1: is not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace",
+        ),
+    ],
+    ids=["empty", "unequal", "not UTF-8"],
+)
+def test_a_wrong_corpus_is_named(nmt, config: Path, content: bytes, message: str):
+    (config.parent / "bad.en").write_bytes(content)
+    sets = ["--set", f"data.train.0.source={config.parent / 'bad.en'}"]
+    if not content:
+        (config.parent / "bad.fr").write_bytes(b"")
+        sets += ["--set", f"data.train.0.target={config.parent / 'bad.fr'}"]
+    result = nmt("train", "--config", config, *sets)
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_invalid_utf8_may_be_skipped_and_is_counted(nmt, config: Path, corpus: Path):
+    lines = (corpus / "train.en").read_bytes().split(b"\n")
+    (config.parent / "bad.en").write_bytes(b"\n".join([b"caf\xe9", *lines[1:]]))
+    result = nmt(
+        "train", "--config", config, "--set", f"data.train.0.source={config.parent / 'bad.en'}",
+        "--set", "data.invalid_utf8=skip", "--set", "training.max_steps=2",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert "599 of 600 pairs kept; left out: 1 not UTF-8" in result.err
+
+
+def test_gzipped_corpora_train_like_plain_ones(nmt, config: Path, corpus: Path):
+    import gzip
+
+    for side in ("en", "fr"):
+        (config.parent / f"train.{side}.gz").write_bytes(gzip.compress((corpus / f"train.{side}").read_bytes()))
+    plain = nmt("train", "--config", config, "--set", "training.max_steps=3")
+    zipped = nmt(
+        "train", "--config", config, "--set", "training.max_steps=3", "--set", f"model_dir={config.parent / 'zip'}",
+        "--set", f"data.train.0.source={config.parent / 'train.en.gz'}",
+        "--set", f"data.train.0.target={config.parent / 'train.fr.gz'}",
+    )  # fmt: skip
+    assert plain.code == zipped.code == 0, plain.err + zipped.err
+    name = "checkpoints/step-00000003/model.safetensors"
+    assert (config.parent / "run" / name).read_bytes() == (config.parent / "zip" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_the_demo_reaches_90_bleu_in_a_wheel_elsewhere(nmt, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    result = nmt("demo")
+    assert result.code == 0, result.err
+    scores = dict(line.split(" = ") for line in result.lines if " = " in line and not line.startswith(" "))
+    assert float(scores["BLEU"]) >= 90.0
+    assert float(scores["chrF2"]) >= 90.0
+    assert time.monotonic() > began
+    assert (tmp_path / "runs/demo/attention.html").exists()
+    assert len(phrasebook.generate(seed=1).test) == len((tmp_path / "runs/demo/data/test.en").read_text().splitlines())
+    gold = nmt(
+        "align", "runs/demo/data/test.en", "runs/demo/data/test.fr", "--model", "runs/demo",
+        "--gold", "runs/demo/data/test.align",
+    )  # fmt: skip
+    assert gold.code == 0
+    assert float(gold.err.split("AER = ")[1].split()[0]) <= 0.15

@@ -1,0 +1,256 @@
+"""Translation through the real command line: as many lines out as in, in order, whatever they hold."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import start_nmt
+
+STRANGE = [
+    b"",
+    b" ",
+    b"\t \r",
+    b"\x00",
+    b"Where is\x00the car?",
+    b"one\rtwo",
+    "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg".encode(),
+    b"\xff\xfe broken \xc3",
+    "日本語 العربية 🙂".encode(),
+    b"word " * 400,
+    "\u200b\u3000".encode(),
+    b"Where is the red car?",
+]
+
+
+def test_as_many_lines_come_out_as_go_in_whatever_they_hold(nmt, model: Path):
+    result = nmt("translate", "--model", model, stdin=b"\n".join(STRANGE) + b"\n")
+    assert result.code == 0, result.err
+    assert result.out.count(b"\n") == len(STRANGE)
+    lines = result.out.split(b"\n")
+    assert [lines[place] for place in (0, 1, 2, 10)] == [b"", b"", b"", b""]
+    assert "1 lines were not valid UTF-8" in result.err
+    assert "1 lines of more than 250 pieces were translated in parts" in result.err
+
+
+def test_a_last_line_without_newline_is_a_line_and_no_input_gives_no_output(nmt, model: Path):
+    assert nmt("translate", "--model", model, stdin=b"a\nb").out.count(b"\n") == 2
+    assert nmt("translate", "--model", model, stdin=b"").out == b""
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_every_precision_translates_every_line(nmt, model: Path, corpus: Path, precision: str):
+    result = nmt("translate", corpus / "test.en", "--model", model, "--precision", precision)
+    assert result.code == 0, result.err
+    assert result.out.count(b"\n") == 30
+
+
+@pytest.mark.parametrize("options", [(), ("--beam-size", "1"), ("--sample", "--seed", "3"), ("--n-best", "2")])
+def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model: Path, corpus: Path, options):
+    # Seen to fail with rows not padded to multiples of 16 (scores), and with sources of several lengths in a batch.
+    text = (corpus / "test.en").read_bytes()
+    whole = nmt("translate", "--model", model, *options, "--format", "jsonl", stdin=text)
+    small = nmt("translate", "--model", model, *options, "--format", "jsonl", "--batch-tokens", "12", stdin=text)
+    assert whole.code == small.code == 0, whole.err
+    for ours, theirs in zip(map(json.loads, whole.lines), map(json.loads, small.lines), strict=True):
+        assert ours["translation"] == theirs["translation"]
+        assert ours["score"] == pytest.approx(theirs["score"], abs=1e-4)
+    if options[:1] != ("--sample",):
+        turned = b"".join(line + b"\n" for line in reversed(text.split(b"\n")[:-1]))
+        backwards = nmt("translate", "--model", model, *options, "--format", "jsonl", stdin=turned)
+        assert [json.loads(line)["translation"] for line in reversed(backwards.lines)] == [
+            json.loads(line)["translation"] for line in whole.lines
+        ]
+
+
+def test_formats(nmt, model: Path):
+    text = nmt("translate", "--model", model, "--n-best", "3", stdin=b"Where is the car?\n\n")
+    assert len(text.lines) == 6
+    assert text.lines[3:] == ["", "", ""]
+    moses = nmt("translate", "--model", model, "--n-best", "2", "--format", "moses", stdin=b"Where is the car?\n")
+    fields = [line.split(" ||| ") for line in moses.lines]
+    assert [field[0] for field in fields] == ["0", "0"]
+    assert all(field[2].startswith("F0= -") and float(field[3]) < 0 for field in fields)
+    record = json.loads(nmt("translate", "--model", model, "--format", "jsonl", stdin=b"Where is the car?\n").lines[0])
+    assert list(record) == ["id", "source", "translation", "score", "hypotheses", "alignment"]
+    assert record["id"] == 0
+    assert record["source"] == "Where is the car?"
+    assert record["hypotheses"][0]["translation"] == record["translation"]
+
+
+def test_alignments_are_between_the_words_of_the_raw_text(nmt, model: Path):
+    source = "Where  is\u3000the car?"
+    result = nmt(
+        "translate", "--model", model, "--format", "jsonl", "--alignment", "soft", stdin=source.encode() + b"\n"
+    )
+    record = json.loads(result.lines[0])
+    rows = record["alignment"]
+    assert len(rows) == len(record["translation"].split())
+    assert all(len(row) == len(source.split()) and 0 < sum(row) <= 1.0001 for row in rows)
+    hard = nmt("translate", "--model", model, "--alignment", "hard", stdin=source.encode() + b"\n").lines[0]
+    translation, _, links = hard.rpartition(" ||| ")
+    assert translation == record["translation"]
+    heaviest = [f"{max(range(len(row)), key=row.__getitem__)}-{place}" for place, row in enumerate(rows)]
+    assert links.split() == heaviest
+
+
+def test_an_ensemble_of_a_model_with_itself_is_the_model(nmt, model: Path, corpus: Path):
+    alone = nmt("translate", corpus / "test.en", "--model", model)
+    twice = nmt("translate", corpus / "test.en", "--model", model, "--model", model)
+    assert alone.out == twice.out
+
+
+def test_samples_depend_on_the_seed_and_on_nothing_else(nmt, model: Path):
+    text = b"Where is the car?\nThe cat is red.\n"
+    first = nmt("translate", "--model", model, "--sample", "--seed", "5", stdin=text).out
+    assert nmt("translate", "--model", model, "--sample", "--seed", "5", stdin=text).out == first
+    assert nmt("translate", "--model", model, "--sample", "--seed", "6", stdin=text).out != first
+
+
+def test_no_repeat_ngram_keeps_pieces_from_coming_twice(nmt, model: Path, corpus: Path):
+    result = nmt("translate", corpus / "test.en", "--model", model, "--no-repeat-ngram", "1")
+    pieces = nmt("encode", "--model", model, "--side", "target", stdin=result.out).lines
+    assert result.code == 0
+    assert sum(len(line.split()) > len(set(line.split())) for line in pieces) <= 3  # retokenised, so nearly none
+
+
+def test_output_goes_to_a_file_whole_and_compressed_by_its_name(nmt, model: Path, corpus: Path, tmp_path: Path):
+    shown = nmt("translate", corpus / "test.en", "--model", model)
+    written = nmt("translate", corpus / "test.en", "--model", model, "-o", tmp_path / "out.gz")
+    assert written.out == b""
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == shown.out
+    assert [path.name for path in tmp_path.iterdir()] == ["out.gz"]
+
+
+def test_without_a_model_the_newest_finished_run_is_taken_and_named(nmt, model: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NMT_MODEL", raising=False)
+    none = nmt("translate", stdin=b"a\n")
+    assert none.code == 2
+    assert "no model: give --model DIR, set NMT_MODEL, or train one" in none.err
+    shutil.copytree(model, tmp_path / "runs/mine")
+    found = nmt("translate", stdin=b"Where is the car?\n")
+    assert found.code == 0
+    assert "model: runs/mine (the newest finished run below runs/)" in found.err
+    named = nmt("translate", stdin=b"Where is the car?\n", env={"NMT_MODEL": str(model)})
+    assert named.out == found.out
+    assert "(from NMT_MODEL)" in named.err
+
+
+def test_a_moved_model_without_its_corpora_translates_the_same_bytes(nmt, model: Path, corpus: Path, tmp_path: Path):
+    shutil.copytree(model, tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path / "elsewhere/cache")
+    ours = nmt("translate", corpus / "test.en", "--model", model)
+    moved = nmt("translate", corpus / "test.en", "--model", tmp_path / "elsewhere")
+    assert moved.out == ours.out
+
+
+def test_the_dev_bleu_in_the_log_is_that_of_translate_and_score(nmt, model: Path, corpus: Path):
+    records = [json.loads(line) for line in (model / "metrics.jsonl").read_text().splitlines()]
+    best = max(record["bleu"] for record in records if record["event"] == "validation")
+    translated = nmt("translate", corpus / "dev.en", "--model", model)
+    scored = nmt("score", "--reference", corpus / "dev.fr", "--json", stdin=translated.out)
+    assert json.loads(scored.out)["bleu"]["score"] == pytest.approx(best, abs=1e-9)
+
+
+def test_a_program_that_writes_a_line_and_waits_gets_its_answer(model: Path):
+    process = start_nmt("translate", "--model", model, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdin.write(b"Where is the car?\n")
+        process.stdin.flush()
+        assert process.stdout.readline().endswith(b"\n")
+    process.stdin.close()
+    process.stdout.close()
+    assert process.wait() == 0
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(model: Path, tmp_path: Path):
+    (tmp_path / "long").write_bytes(b"Where is the car?\n" * 20_000)
+    process = start_nmt("translate", tmp_path / "long", "--model", model, stdout=-1, stderr=-1)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline().endswith(b"\n")
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait() in (0, 141)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere.txt",), "nowhere.txt: there is no such file"),
+        (("/tmp",), "/tmp: is a directory; give a text file"),
+        (("--format", "xml"), "--format xml: must be one of text, jsonl, moses"),
+        (("--alignment", "firm"), "--alignment firm: must be one of none, hard, soft"),
+        (("--precision", "fp8"), "--precision fp8: must be one of auto, fp32, bf16, int8"),
+        (("--device", "tpu"), "device 'tpu': is unknown; take auto, cpu, cuda or cuda:N"),
+        (("--device", "cuda:9"), "CUDA devices that torch can use; take cpu or auto"),
+        (("--checkpoint", "41"), "there is no checkpoint '41'; there are: "),
+        (("--checkpoint", "../x"), "there is no checkpoint '../x'; there are: "),
+        (("--n-best", "9"), "--n-best 9: is more than the beam, 3; raise --beam-size"),
+        (("-o", "/nowhere/x"), "/nowhere/x: cannot be written: no such file or directory"),
+        (("-o", "/tmp"), "/tmp: is a directory; give the name of a file"),
+        (("--beam-size", "0"), "--beam-size"),
+        (("--model", "/tmp/nothing-here"), "/tmp/nothing-here: there is no such model directory"),
+    ],
+)
+def test_wrong_input_gives_one_clear_message_and_exit_code_2(nmt, model: Path, arguments, message: str):
+    given = arguments if "--model" in arguments else (*arguments, "--model", str(model))
+    result = nmt("translate", *given, stdin=b"a\n")
+    assert result.code == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert result.out == b""
+
+
+def test_a_full_device_ends_with_exit_code_1(nmt, model: Path):
+    result = nmt("translate", "--model", model, "-o", "/dev/full", stdin=b"Where is the car?\n")
+    assert result.code == 1
+    assert "no space left on the device" in result.err
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: truncate(weights(run)), "is not a whole safetensors file"),
+        (lambda run: weights(run).write_bytes(b"pickle?"), "is not a whole safetensors file"),
+        (lambda run: weights(run).unlink(), "there is no such file; the checkpoint is incomplete"),
+        (lambda run: (run / "checkpoints/index.json").write_text("{"), "is not valid JSON"),
+        (lambda run: (run / "checkpoints/index.json").write_text('{"format": 9}'), "has format version 9"),
+        (lambda run: (run / "config.yaml").write_text("name: x"), "missing key 'model_dir'"),
+        (lambda run: (run / "config.yaml").unlink(), "is not a model directory (it has no config.yaml)"),
+        (lambda run: truncate(run / "tokenizer/joint.model"), "is not a SentencePiece model, or damaged"),
+        (lambda run: resize(run), "has the shape [32, 16], the configuration says [32, 8]"),
+    ],
+    ids=["truncated", "foreign", "gone", "index", "format", "config", "no config", "tokenizer", "shape"],
+)
+def test_a_damaged_model_is_named_and_exits_2(nmt, model: Path, tmp_path: Path, damage, message: str):
+    shutil.copytree(model, tmp_path / "run")
+    damage(tmp_path / "run")
+    result = nmt("translate", "--model", tmp_path / "run", stdin=b"a\n")
+    assert result.code == 2, result.err
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+def weights(run: Path) -> Path:
+    best = json.loads((run / "checkpoints/index.json").read_text())["best"][0]["step"]
+    return run / f"checkpoints/step-{best:08d}/model.safetensors"
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def resize(run: Path) -> None:
+    text = (run / "config.yaml").read_text()
+    head, tail = text.split("  attention:\n")
+    (run / "config.yaml").write_text(head + "  attention:\n" + tail.replace("size: 16", "size: 8", 1))

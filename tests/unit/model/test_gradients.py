@@ -1,0 +1,165 @@
+"""Gradients against numerical differences, and the hand-written product of the loops against plain autograd."""
+
+import pytest
+import torch
+from tiny_models import every_attention, every_kind, name_of, random_ids, random_values, run, tiny_model, valid_of
+
+from nmt_cli.model import attention as attention_module
+from nmt_cli.model import cells as cells_module
+from nmt_cli.model.products import LoopProduct
+
+LENGTHS = (4, 2)
+
+
+class PlainProduct:
+    """What `LoopProduct` stands for, left to autograd."""
+
+    def __init__(self, weight_IO):
+        self.weight_IO = weight_IO
+
+    def __call__(self, inputs_BI):
+        return torch.matmul(inputs_BI, self.weight_IO).to(inputs_BI.dtype)
+
+
+def scalar_loss(model, seed=3):
+    """A sum with random factors of all that a model gives: readouts, weights and the state that it leaves."""
+    decoded = run(model, random_ids((2, 4)), valid_of(LENGTHS), random_ids((2, 3), seed=2))
+    left = [*decoded.state.layers, *decoded.state.feed, *decoded.state.attention]
+    parts = [decoded.readout_BTR, decoded.weights_BTS, *(part for part in left if part.is_floating_point())]
+    total = 0.0
+    for number, part in enumerate(parts):
+        total = total + (part.double() * random_values(*part.shape, seed=seed + number)).sum()
+    logits = model.logits(decoded.readout_BTR.flatten(0, 1))
+    return total + (logits.double() * random_values(*logits.shape, seed=seed - 1)).sum()
+
+
+def gradients_of(model):
+    """By name; zeros where a parameter has no part in the loss."""
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(scalar_loss(model), parameters, allow_unused=True)
+    return {
+        name: torch.zeros_like(parameter) if gradient is None else gradient
+        for name, parameter, gradient in zip(names, parameters, gradients, strict=True)
+    }
+
+
+def num_layers_of(kind):
+    return 2 if kind[3] else 1
+
+
+@pytest.mark.parametrize("kind", every_kind())
+def test_the_gradient_is_the_slope_of_the_loss_along_a_random_direction(kind):
+    """Central differences over all parameters at once. Breaks with `weight_gradient` over all steps but one."""
+    model = tiny_model(kind, num_layers=num_layers_of(kind))
+    directions = {
+        name: random_values(*parameter.shape, seed=number)
+        for number, (name, parameter) in enumerate(model.named_parameters())
+    }
+    slope = sum(float((gradient * directions[name]).sum()) for name, gradient in gradients_of(model).items())
+    step, losses = 3e-7, []
+    with torch.no_grad():
+        for sign in (1.0, -2.0):
+            for name, parameter in model.named_parameters():
+                parameter.add_(directions[name], alpha=sign * step)
+            losses.append(float(scalar_loss(model)))
+    assert slope == pytest.approx((losses[0] - losses[1]) / (2 * step), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", every_kind())
+def test_the_products_of_a_loop_give_the_gradients_of_plain_autograd(kind, monkeypatch):
+    """Parameter by parameter. Breaks where a step is kept twice, or where the directions' steps are mixed."""
+    model = tiny_model(kind, num_layers=num_layers_of(kind))
+    ours = gradients_of(model)
+    monkeypatch.setattr(cells_module, "LoopProduct", PlainProduct)
+    monkeypatch.setattr(attention_module, "LoopProduct", PlainProduct)
+    plain = gradients_of(model)
+    for name, gradient in plain.items():
+        assert torch.allclose(ours[name], gradient, rtol=1e-12, atol=1e-12), name
+
+
+@pytest.mark.parametrize("kind", every_attention(), ids=name_of)
+def test_under_autocast_the_gradients_stay_near_those_of_full_precision(kind, monkeypatch):
+    """Near as a vector, and no farther from the truth than plain autograd's in bfloat16 by much."""
+    model = tiny_model(kind, dtype=torch.float32)
+
+    def flat():
+        return torch.cat([gradient.flatten() for gradient in gradients_of(model).values()])
+
+    truth = flat()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours = flat()
+        monkeypatch.setattr(cells_module, "LoopProduct", PlainProduct)
+        monkeypatch.setattr(attention_module, "LoopProduct", PlainProduct)
+        plain = flat()
+    assert ours.dtype == torch.float32
+    assert not torch.equal(ours, truth)
+    off, plain_off = ((gradient - truth).norm() / truth.norm() for gradient in (ours, plain))
+    assert off < 0.25
+    assert off < 2 * plain_off + 0.005
+
+
+@pytest.mark.parametrize("directions", [(), (2,)])
+def test_a_loop_of_products_has_the_slope_of_every_entry(directions):
+    """Entry by entry against central differences; gradcheck would go back twice, and a loop is a value of one pass."""
+    matrices = [random_values(*directions, 3, 3), random_values(*directions, 2, 3, seed=2)]
+    factors = random_values(*directions, 2, 3, seed=3)
+
+    def loss(weight_IO, state_BI):
+        product = LoopProduct(weight_IO)
+        for _ in range(3):
+            state_BI = torch.tanh(product(state_BI))
+        return (state_BI * factors).sum()
+
+    ours = torch.autograd.grad(loss(*(matrix.requires_grad_() for matrix in matrices)), matrices)
+    matrices = [matrix.detach() for matrix in matrices]
+    for matrix, gradient in zip(matrices, ours, strict=True):
+        for entry, slope in zip(matrix.view(-1), gradient.flatten(), strict=True):
+            entry += 1e-6
+            above = loss(*matrices)
+            entry -= 2e-6
+            below = loss(*matrices)
+            entry += 1e-6
+            assert float(slope) == pytest.approx(float(above - below) / 2e-6, rel=1e-7, abs=1e-9)
+
+
+def test_inputs_that_need_no_gradient_are_in_the_gradient_of_the_matrix():
+    """A fixed source vector enters every step, as without attention over an encoder that is not trained."""
+    weight_IO = random_values(3, 3).requires_grad_()
+    fixed_BI = random_values(2, 3, seed=2)
+
+    def gradient(product):
+        state_BI = torch.zeros(2, 3, dtype=torch.float64)
+        for _ in range(3):
+            state_BI = torch.tanh(state_BI + product(fixed_BI))
+        return torch.autograd.grad(state_BI.sum(), weight_IO)[0]
+
+    torch.testing.assert_close(gradient(LoopProduct(weight_IO)), gradient(PlainProduct(weight_IO)))
+
+
+def test_a_step_that_the_backward_pass_reaches_after_the_first_is_refused_and_not_left_out():
+    """Two products that do not depend on one another are no loop."""
+    weight_IO = random_values(3, 3).requires_grad_()
+    inputs_BI = random_values(2, 3, seed=2).requires_grad_()
+    product = LoopProduct(weight_IO)
+    first, second = product(inputs_BI), product(inputs_BI * 2)
+    first.sum().backward()
+    with pytest.raises(RuntimeError, match="a later step of the loop was reached after its first"):
+        second.sum().backward()
+
+
+def test_without_gradients_a_product_keeps_nothing():
+    weight_IO = random_values(3, 3).requires_grad_()
+    product = LoopProduct(weight_IO)
+    with torch.no_grad():
+        given = product(random_values(2, 3))
+    assert not given.requires_grad
+    assert product.steps == []
+    torch.testing.assert_close(given, random_values(2, 3) @ weight_IO.detach(), rtol=0, atol=0)
+
+
+def test_a_frozen_matrix_gets_no_gradient_and_its_input_gets_one():
+    weight_IO = random_values(3, 3)
+    inputs_BI = random_values(2, 3, seed=2).requires_grad_()
+    LoopProduct(weight_IO)(inputs_BI).sum().backward()
+    assert weight_IO.grad is None
+    torch.testing.assert_close(inputs_BI.grad, weight_IO.sum(dim=1).expand(2, 3))

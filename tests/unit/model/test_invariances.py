@@ -1,0 +1,126 @@
+"""What must not matter: padding, neighbours, and whether the target is read at once or step by step."""
+
+import pytest
+import torch
+from tiny_models import (
+    ATTENTIONS,
+    RECURRENCES,
+    every_attention,
+    every_kind,
+    name_of,
+    random_ids,
+    run,
+    tiny_model,
+    valid_of,
+)
+
+from nmt_cli.model.attention import masked_softmax
+
+LENGTHS = (5, 3, 1)
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+WITH_WEIGHTS = [kind for kind in every_attention() if not kind[1].startswith("none")]
+
+
+@pytest.mark.parametrize("kind", every_kind())
+@torch.no_grad()
+def test_step_by_step_gives_what_teacher_forcing_gives(kind):
+    """Breaks where a state is left out of `DecoderState`, or where a step looks at the wrong one."""
+    model = tiny_model(kind, num_layers=2)
+    inputs_BT = random_ids((3, 4), seed=2)
+    memory = model.encode(random_ids((3, 5)), valid_of(LENGTHS))
+    together = model.decode(inputs_BT, memory, model.start(memory))
+    state = model.start(memory)
+    for step in range(4):
+        alone = model.decode(inputs_BT[:, step : step + 1], memory, state)
+        state = alone.state
+        torch.testing.assert_close(alone.readout_BTR[:, 0], together.readout_BTR[:, step], **EXACT)
+        torch.testing.assert_close(alone.weights_BTS[:, 0], together.weights_BTS[:, step], **EXACT)
+    torch.testing.assert_close(state, together.state, **EXACT)
+
+
+@pytest.mark.parametrize("kind", every_kind())
+@torch.no_grad()
+def test_padding_and_neighbours_change_nothing(kind):
+    """Each sentence alone and unpadded, against the batch padded with pieces of any kind."""
+    model = tiny_model(kind, num_layers=2)
+    source_BS, inputs_BT = random_ids((3, 8)), random_ids((3, 4), seed=2)
+    together = run(model, source_BS, valid_of(LENGTHS, width=8), inputs_BT)
+    for row, length in enumerate(LENGTHS):
+        alone = run(model, source_BS[row : row + 1, :length], valid_of([length]), inputs_BT[row : row + 1])
+        torch.testing.assert_close(together.readout_BTR[row], alone.readout_BTR[0], **EXACT)
+        torch.testing.assert_close(together.weights_BTS[row, :, :length], alone.weights_BTS[0], **EXACT)
+
+
+@pytest.mark.parametrize("initial_state", ["mean", "final", "backward", "zero"])
+@pytest.mark.parametrize("reverse_source", [False, True])
+@torch.no_grad()
+def test_the_first_state_does_not_see_padding(initial_state, reverse_source):
+    model = tiny_model(
+        ("bahdanau", "additive", "gru", True),
+        decoder={"initial_state": initial_state},
+        encoder={"reverse_source": reverse_source},
+    )
+    source_BS = random_ids((3, 8))
+    together = model.start(model.encode(source_BS, valid_of(LENGTHS, width=8)))
+    for row, length in enumerate(LENGTHS):
+        alone = model.start(model.encode(source_BS[row : row + 1, :length], valid_of([length])))
+        torch.testing.assert_close(together.layers[0][row], alone.layers[0][0], **EXACT)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", WITH_WEIGHTS, ids=name_of)
+@torch.no_grad()
+def test_attention_is_exactly_zero_on_padding_and_sums_to_one(kind, dtype):
+    """Also for an empty row, whose weights are all zeros. local-p stays below one: its Gaussian is no softmax."""
+    model = tiny_model(kind, dtype=torch.float32)
+    valid_BS = valid_of((5, 3, 1, 0), width=7)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
+        decoded = run(model, random_ids((4, 7)), valid_BS, random_ids((4, 6), seed=2))
+    assert decoded.readout_BTR.isfinite().all()
+    weights_BTS = decoded.weights_BTS
+    assert torch.equal(weights_BTS[~valid_BS.unsqueeze(1).expand_as(weights_BTS)].unique(), torch.zeros(1))
+    sums_BT = weights_BTS[:3].sum(dim=-1)
+    if kind[1].startswith("local-p"):
+        assert ((sums_BT > 0.0) & (sums_BT < 1.0 + 1e-6)).all()
+    else:
+        torch.testing.assert_close(sums_BT, torch.ones(3, 6), rtol=0, atol=1e-6)
+
+
+def test_a_position_of_any_energy_has_more_weight_than_padding():
+    """Breaks with a constant such as -1e4 in the place of the lowest number of the type."""
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        energy_BS = torch.tensor([[-3e5, 7.0, -3e5, 0.0]], dtype=dtype)
+        weights_BS = masked_softmax(energy_BS, torch.tensor([[True, False, True, False]]))
+        assert weights_BS.tolist() == [[0.5, 0.0, 0.5, 0.0]]
+
+
+@pytest.mark.parametrize("kind", every_attention(), ids=name_of)
+def test_an_empty_row_and_padding_leave_no_gradient_that_is_not_finite(kind):
+    """Breaks where the sum of no sigmoids is not kept from zero in `LocationAttention`."""
+    model = tiny_model(kind, dtype=torch.float32)
+    decoded = run(model, random_ids((3, 4)), valid_of((4, 1, 0)), random_ids((3, 2), seed=2))
+    (decoded.readout_BTR.sum() + decoded.weights_BTS.square().sum()).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("kind", every_attention(), ids=name_of)
+@torch.no_grad()
+def test_selected_rows_go_on_as_they_would_have_where_they_were(kind):
+    """A beam's reordering, of memory and state. Breaks where a module keeps what belongs to a sentence."""
+    model = tiny_model(kind, num_layers=2)
+    first, second = random_ids((3, 1), seed=2), random_ids((3, 1), seed=3)
+    memory = model.encode(random_ids((3, 5)), valid_of(LENGTHS))
+    state = model.decode(first, memory, model.start(memory)).state
+    rows = torch.tensor([2, 0, 0, 1])
+    selected = model.decode(second[rows], memory.select(rows), state.select(rows))
+    straight = model.decode(second, memory, state)
+    torch.testing.assert_close(selected.readout_BTR, straight.readout_BTR[rows], **EXACT)
+    torch.testing.assert_close(selected.weights_BTS, straight.weights_BTS[rows], **EXACT)
+
+
+def test_every_recurrence_and_every_attention_meets_every_kind_of_cell():
+    kinds = [parameter.values[0] for parameter in every_kind()]
+    for place, names in ((0, RECURRENCES), (1, ATTENTIONS)):
+        for name in names:
+            assert len({kind[2:] for kind in kinds if kind[place] == name}) == 4, name

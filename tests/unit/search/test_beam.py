@@ -1,0 +1,235 @@
+"""Beam search on a table of probabilities, against argmax and against all outputs that there are."""
+
+import math
+import random
+
+import pytest
+import torch
+from table_model import BOS, EOS, PAD, VOCABULARY, TableModel
+
+from nmt_cli.search.beam import BeamOptions, beam_search
+from nmt_cli.search.hypothesis import Vocabulary, length_penalty, repeated_ngram_ends
+
+
+def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe=None, **options):
+    sentences = range(len(max_lengths)) if sentences is None else sentences
+    beam = BeamOptions(**options)
+    return beam_search(model, model.start(sentences, beam.beam_size), max_lengths, vocabulary, beam, observe)
+
+
+def comparable(hypothesis):
+    """Totals rounded: the order of the additions is the search's own."""
+    return (hypothesis.ids, hypothesis.ended, round(hypothesis.log_prob, 4), round(hypothesis.score, 4))
+
+
+def greedy(model, sentence, max_length, *, excluded=lambda prefix: ()):
+    """The likeliest piece each time."""
+    prefix = (BOS,)
+    while len(prefix) <= max_length:
+        log_probs = model.next(sentence, prefix).clone()
+        log_probs[[*VOCABULARY.banned, *excluded(prefix[1:])]] = -math.inf
+        prefix = (*prefix, int(log_probs.argmax()))
+        if prefix[-1] == EOS:
+            return prefix[1:-1], True
+    return prefix[1:], False
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_beam_of_one_takes_the_likeliest_piece_each_time(alpha):
+    model = TableModel(20, 6)
+    found = search(model, [7] * 20, beam_size=1, length_penalty=alpha)
+    expected = [greedy(model, sentence, 7) for sentence in range(20)]
+    assert [(best.ids, best.ended) for (best,) in found] == expected
+    assert {ended for _, ended in expected} == {True, False}
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_a_wide_beam_finds_the_best_of_all_outputs(alpha, n_best):
+    """Breaks where a sentence is done too early, and where a divisor counts without </s>."""
+    model = TableModel(8, 5, temperature=0.7)
+    found = search(model, [4] * 8, beam_size=81, length_penalty=alpha, n_best=n_best)
+    for sentence, hypotheses in enumerate(found):
+        truth = model.enumerate(sentence, 4, alpha=alpha)[:n_best]
+        assert [hypothesis.ids for hypothesis in hypotheses] == [ids for _, ids, _, _ in truth]
+        for hypothesis, (score, _, log_prob, ended) in zip(hypotheses, truth, strict=True):
+            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
+            assert hypothesis.score == pytest.approx(score, abs=1e-4)
+            assert hypothesis.ended == ended
+
+
+def test_an_n_best_list_as_long_as_there_are_outputs_holds_them_all():
+    model = TableModel(1, 5)
+    truth = model.enumerate(0, 3, alpha=1.0)
+    (found,) = search(model, [3], beam_size=40, length_penalty=1.0, n_best=40)
+    assert [hypothesis.ids for hypothesis in found] == [ids for _, ids, _, _ in truth]
+    assert len(found) == 1 + 2 + 4 + 8
+
+
+@pytest.mark.parametrize("beam_size", [2, 3, 5])
+def test_an_n_best_list_is_sorted_and_nothing_is_in_it_twice(beam_size):
+    model = TableModel(30, 7)
+    for sentence, hypotheses in enumerate(search(model, [6] * 30, beam_size=beam_size, n_best=beam_size)):
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert len(hypotheses) == beam_size
+        assert scores == sorted(scores, reverse=True)
+        assert len({(hypothesis.ids, hypothesis.ended) for hypothesis in hypotheses}) == beam_size
+        for hypothesis in hypotheses:
+            ids = (*hypothesis.ids, EOS) if hypothesis.ended else hypothesis.ids
+            assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, ids), abs=1e-4)
+            assert hypothesis.score == pytest.approx(hypothesis.log_prob / length_penalty(len(ids), 1.0))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3, 50])
+def test_banned_pieces_are_never_said(beam_size):
+    model = TableModel(20, 6)
+    vocabulary = Vocabulary(bos=BOS, eos=EOS, banned=(BOS, PAD, 4))
+    for hypotheses in search(model, [5] * 20, beam_size=beam_size, n_best=beam_size, vocabulary=vocabulary):
+        for hypothesis in hypotheses:
+            assert set(hypothesis.ids) <= {3, 5}
+
+
+def test_a_beam_wider_than_the_vocabulary_says_nothing_that_is_impossible():
+    """One word and </s>: all outputs there are, and none with a probability of zero."""
+    model = TableModel(1, 4)
+    (found,) = search(model, [3], beam_size=12, n_best=12, length_penalty=0.0)
+    assert sorted(hypothesis.ids for hypothesis in found) == [(), (3,), (3, 3), (3, 3, 3)]
+    assert all(math.isfinite(hypothesis.score) for hypothesis in found)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_no_sequence_of_the_given_order_is_repeated(order):
+    model = TableModel(20, 5, temperature=0.3)
+    for beam_size in (1, 4):
+        for hypotheses in search(model, [12] * 20, beam_size=beam_size, n_best=beam_size, no_repeat_ngram=order):
+            for hypothesis in hypotheses:
+                seen = [hypothesis.ids[start : start + order] for start in range(len(hypothesis.ids) - order + 1)]
+                assert len(set(seen)) == len(seen)
+    found = search(model, [12] * 20, beam_size=1, no_repeat_ngram=order)
+    expected = [
+        greedy(model, sentence, 12, excluded=lambda prefix: repeated_ends_slowly(prefix, order))
+        for sentence in range(20)
+    ]
+    assert [(best.ids, best.ended) for (best,) in found] == expected
+
+
+def repeated_ends_slowly(prefix, order):
+    """Every piece with which the last n-gram would be one of those before."""
+    grams = [tuple(prefix[start : start + order]) for start in range(len(prefix) - order + 1)]
+    return [piece for piece in range(2, 9) if tuple([*prefix, piece][-order:]) in grams]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_the_pieces_that_would_repeat_are_found(order):
+    rng = random.Random(order)
+    for length in range(10):
+        prefix = [rng.choice([3, 4, 5]) for _ in range(length)]
+        assert set(repeated_ngram_ends(prefix, order)) == set(repeated_ends_slowly(prefix, order))
+
+
+def test_the_length_penalty_is_that_of_wu():
+    assert length_penalty(7, 0.0) == 1.0
+    assert length_penalty(1, 0.8) == 1.0
+    assert length_penalty(7, 2.0) == pytest.approx((12 / 6) ** 2)
+
+
+def test_every_sentence_has_its_own_limit():
+    """The limit counts </s>; what is cut has exactly that many pieces."""
+    limits = [1, 9, 3, 5, 2, 7]
+    model = TableModel(len(limits), 6)
+    for limit, hypotheses in zip(limits, search(model, limits, beam_size=4, n_best=4), strict=True):
+        for hypothesis in hypotheses:
+            length = len(hypothesis.ids) + hypothesis.ended
+            assert length <= limit
+            assert hypothesis.ended or length == limit
+    cut = search(model, limits, beam_size=1)
+    assert any(not best.ended for (best,) in cut)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("no_repeat", [0, 2])
+def test_a_sentence_is_searched_alone_as_it_is_among_others(beam_size, no_repeat):
+    """Sentences leave the batch at different steps. Breaks where rows are kept by place and not by sentence."""
+    model = TableModel(12, 6)
+    limits = [2 + sentence % 6 for sentence in range(12)]
+    options = {"beam_size": beam_size, "n_best": beam_size, "no_repeat_ngram": no_repeat, "with_weights": True}
+    together = search(model, limits, **options)
+    for sentence, hypotheses in enumerate(together):
+        (alone,) = search(model, limits[sentence : sentence + 1], sentences=[sentence], **options)
+        assert list(map(comparable, hypotheses)) == list(map(comparable, alone))
+        assert all(torch.equal(a.weights_TS, b.weights_TS) for a, b in zip(hypotheses, alone, strict=True))
+
+
+def test_weights_follow_their_hypothesis_through_every_reordering():
+    """The table's weights name step, last piece and sentence, so each row of them is known."""
+    model = TableModel(10, 6)
+    for sentence, hypotheses in enumerate(search(model, [6] * 10, beam_size=4, n_best=4, with_weights=True)):
+        for hypothesis in hypotheses:
+            said = [*hypothesis.ids, EOS] if hypothesis.ended else list(hypothesis.ids)
+            read = [BOS, *said][:-1]
+            expected = [[float(step), float(piece), float(sentence)] for step, piece in enumerate(read)]
+            assert hypothesis.weights_TS.tolist() == expected
+
+
+def test_weights_are_absent_where_they_were_not_asked_for():
+    assert all(best.weights_TS is None for (best,) in search(TableModel(3, 5), [4] * 3, beam_size=2))
+
+
+def test_a_search_ends_as_soon_as_nothing_can_become_better():
+    """</s> nearly certain at once: one step, however long the limit."""
+    model = TableModel(1, 5)
+    model.table[0, BOS, BOS] = torch.tensor([0.0, 100.0, 0.0, 0.0, 0.0]).log_softmax(dim=0)
+    (found,) = search(model, [100], beam_size=3)
+    assert found[0].ids == ()
+    assert model.calls == 1
+
+
+def test_a_search_goes_on_while_a_longer_output_can_still_become_better():
+    """</s> at once is likelier than anything else, but the length penalty favours what follows 3. Breaks where the
+    bound is divided for the length so far and not for the longest."""
+    model = TableModel(1, 6)
+    model.table[:] = torch.tensor([1e-9, 1e-9, 1e-9, 1.0, 1.0, 1.0]).log().log_softmax(dim=0)
+    for before, last, probabilities in (
+        (BOS, BOS, [1e-9, 0.36, 1e-9, 0.34, 0.2, 0.1]),
+        (BOS, 3, [1e-9, 1e-3, 1e-9, 1e-3, 0.99, 1e-3]),
+        (3, 4, [1e-9, 1e-3, 1e-9, 1e-3, 1e-3, 0.99]),
+        (4, 5, [1e-9, 0.99, 1e-9, 1e-3, 1e-3, 1e-3]),
+    ):
+        model.table[0, before, last] = torch.tensor(probabilities).log().log_softmax(dim=0)
+    assert model.enumerate(0, 5, alpha=1.0)[0][1] == (3, 4, 5)
+    ((found,),) = search(model, [5], beam_size=3, length_penalty=1.0)
+    assert found.ids == (3, 4, 5)
+    ((found,),) = search(model, [5], beam_size=3, length_penalty=0.0)
+    assert found.ids == ()
+
+
+def test_no_sentences_give_no_hypotheses():
+    assert search(TableModel(1, 5), [], beam_size=3) == []
+
+
+def test_who_watches_sees_the_candidates_best_first_and_which_are_kept():
+    model, seen = TableModel(3, 6), []
+    search(model, [4, 2, 5], beam_size=3, observe=lambda sentence, candidates: seen.append((sentence, candidates)))
+    steps = {}
+    for sentence, candidates in seen:
+        steps[sentence] = steps.get(sentence, 0) + 1
+        totals = [candidate.total for candidate in candidates]
+        assert totals == sorted(totals, reverse=True)
+        assert [candidate.kept for candidate in candidates] == [rank < 3 for rank in range(len(candidates))]
+        for candidate in candidates:
+            assert len(candidate.prefix) == steps[sentence] - 1
+            log_prob = float(model.next(sentence, (BOS, *candidate.prefix))[candidate.piece])
+            assert candidate.log_prob == pytest.approx(log_prob, abs=1e-5)
+            expected = model.log_prob(sentence, (*candidate.prefix, candidate.piece))
+            assert candidate.total == pytest.approx(expected, abs=1e-5)
+    assert steps[1] <= 2
+    assert set(steps) == {0, 1, 2}
+
+
+def test_what_is_watched_at_the_first_step_is_the_whole_order_of_the_vocabulary():
+    model, seen = TableModel(1, 6), []
+    search(model, [1], beam_size=4, observe=lambda _, candidates: seen.append(candidates))
+    log_probs = model.next(0, (BOS,))
+    allowed = [piece for piece in range(6) if piece not in VOCABULARY.banned]
+    expected = sorted(allowed, key=lambda piece: -float(log_probs[piece]))
+    assert [candidate.piece for candidate in seen[0]] == expected
