@@ -23,11 +23,11 @@ check: install
 	$(BIN)/mypy
 
 test: install
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 # The long tests, the browser's among them.
 soak: install browser
-	$(BIN)/pytest -m 'slow or soak'
+	$(BIN)/pytest -n 2 -m 'slow or soak'
 
 bench: install
 	$(BIN)/python -m benchmarks --output benchmarks/latest.json

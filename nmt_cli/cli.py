@@ -47,6 +47,8 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit with the code that the contract gives it."""
+    # An exception in the place of sudden death, so that half-written files go; training has a handler of its own.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(_run())
 
 
@@ -75,11 +77,19 @@ def _run() -> int:
     except OSError as error:
         from nmt_cli.checkpoint import no_space
 
-        full = no_space(error)
-        if full is None:
+        reason = (error.strerror or str(error)).lower()
+        failed = no_space(error) or NmtError(f"{error.filename or 'input or output'}: {reason}")
+        print(f"nmt: {failed}", file=sys.stderr)
+        return failed.exit_code
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
-        print(f"nmt: {full}", file=sys.stderr)
-        return full.exit_code
+        print(
+            "nmt: out of memory, with a single sentence at a time too; shorten the longest lines "
+            "(data.max_length, decoding.max_source_pieces) or take a smaller model",
+            file=sys.stderr,
+        )
+        return NmtError.exit_code
 
 
 def _reader_gone() -> int:

@@ -119,8 +119,13 @@ class Experiment:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the directory against a second training; a process that dies leaves no lock behind."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / ".lock").open("a+") as file:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock_file = (self.directory / ".lock").open("a+")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(f"{self.directory}: cannot be a model directory: {reason}") from error
+        with lock_file as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

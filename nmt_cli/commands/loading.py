@@ -33,7 +33,6 @@ def open_translator(
 
     from nmt_cli.distributed import find_device
     from nmt_cli.experiment import source_of
-    from nmt_cli.translation.int8 import quantise
     from nmt_cli.translation.step_model import TrainedModels
     from nmt_cli.translation.translator import Translator, TranslatorOptions
 
@@ -46,7 +45,8 @@ def open_translator(
         torch.set_num_threads(threads)
     experiments = source_of(list(model_dirs))
     first = experiments[0]
-    decoding = first.config.decoding
+    configs = [experiment.config for experiment in experiments]  # all are read: each may be wrong
+    decoding = configs[0].decoding
     tokenizers = first.tokenizers
     for other in experiments[1:]:
         if other.fingerprints != first.fingerprints:
@@ -54,8 +54,6 @@ def open_translator(
                 f"{other.directory}: has another tokenizer than {first.directory}; an ensemble needs the same one"
             )
     models = [experiment.load_model(checkpoint) for experiment in experiments]
-    if precision == "int8":
-        models = [quantise(model) for model in models]
     defaults = TranslatorOptions(
         beam_size=decoding.beam_size,
         length_penalty=decoding.length_penalty,
@@ -66,5 +64,5 @@ def open_translator(
         batch_tokens=decoding.batch_tokens,
     )
     chosen = {name: value for name, value in options.items() if value is not None}
-    trained = TrainedModels(models, device=found_device, bf16=precision == "bf16")
+    trained = TrainedModels(models, device=found_device, precision=precision)
     return Translator(trained, tokenizers, replace(defaults, **chosen))

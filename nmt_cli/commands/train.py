@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nmt_cli.distributed import World
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.training.state import Limits
     from nmt_cli.training.trainer import Trainer
     from nmt_cli.training.validation import Validator
 
@@ -57,9 +58,13 @@ def train(
 
 def run_training(experiment: Experiment, config: Config) -> None:
     """Train, or go on training, in the model directory until the configured end."""
-    check_inputs(config)
     with experiment.lock():
         check_resumable(experiment, config)
+        finished = finished_reason(experiment, config)
+        if finished is not None:
+            log(f"finished already ({finished}); raise training.max_steps or max_epochs to go on")
+            return
+        check_inputs(config)
         with log_file(experiment.log_path):
             _train(experiment, config)
 
@@ -100,6 +105,26 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
         )
 
 
+def finished_reason(experiment: Experiment, config: Config) -> str | None:
+    """Why the training in the directory has ended, or None if there are updates to make."""
+    from nmt_cli.checkpoint import read_progress
+    from nmt_cli.training.state import TrainingState
+
+    index = experiment.checkpoints.index()
+    if index.finished is None or index.last is None:
+        return None
+    path = experiment.checkpoints.path_of(index.last)
+    state = TrainingState.from_json(read_progress(path), str(path))
+    return index.finished if _limits(config).reached(state) else None
+
+
+def _limits(config: Config) -> Limits:
+    from nmt_cli.training.state import Limits
+
+    training = config.training
+    return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
+
+
 def _train(experiment: Experiment, config: Config) -> None:
     import torch
 
@@ -126,10 +151,6 @@ def _train(experiment: Experiment, config: Config) -> None:
     checkpoints.directory.mkdir(parents=True, exist_ok=True)
     if checkpoints.index().last is not None:
         trainer.restore(checkpoints)
-        finished = checkpoints.index().finished
-        if finished and trainer.reason_to_end():
-            log(f"finished already ({finished}); raise training.max_steps or max_epochs to go on")
-            return
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
     log(
@@ -235,7 +256,7 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
     from nmt_cli.training.batches import BatchMaker
     from nmt_cli.training.loss import TranslationLoss
     from nmt_cli.training.optim import Schedule, build_optimizer
-    from nmt_cli.training.trainer import Limits, Rhythm, Trainer, Update
+    from nmt_cli.training.trainer import Rhythm, Trainer, Update
 
     training = config.training
     optimizer = build_optimizer(
@@ -281,7 +302,7 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
             with_links=guided,
         ),
         update=update,
-        limits=Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None),
+        limits=_limits(config),
         rhythm=Rhythm(
             validation_freq=training.validation_freq,
             checkpoint_freq=training.checkpoint_freq,

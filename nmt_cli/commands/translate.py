@@ -27,6 +27,12 @@ def translate(
     sample: Annotated[bool, typer.Option("--sample", help="Draw from the model instead of searching.")] = False,
     temperature: Annotated[float, typer.Option("--temperature", min=0.01, help="Of --sample.")] = 1.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of --sample.")] = 1,
+    copy_unknown: Annotated[
+        bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from where it looked.")
+    ] = False,
+    markup: Annotated[
+        bool, typer.Option("--markup", help="Carry tags (<b>...</b>) and placeholders (__URL__) across by alignment.")
+    ] = False,
     no_repeat_ngram: Annotated[
         int | None, typer.Option("--no-repeat-ngram", min=0, help="No sequence of N pieces twice; 0 is off.")
     ] = None,
@@ -67,12 +73,16 @@ def translate(
             length_penalty=length_penalty,
             no_repeat_ngram=no_repeat_ngram,
             batch_tokens=batch_tokens,
-            with_alignment=alignment != "none",
+            with_alignment=alignment != "none" or copy_unknown or markup,
+            copy_unknown=copy_unknown,
+            keep_markup=markup,
             sampling_temperature=temperature if sample else None,
             seed=seed,
         )
-        if alignment != "none" and not translator.models.has_attention:
-            raise InputError("--alignment: this model has no attention, so it has no alignment to show")
+        if translator.options.with_alignment and not translator.models.has_attention:
+            raise InputError(
+                "this model has no attention, so --alignment, --copy-unknown and --markup are not possible"
+            )
         if not sample and n_best > translator.options.beam_size:
             raise InputError(
                 f"--n-best {n_best}: is more than the beam, {translator.options.beam_size}; raise --beam-size"

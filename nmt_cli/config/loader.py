@@ -102,7 +102,8 @@ def parse_yaml(text: str, origin: str) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
-        problem = getattr(error, "problem", None) or str(error) or "too deeply nested"
+        too_deep = isinstance(error, RecursionError)
+        problem = "too deeply nested" if too_deep else getattr(error, "problem", None) or str(error)
         raise ConfigError(f"{place}: not valid YAML: {problem}") from error
 
 

@@ -243,6 +243,8 @@ class ModelConfig(Section):
             )
         if decoder.initial_state == "backward" and not self.encoder.bidirectional:
             raise ValueError("decoder.initial_state: backward needs encoder.bidirectional: true")
+        if decoder.initial_state == "backward" and self.encoder.reverse_source:
+            raise ValueError("decoder.initial_state: backward is the state at the first word; leave out reverse_source")
         return self
 
 

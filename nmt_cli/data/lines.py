@@ -45,13 +45,20 @@ def open_input(path: str | os.PathLike[str] | None) -> Iterator[IO[bytes]]:
         InputError: there is no such file, it is a directory, or it may not be read.
     """
     if path is None or path == "-":
-        if sys.stdin is None:
-            raise InputError("standard input is closed; give a file")
-        yield sys.stdin.buffer
+        with _standard_input() as stream:
+            yield stream
         return
     stream = _open_file(path)
     with stream:
         yield stream
+
+
+def _standard_input() -> IO[bytes]:
+    """A reader of its own: a thread may wait in it when the program ends, which Python forbids for `sys.stdin`."""
+    try:
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    except (AttributeError, OSError, ValueError):
+        raise InputError("standard input is closed; give a file") from None
 
 
 def _open_file(path: str | os.PathLike[str]) -> IO[bytes]:
@@ -113,7 +120,7 @@ def read_text_lines(path: str | os.PathLike[str] | None) -> TextLines:
 
 def _stream_name(stream: IO[bytes]) -> str:
     name = getattr(stream, "name", None)
-    return str(name) if name not in (None, "<stdin>") else "standard input"
+    return name if isinstance(name, str) else "standard input"  # whose own name is a number
 
 
 def _reason(error: Exception) -> str:

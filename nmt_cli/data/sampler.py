@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt_cli.errors import InputError
+
 BATCHES_IN_POOL = 100
 Numbers = NDArray[Any]
 
@@ -48,10 +50,16 @@ class Sampler:
         seed: int,
     ) -> None:
         """`bounds` and `weights` are those of the corpora; `batch_size` counts padded target pieces with </s>, or
-        sentences."""
+        sentences.
+
+        Raises:
+            InputError: the weights leave an epoch without a pair.
+        """
         self._source_lengths, self._target_lengths = source_lengths, target_lengths + 1
         self._bounds, self._weights = bounds, weights
         self._batch_size, self._batch_type, self._seed = batch_size, batch_type, seed
+        if not len(self._order(np.random.default_rng(0))):
+            raise InputError("data.train: the weights leave no pair for an epoch; raise them")
         mean = float(self._target_lengths.mean())
         per_batch = batch_size if batch_type == "sentences" else max(1, round(batch_size / mean))
         self._pool_size = BATCHES_IN_POOL * per_batch

@@ -142,7 +142,7 @@ def initialize(model: Seq2Seq, *, seed: int, scheme: str = "auto") -> None:
             if isinstance(module, RecurrentCell):
                 module.initialize(generator)
             elif isinstance(module, InputProjection):
-                fan_in, fan_out = module.weight.shape[-2], module.weight.shape[-1] // 3
+                fan_in, fan_out = module.weight.shape[-2], module.weight.shape[-1] // module.num_gates
                 if is_paper:
                     module.weight.normal_(0.0, 0.01, generator=generator)
                 else:
@@ -182,5 +182,7 @@ def _initial_state(config: ModelConfig) -> str:
         return config.decoder.initial_state
     if config.attention.type == "none":
         return "final"
-    is_paper = config.decoder.recurrence == "bahdanau" and config.encoder.bidirectional
+    is_paper = (
+        config.decoder.recurrence == "bahdanau" and config.encoder.bidirectional and not config.encoder.reverse_source
+    )
     return "backward" if is_paper else "mean"

@@ -44,12 +44,14 @@ class InputProjection(nn.Module):
         # The bias of the normalisation does the work of this one.
         self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(cell.directions), cell.gates_size))
         self.norm = GateNorm(cell.num_gates, cell.hidden_size, cell.directions) if layer_norm else None
+        self.num_gates = cell.num_gates
         self.quantised: Product | None = None
 
     def forward(self, inputs_BI: Tensor) -> Tensor:
         """(..., I) to (..., G), or for a cell of D directions (D, N, I) to (D, N, G); outside a loop."""
-        product = torch.matmul(inputs_BI, self.weight).to(inputs_BI.dtype)
-        return self._finish(product)
+        if self.quantised is not None:
+            return self._finish(self.quantised(inputs_BI))
+        return self._finish(torch.matmul(inputs_BI, self.weight).to(inputs_BI.dtype))
 
     def unroll(self) -> Product:
         """The same as a step of one loop."""

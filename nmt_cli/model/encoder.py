@@ -99,9 +99,9 @@ class Encoder(nn.Module):
             assert isinstance(layer, EncoderLayer)
             shape = (layer.directions, valid_BS.shape[0], layer.cell.hidden_size)
             dropout = mask_for(noise, shape, self._recurrent_dropout, inputs)
-            if index > 0:
-                inputs = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1)
-            encoded = layer(inputs, reversal_BS, last_B, dropout)
+            # Only what enters the layer is dropped; what goes around it stays whole.
+            entering = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1) if index > 0 else inputs
+            encoded = layer(entering, reversal_BS, last_B, dropout)
             inputs = encoded.states_BSC + inputs if index > 0 else encoded.states_BSC
         states_BSC = gather_time(inputs, reversal_BS) if self._reverse_source else inputs
         return Encoded(dropped(states_BSC, self._annotation_dropout, noise, shared_dim=1), encoded.final_BC)

@@ -58,7 +58,13 @@ class LoopProduct:
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs_BI: Tensor, weight_IO: Tensor | None, loop: LoopProduct, is_first: bool) -> Tensor:
+    def forward(
+        ctx: Any,
+        inputs_BI: Tensor,
+        weight_IO: Tensor | None,  # noqa: ARG004 (so that autograd knows of it)
+        loop: LoopProduct,
+        is_first: bool,
+    ) -> Tensor:
         cast_BI = inputs_BI.to(loop.product_type)
         ctx.save_for_backward(cast_BI)
         ctx.loop, ctx.is_first = loop, is_first

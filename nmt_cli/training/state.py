@@ -70,3 +70,28 @@ class TrainingState:
             if not fits and not (default is None and values[key] is None):
                 raise ModelError(f"{place}: {key} is {values[key]!r}")
         return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When training ends."""
+
+    max_steps: int | None
+    max_epochs: int | None
+    patience: int | None
+
+    def done(self, state: TrainingState) -> float:
+        """The share of the training that is behind, in [0, 1]."""
+        by_step = state.step / self.max_steps if self.max_steps else 0.0
+        by_epoch = state.epochs_done / self.max_epochs if self.max_epochs else 0.0
+        return min(1.0, max(by_step, by_epoch))
+
+    def reached(self, state: TrainingState) -> str | None:
+        """Why training ends here, or None."""
+        if self.max_steps is not None and state.step >= self.max_steps:
+            return f"max_steps {self.max_steps} reached"
+        if self.max_epochs is not None and state.epoch >= self.max_epochs:
+            return f"max_epochs {self.max_epochs} reached"
+        if self.patience is not None and state.stalled >= self.patience:
+            return f"no better validation in {state.stalled}"
+        return None

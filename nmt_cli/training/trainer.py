@@ -33,36 +33,11 @@ from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule, WeightAverage, load_optimizer_tensors, optimizer_tensors
-from nmt_cli.training.state import HIGHER_IS_BETTER, TrainingState
+from nmt_cli.training.state import HIGHER_IS_BETTER, Limits, TrainingState
 from nmt_cli.training.validation import Validator
 from nmt_cli.translation.translator import is_out_of_memory
 
 MAX_SKIPPED_IN_A_ROW = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When training ends."""
-
-    max_steps: int | None
-    max_epochs: int | None
-    patience: int | None
-
-    def done(self, state: TrainingState) -> float:
-        """The share of the training that is behind, in [0, 1]."""
-        by_step = state.step / self.max_steps if self.max_steps else 0.0
-        by_epoch = state.epochs_done / self.max_epochs if self.max_epochs else 0.0
-        return min(1.0, max(by_step, by_epoch))
-
-    def reached(self, state: TrainingState) -> str | None:
-        """Why training ends here, or None."""
-        if self.max_steps is not None and state.step >= self.max_steps:
-            return f"max_steps {self.max_steps} reached"
-        if self.max_epochs is not None and state.epoch >= self.max_epochs:
-            return f"max_epochs {self.max_epochs} reached"
-        if self.patience is not None and state.stalled >= self.patience:
-            return f"no better validation in {state.stalled}"
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +192,7 @@ class Trainer:
 
     def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
         if checkpoints.index().last != self.state.step:
-            # Not counted for patience or plateau: a run whose limit is raised later goes on as if it had not ended here.
+            # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
             values = self._validate(metrics, "at the end") if self._validator is not None else {}
             self._save(checkpoints, tokenizers, metrics, values)
         checkpoints.write_index(replace(checkpoints.index(), finished=reason))
@@ -226,10 +201,6 @@ class Trainer:
         """About how many updates there will be, for the progress bar."""
         by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self._sampler.batches_an_epoch())
         return min((steps for steps in (self._limits.max_steps, by_epoch) if steps), default=None)
-
-    def reason_to_end(self) -> str | None:
-        """Why no more updates are to be made, or None."""
-        return self._limits.reached(self.state)
 
     def _step(self, drawn: Drawn, meter: _Meter) -> None:
         """One update: all parts of the batch forward and backward, one division, one step of the optimizer."""

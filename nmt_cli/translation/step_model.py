@@ -20,6 +20,7 @@ from nmt_cli.model.decoder import DecoderState
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.search.hypothesis import Prediction, SearchState
+from nmt_cli.translation.precision import in_precision
 
 ROW_MULTIPLE = 16
 
@@ -42,9 +43,10 @@ class _Rows(NamedTuple):
 class TrainedModels:
     """One model or an ensemble: the mean of the predicted probabilities, and of the attention weights."""
 
-    def __init__(self, models: Sequence[Seq2Seq], *, device: torch.device, bf16: bool = False) -> None:
-        self._models = [model.to(device) for model in models]
-        self._device, self._bf16 = device, bf16
+    def __init__(self, models: Sequence[Seq2Seq], *, device: torch.device, precision: str = "fp32") -> None:
+        """`precision` is fp32, bf16 or int8; the models are moved to the device and changed in place."""
+        self._models = [in_precision(model.to(device), precision) for model in models]
+        self._device = device
         self.has_attention = all(model.has_attention for model in models)
 
     @torch.inference_mode()
@@ -55,10 +57,9 @@ class TrainedModels:
         padded = Sources(*(tensor[sentence_rows] for tensor in sources)).to(self._device)
         rows = padded_rows(torch.arange(num_sentences).repeat_interleave(copies)).to(self._device)
         parts = []
-        with self._precision():
-            for model in self._models:
-                memory = model.encode(*padded).select(rows)
-                parts.append((memory, model.start(memory)))
+        for model in self._models:
+            memory = model.encode(*padded).select(rows)
+            parts.append((memory, model.start(memory)))
         return _Rows(tuple(parts))
 
     @torch.inference_mode()
@@ -68,13 +69,12 @@ class TrainedModels:
         num_rows = len(ids_N)
         ids_P1 = ids_N[padded_rows(torch.arange(num_rows))].unsqueeze(1).to(self._device)
         log_probs, weights, parts = [], [], []
-        with self._precision():
-            for model, (memory, decoder_state) in zip(self._models, state.parts, strict=True):
-                decoded = model.decode(ids_P1, memory, decoder_state)
-                logits_PV = model.logits(decoded.readout_BTR[:, 0])
-                log_probs.append(F.log_softmax(logits_PV[:num_rows].float(), dim=-1))
-                weights.append(decoded.weights_BTS[:num_rows, 0].float())
-                parts.append((memory, decoded.state))
+        for model, (memory, decoder_state) in zip(self._models, state.parts, strict=True):
+            decoded = model.decode(ids_P1, memory, decoder_state)
+            logits_PV = model.logits(decoded.readout_BTR[:, 0])
+            log_probs.append(F.log_softmax(logits_PV[:num_rows].float(), dim=-1))
+            weights.append(decoded.weights_BTS[:num_rows, 0].float())
+            parts.append((memory, decoded.state))
         return Prediction(_log_mean(log_probs).cpu(), _mean(weights).cpu(), _Rows(tuple(parts)))
 
     @torch.inference_mode()
@@ -85,18 +85,14 @@ class TrainedModels:
         padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
         inputs_PT, outputs_PT = inputs_BT[rows].to(self._device), outputs_BT[rows].to(self._device)
         log_probs, weights = [], []
-        with self._precision():
-            for model in self._models:
-                memory = model.encode(*padded)
-                decoded = model.decode(inputs_PT, memory, model.start(memory))
-                logits_NV = model.logits(decoded.readout_BTR.flatten(0, 1)).float()
-                chosen_N1 = F.log_softmax(logits_NV, dim=-1).gather(1, outputs_PT.flatten().unsqueeze(1))
-                log_probs.append(chosen_N1.view(outputs_PT.shape)[:num_sentences])
-                weights.append(decoded.weights_BTS[:num_sentences].float())
+        for model in self._models:
+            memory = model.encode(*padded)
+            decoded = model.decode(inputs_PT, memory, model.start(memory))
+            logits_NV = model.logits(decoded.readout_BTR.flatten(0, 1)).float()
+            chosen_N1 = F.log_softmax(logits_NV, dim=-1).gather(1, outputs_PT.flatten().unsqueeze(1))
+            log_probs.append(chosen_N1.view(outputs_PT.shape)[:num_sentences])
+            weights.append(decoded.weights_BTS[:num_sentences].float())
         return _log_mean(log_probs).cpu(), _mean(weights).cpu()
-
-    def _precision(self) -> torch.autocast:
-        return torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._bf16)
 
 
 def padded_rows(rows: Tensor) -> Tensor:

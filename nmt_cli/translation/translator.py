@@ -23,6 +23,7 @@ from nmt_cli.search.beam import BeamOptions, Observer, beam_search
 from nmt_cli.search.hypothesis import Hypothesis, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import Matrix, merge_to_words
+from nmt_cli.translation.markup import PlainLine, restore, strip_tags
 from nmt_cli.translation.step_model import TrainedModels
 
 WINDOW_SIZE = 4096
@@ -44,6 +45,10 @@ class TranslatorOptions:
     batch_tokens: int = 4096
     """Rows of the beam times source pieces in one batch."""
     with_alignment: bool = False
+    copy_unknown: bool = False
+    """Words that the model does not know are copied from where it looked."""
+    keep_markup: bool = False
+    """Tags and placeholders are carried across. Both need `with_alignment`, whose words are those without tags."""
     sampling_temperature: float | None = None
     """None searches; else hypotheses are drawn, `n_best` a line."""
     seed: int = 1
@@ -132,7 +137,8 @@ class Translator:
             text, is_valid = decode_line(line)
             self.counts.invalid += not is_valid
             texts.append(text)
-        jobs = self._jobs(texts)
+        plain = [strip_tags(text) if self.options.keep_markup else PlainLine(text, ()) for text in texts]
+        jobs = self._jobs([line.text for line in plain])
         parts: list[list[list[Translation]]] = [[] for _ in lines]
         results: dict[tuple[int, int], list[Translation]] = {}
         for batch in self._batches(jobs):
@@ -144,10 +150,22 @@ class Translator:
         self.counts.lines += len(lines)
         self.counts.blank += sum(not line_parts for line_parts in parts)
         self.counts.cut += sum(len(line_parts) > 1 for line_parts in parts)
-        return [
-            Translated(text, _joined(line_parts, len(text.split()), with_alignment=self.options.with_alignment))
-            for text, line_parts in zip(texts, parts, strict=True)
+        with_alignment = self.options.with_alignment
+        joined = [
+            _joined(line_parts, len(line.text.split()), with_alignment=with_alignment)
+            for line, line_parts in zip(plain, parts, strict=True)
         ]
+        if self.options.keep_markup or self.options.copy_unknown:
+            joined = [self._restored(line, found) for line, found in zip(plain, joined, strict=True)]
+        return [Translated(text, found) for text, found in zip(texts, joined, strict=True)]
+
+    def _restored(self, line: PlainLine, translations: Sequence[Translation]) -> tuple[Translation, ...]:
+        """The translations with what the model must not change put back by their alignments."""
+        return tuple(
+            replace(found, text=restore(line, found.text, found.weights, copy_unknown=self.options.copy_unknown))
+            for found in translations
+            if found.weights is not None
+        )
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
         """The translation of each of a bounded number of lines, held in memory, in windows."""

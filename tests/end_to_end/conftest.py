@@ -2,72 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_line import CONFIG, Result, run_here
 
-from nmt_cli.cli import main
 from nmt_cli.data import phrasebook
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command left."""
-
-    code: int
-    out: bytes
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.decode().split("\n")[:-1]
-
-
-def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
-    """Run `nmt` in this process, with real file descriptors: what a subprocess gives, without importing torch anew."""
-    files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115 (closed at the end)
-    files[0].write(stdin)
-    files[0].seek(0)
-    saved = [os.dup(number) for number in range(3)]
-    streams, argv, before = (sys.stdin, sys.stdout, sys.stderr), sys.argv, dict(os.environ)
-    try:
-        for number, file in enumerate(files):
-            os.dup2(file.fileno(), number)
-        sys.stdin, sys.stdout, sys.stderr = (
-            os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(2), "w"),
-        )  # fmt: skip
-        sys.argv = ["nmt", *args]
-        os.environ.update(env or {})
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        for stream in (sys.stdin, sys.stdout, sys.stderr):
-            stream.close()
-        sys.stdin, sys.stdout, sys.stderr = streams
-        sys.argv = argv
-        os.environ.clear()
-        os.environ.update(before)
-        for number, descriptor in enumerate(saved):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-    contents = []
-    for file in files[1:]:
-        file.seek(0)
-        contents.append(file.read())
-        file.close()
-    files[0].close()
-    return Result(code, contents[0], contents[1].decode(errors="replace"))
 
 
 @pytest.fixture
@@ -81,49 +22,12 @@ def nmt(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     return run
 
 
-def start_nmt(*args: str | Path, **how: object) -> subprocess.Popen[bytes]:
-    """The command line as a process of its own, for signals and pipes."""
-    return subprocess.Popen([sys.executable, "-m", "nmt_cli", *(str(arg) for arg in args)], **how)  # type: ignore[call-overload]
-
-
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small phrase book: train, dev and test in en and fr."""
     directory = tmp_path_factory.mktemp("corpus")
     phrasebook.write(phrasebook.generate(seed=7, num_train=600, num_dev=20, num_test=30), directory)
     return directory
-
-
-CONFIG = """
-name: tiny
-model_dir: {model_dir}
-data:
-  source_lang: en
-  target_lang: fr
-  train: [{{source: {corpus}/train.en, target: {corpus}/train.fr}}]
-  dev: {{source: {corpus}/dev.en, target: {corpus}/dev.fr}}
-  test: [{{name: book, source: {corpus}/test.en, target: {corpus}/test.fr}}]
-tokenizer: {{vocab_size: 420}}
-model:
-  embedding_size: 16
-  encoder: {{hidden_size: 16}}
-  decoder: {{hidden_size: 16}}
-  attention: {{size: 16}}
-training:
-  batch_size: 200
-  learning_rate: 1.0e-2
-  max_epochs: null
-  max_steps: 12
-  validation_freq: 6
-  checkpoint_freq: 3
-  logging_freq: 2
-  keep_last: 2
-  keep_best: 2
-  ema_decay: 0.9
-  precision: fp32
-  threads: 1
-decoding: {{beam_size: 3, max_length_a: 1.0, max_length_b: 10}}
-"""
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """`nmt init` and `nmt check` as a user runs them."""
 
+import contextlib
 import json
-import subprocess
-import sys
 
 import pytest
+from command_line import run_here
 
 from nmt_cli.config.loader import load_config
 
@@ -48,8 +48,9 @@ training: {max_epochs: 1, device: cpu}
 
 
 def nmt(directory, *arguments):
-    done = subprocess.run([sys.executable, "-m", "nmt_cli", *arguments], cwd=directory, capture_output=True)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    with contextlib.chdir(directory):
+        done = run_here(*(str(argument) for argument in arguments))
+    return done.code, done.out.decode(), done.err
 
 
 def write(directory, name, pairs):

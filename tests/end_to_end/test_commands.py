@@ -32,7 +32,8 @@ def test_version_and_unknown_commands(nmt):
 
 
 def test_help_does_not_import_torch():
-    code = "import sys; sys.argv = ['nmt', '--help']\nfrom nmt_cli.cli import _run\n_run()\nsys.exit('torch' in sys.modules)"
+    code = "import sys; sys.argv = ['nmt', '--help']; from nmt_cli.cli import _run; _run()"
+    code += "; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 

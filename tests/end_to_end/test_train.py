@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import start_nmt
+from command_line import start_nmt
 
 from nmt_cli.data import phrasebook
 
@@ -312,3 +312,10 @@ def test_the_demo_reaches_90_bleu_in_a_wheel_elsewhere(nmt, tmp_path: Path, monk
     )  # fmt: skip
     assert gold.code == 0
     assert float(gold.err.split("AER = ")[1].split()[0]) <= 0.15
+
+
+@pytest.mark.slow
+def test_tensorboard_is_written_if_asked(nmt, config: Path):
+    result = nmt("train", "--config", config, "--set", "training.tensorboard=true", "--set", "training.max_steps=3")
+    assert result.code == 0, result.err
+    assert list((config.parent / "run/logs/tensorboard").glob("events.*"))

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import start_nmt
+from command_line import start_nmt
 
 STRANGE = [
     b"",
@@ -254,3 +254,13 @@ def resize(run: Path) -> None:
     text = (run / "config.yaml").read_text()
     head, tail = text.split("  attention:\n")
     (run / "config.yaml").write_text(head + "  attention:\n" + tail.replace("size: 16", "size: 8", 1))
+
+
+def test_tags_and_placeholders_come_through(nmt, model: Path):
+    text = b"Where is <b>the red</b> car?\n<p></p>\n__URL__ is here.\n\n"
+    result = nmt("translate", "--model", model, "--markup", "--copy-unknown", stdin=text)
+    assert result.code == 0, result.err
+    assert len(result.lines) == 4
+    assert result.lines[0].count("<b>") == result.lines[0].count("</b>") == 1
+    assert result.lines[1] == "<p></p>"
+    assert "__URL__" in result.lines[2]

@@ -12,11 +12,6 @@ from nmt_cli.data.lines import decode_line, input_name, is_standard_input, iter_
 from nmt_cli.errors import InputError
 
 
-class _StandardInput:
-    def __init__(self, data):
-        self.buffer = io.BytesIO(data)
-
-
 class _BrokenStream(io.BytesIO):
     name = "/mnt/broken"
 
@@ -67,10 +62,13 @@ def test_a_name_in_gz_is_decompressed(tmp_path):
 
 @pytest.mark.parametrize("path", [None, "-"])
 def test_none_and_a_dash_are_standard_input_which_stays_open(path, monkeypatch):
-    stdin = _StandardInput(b"a\nb")
-    monkeypatch.setattr(sys, "stdin", stdin)
-    assert _lines_of(path) == [b"a", b"b"]
-    assert not stdin.buffer.closed
+    reader, writer = os.pipe()
+    os.write(writer, b"a\nb")
+    os.close(writer)
+    with os.fdopen(reader) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert _lines_of(path) == [b"a", b"b"]
+        assert not stdin.closed
     assert is_standard_input(path)
     assert input_name(path) == "standard input"
 

@@ -1,0 +1,235 @@
+"""`make bench`: speed of training and translation, beside the plain model and the matrix products alone, in one run.
+
+Prints a table and writes JSON. The text is made up, with the lengths of captions; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from benchmarks.plain import PlainModel
+from nmt_cli.config.schema import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
+from nmt_cli.data.batch import Batch, make_batch, pad_sources
+from nmt_cli.data.tokenizer import BOS, EOS, PAD
+from nmt_cli.model.build import build_model, initialize
+from nmt_cli.model.noise import Noise
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.search.beam import BeamOptions, beam_search
+from nmt_cli.search.hypothesis import Vocabulary
+from nmt_cli.training.loss import TranslationLoss
+from nmt_cli.training.optim import build_optimizer
+from nmt_cli.translation.step_model import TrainedModels
+
+VOCAB = 8000
+TRAINING_SIZES = {"embedding": 256, "hidden": 512, "attention": 512}
+DECODING_SIZES = {"embedding": 256, "hidden": 256, "attention": 256}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/latest.json"))
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    report = {
+        "machine": {"processor": platform.processor() or platform.machine(), "threads": options.threads},
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "training": training(options.rounds),
+        "translation": translation(options.rounds),
+    }
+    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    show(report)
+
+
+def training(rounds: int) -> dict[str, dict[str, float]]:
+    """Target tokens a second, padding not counted, of a whole update."""
+    batches = [captions(seed) for seed in range(3)]
+    sizes = TRAINING_SIZES
+    model = our_model(sizes)
+    plain = PlainModel(VOCAB, sizes["embedding"], sizes["hidden"], sizes["attention"])
+    result = {}
+    loss = TranslationLoss(label_smoothing=0.1)
+    for precision in ("fp32", "bf16"):
+        bf16 = precision == "bf16"
+        ours = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
+        theirs = trainer(plain, plain.loss, bf16)
+        fast, slow = paired([partial(tokens_per_second, update, batches) for update in (ours, theirs)], rounds)
+        flops = flops_a_token(model, batches)
+        peak = matrix_peak(torch.bfloat16 if bf16 else torch.float32)
+        result[precision] = {
+            "tokens_per_second": fast,
+            "ratio_to_plain": fast / slow,
+            "peak_fraction": fast * flops / peak,
+            "flops_per_token": flops,
+            "matrix_peak_flops": peak,
+        }
+    return result
+
+
+def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Sentences a second of a search; the plain model's is float32, with the same beam."""
+    sizes = DECODING_SIZES
+    plain = PlainModel(VOCAB, sizes["embedding"], sizes["hidden"], sizes["attention"]).requires_grad_(
+        requires_grad=False
+    )
+    sources = sentences(400)
+    result: dict[str, dict[str, dict[str, float]]] = {}
+    for precision in ("fp32", "bf16", "int8"):
+        model = our_model(sizes).requires_grad_(requires_grad=False)
+        models = TrainedModels([model], device=torch.device("cpu"), precision=precision)
+        result[precision] = {}
+        for beam in (1, 5):
+            fast, slow = paired(
+                [
+                    lambda models=models, beam=beam: timed_search(sources, lambda ids: search(models, ids, beam)),
+                    lambda beam=beam: timed_search(sources, lambda ids: plain_search(plain, ids, beam)),
+                ],
+                rounds,
+            )
+            result[precision][f"beam{beam}"] = {"sentences_per_second": fast, "ratio_to_plain": fast / slow}
+    return result
+
+
+def our_model(sizes: dict[str, int]) -> Seq2Seq:
+    config = ModelConfig(
+        embedding_size=sizes["embedding"],
+        layer_norm=False,
+        encoder=EncoderConfig(hidden_size=sizes["hidden"]),
+        decoder=DecoderConfig(hidden_size=sizes["hidden"]),
+        attention=AttentionConfig(size=sizes["attention"]),
+        dropout=DropoutConfig(embedding=0.0, recurrent=0.0, annotation=0.0, readout=0.0),
+    )
+    model = build_model(config, source_vocab_size=VOCAB, target_vocab_size=VOCAB)
+    initialize(model, seed=1)
+    return model
+
+
+def captions(seed: int) -> Batch:
+    """A batch of about 2,500 target tokens: pairs of like length."""
+    random_ = random.Random(seed)
+    length = random_.randint(10, 16)
+    rows = 2500 // (length + 1)
+    return make_batch(
+        [ids(random_, length + random_.randint(-2, 2)) for _ in range(rows)],
+        [ids(random_, length - random_.randint(0, 1)) for _ in range(rows)],
+    )
+
+
+def sentences(count: int) -> list[list[list[int]]]:
+    """Sources in groups of one length, as the translator makes them."""
+    random_ = random.Random(7)
+    by_length: dict[int, list[list[int]]] = {}
+    for _ in range(count):
+        length = min(30, max(5, round(random_.gauss(13, 4))))
+        by_length.setdefault(length, []).append(ids(random_, length))
+    return [group for _, group in sorted(by_length.items())]
+
+
+def ids(random_: random.Random, length: int) -> list[int]:
+    return [random_.randrange(4, VOCAB) for _ in range(length)]
+
+
+def trainer(model: torch.nn.Module, loss: Callable[[Batch], torch.Tensor], bf16: bool) -> Callable[[Batch], None]:
+    optimizer = build_optimizer("adam", model.parameters(), learning_rate=1e-4)
+
+    def update(batch: Batch) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            total = loss(batch)
+        (total / batch.num_target_tokens).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return update
+
+
+def tokens_per_second(update: Callable[[Batch], None], batches: list[Batch]) -> float:
+    began = time.perf_counter()
+    for batch in batches:
+        update(batch)
+    return sum(batch.num_target_tokens for batch in batches) / (time.perf_counter() - began)
+
+
+def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
+    # An untrained model does not end by itself: every output is as long as its source, in both models.
+    state = models.start(pad_sources(sources), beam)
+    beam_search(
+        models,
+        state,
+        [len(source) for source in sources],
+        Vocabulary(BOS, EOS, (PAD, EOS)),
+        BeamOptions(beam_size=beam),
+    )
+
+
+def plain_search(model: PlainModel, sources: list[list[int]], beam: int) -> None:
+    padded = pad_sources(sources)
+    model.translate(padded.ids_BS, padded.valid_BS, beam_size=beam, max_length=len(sources[0]))
+
+
+def timed_search(groups: list[list[list[int]]], run: Callable[[list[list[int]]], None]) -> float:
+    began = time.perf_counter()
+    for group in groups:
+        run(group)
+    return sum(len(group) for group in groups) / (time.perf_counter() - began)
+
+
+def paired(measures: list[Callable[[], float]], rounds: int) -> list[float]:
+    """The medians of several measures, taken in turn after one warm-up each."""
+    for measure in measures:
+        measure()
+    taken = [[measure() for measure in measures] for _ in range(rounds)]
+    return [statistics.median(column) for column in zip(*taken, strict=True)]
+
+
+def flops_a_token(model: Seq2Seq, batches: list[Batch]) -> float:
+    """Multiplications and additions of the matrix products of an update, a target token: three times the forward's."""
+    encoder = sum(p.numel() for p in model.encoder.parameters() if p.dim() > 1)
+    decoder = sum(p.numel() for p in model.decoder.parameters() if p.dim() > 1) + model.output_weight.numel()
+    ratio = sum(batch.source_BS.numel() for batch in batches) / sum(batch.num_target_tokens for batch in batches)
+    return 3.0 * 2.0 * (encoder * ratio + decoder)
+
+
+def matrix_peak(dtype: torch.dtype) -> float:
+    """The best rate of a large matrix product, in operations a second."""
+    left, right = torch.randn(2048, 1024).to(dtype), torch.randn(1024, 1024).to(dtype)
+    best = 0.0
+    for _ in range(10):
+        began = time.perf_counter()
+        for _ in range(5):
+            left @ right
+        best = max(best, 5 * 2.0 * 2048 * 1024 * 1024 / (time.perf_counter() - began))
+    return best
+
+
+def show(report: dict[str, object]) -> None:
+    training_rows, translation_rows = report["training"], report["translation"]
+    assert isinstance(training_rows, dict)
+    assert isinstance(translation_rows, dict)
+    print(f"threads {report['machine']}  {report['versions']}")
+    print("training     precision  tokens/s  ratio to plain  share of the matrix peak")
+    for precision, row in training_rows.items():
+        print(
+            f"             {precision:9}  {row['tokens_per_second']:8,.0f}  {row['ratio_to_plain']:14.2f}  "
+            f"{row['peak_fraction']:.3f} of {row['matrix_peak_flops'] / 1e9:,.0f} GFLOP/s"
+        )
+    print("translation  precision  beam  sentences/s  ratio to plain fp32")
+    for precision, beams in translation_rows.items():
+        for beam, row in beams.items():
+            speed, ratio = row["sentences_per_second"], row["ratio_to_plain"]
+            print(f"             {precision:9}  {beam[4:]:>4}  {speed:11,.1f}  {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""What a translation must not change, carried across by the alignment: tags, placeholders, words unknown to the model.
+
+Tags (`<b>`, `</b>`, `<br/>`) are taken out before the model sees a line and put around the target words that look at
+what they enclosed. Placeholders (`__URL__`) and unknown words stand in the place of the target word that looks at them
+most. Nothing is lost: what has no place goes where its neighbours went, or to the end.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmt_cli.translation.alignment import Matrix
+
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
+UNKNOWN = "⁇"
+"""How SentencePiece writes a piece that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag, and the words of the plain line that it stands between or around."""
+
+    text: str
+    closing: str | None
+    """The tag that ends it, or None for one that stands alone."""
+    start: int
+    """The first word it encloses, or the word that follows."""
+    end: int
+    """After the last word it encloses."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLine:
+    """A line without its tags."""
+
+    text: str
+    tags: tuple[Tag, ...]
+    """In the order of their beginning."""
+
+
+def strip_tags(line: str) -> PlainLine:
+    """Take the tags out of a line; tags without a partner stand alone."""
+    plain: list[str] = []
+    open_tags: list[tuple[str, str, int, int]] = []
+    tags: list[tuple[int, Tag]] = []
+    position = 0
+    for order, match in enumerate(_TAG.finditer(line)):
+        plain.append(line[position : match.start()])
+        position = match.end()
+        text = match[0]
+        place = len(" ".join(plain).split())
+        name = _name(text)
+        if text.startswith("</") and any(opened[1] == name for opened in open_tags):
+            index = max(i for i, opened in enumerate(open_tags) if opened[1] == name)
+            begin, _, start, first = open_tags.pop(index)
+            tags.append((first, Tag(begin, text, start, place)))
+        elif text.startswith("</") or text.endswith("/>"):
+            tags.append((order, Tag(text, None, place, place)))
+        else:
+            open_tags.append((text, name, place, order))
+    tags.extend((order, Tag(text, None, start, start)) for text, _, start, order in open_tags)
+    plain.append(line[position:])
+    # A tag inside a word parts it: "<b>a</b>b" is two words to the model, and to whoever counts them.
+    text = line if not tags else " ".join(" ".join(plain).split())
+    return PlainLine(text, tuple(tag for _, tag in sorted(tags, key=lambda item: item[0])))
+
+
+def restore(plain: PlainLine, translation: str, weights: Matrix, *, copy_unknown: bool = False) -> str:
+    """The translation with placeholders, unknown words and tags of the source in their places.
+
+    `weights` (target words, source words) are those of the plain line and its translation.
+    """
+    source, target = plain.text.split(), translation.split()
+    for column, word in enumerate(source):
+        if _PLACEHOLDER.search(word) and word not in target:
+            if target:
+                target[_heaviest(weights[:, column])] = word
+            else:
+                target.append(word)
+    if copy_unknown and source:
+        for row, word in enumerate(target):
+            if UNKNOWN in word:
+                target[row] = source[_heaviest(weights[row])]
+    if not plain.tags:
+        return " ".join(target) if target != translation.split() else translation
+    before: dict[int, list[str]] = {}
+    after: dict[int, list[str]] = {}
+    looks_at = [_heaviest(row) for row in weights] if source else []
+    for tag in plain.tags:
+        rows = [row for row, column in enumerate(looks_at) if tag.start <= column < tag.end]
+        if tag.closing is not None and rows:
+            before.setdefault(min(rows), []).append(tag.text)
+            after.setdefault(max(rows), []).insert(0, tag.closing)
+            continue
+        following = [row for row, column in enumerate(looks_at) if column >= tag.start]
+        place = min(following, default=len(target))
+        before.setdefault(place, []).append(tag.text + (tag.closing or ""))
+    words = ["".join(before.get(row, [])) + word + "".join(after.get(row, [])) for row, word in enumerate(target)]
+    return " ".join([*words, *(["".join(before[len(target)])] if len(target) in before else [])])
+
+
+def _name(tag: str) -> str:
+    found = re.match(r"</?([A-Za-z][^\s/>]*)", tag)
+    return found[1] if found else ""
+
+
+def _heaviest(weights: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
+    return int(weights.argmax())

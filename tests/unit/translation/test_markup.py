@@ -1,0 +1,65 @@
+"""Tags, placeholders and unknown words come through a translation."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt_cli.translation.markup import UNKNOWN, restore, strip_tags
+
+CROSSED = np.array([[0.9, 0.1, 0.0, 0.0], [0.1, 0.1, 0.7, 0.1], [0.1, 0.8, 0.1, 0.0], [0.0, 0.0, 0.1, 0.9]])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("the <b>red</b> car sleeps", "la voiture <b>rouge</b> dort"),
+        ("<p>the red car sleeps</p>", "<p>la voiture rouge dort</p>"),
+        ("the <b>red car</b> sleeps", "la <b>voiture rouge</b> dort"),
+        ("the <a href='x y'><b>red</b></a> car sleeps", "la voiture <a href='x y'><b>rouge</b></a> dort"),
+        ("the red car <br/> sleeps", "la voiture rouge <br/>dort"),
+        ("the red car sleeps <br/>", "la voiture rouge dort <br/>"),
+        ("the </i> red car sleeps", "la </i>voiture rouge dort"),
+        ("the red car sleeps", "la voiture rouge dort"),
+    ],
+)
+def test_tags_stand_around_what_looks_at_what_they_enclosed(line: str, expected: str):
+    plain = strip_tags(line)
+    assert plain.text == "the red car sleeps"
+    assert restore(plain, "la voiture rouge dort", CROSSED) == expected
+
+
+def test_a_placeholder_takes_the_place_of_the_word_that_looks_at_it():
+    plain = strip_tags("the __COLOUR__ car sleeps")
+    assert restore(plain, "la voiture xx dort", CROSSED) == "la voiture __COLOUR__ dort"
+    assert restore(plain, "la voiture __COLOUR__ dort", CROSSED) == "la voiture __COLOUR__ dort"
+    assert restore(strip_tags("__URL__"), "", np.zeros((0, 1))) == "__URL__"
+
+
+def test_an_unknown_word_is_copied_only_if_asked():
+    plain = strip_tags("the Zzyx car sleeps")
+    translation = f"la voiture {UNKNOWN} dort"
+    assert restore(plain, translation, CROSSED, copy_unknown=True) == "la voiture Zzyx dort"
+    assert restore(plain, translation, CROSSED) == translation
+
+
+def test_less_and_greater_signs_of_ordinary_text_are_no_tags():
+    line = "3 < 4 and 5 > 2 <3"
+    assert strip_tags(line).text == line
+    assert strip_tags(line).tags == ()
+
+
+@given(
+    st.lists(st.sampled_from(["<b>", "</b>", "<i>", "</i>", "<br/>", "a", "b", " "]), max_size=12), st.integers(0, 4)
+)
+def test_every_tag_comes_back_exactly_once(parts: list[str], num_target: int):
+    line = "".join(parts)
+    plain = strip_tags(line)
+    weights = np.random.default_rng(len(line)).random((num_target, len(plain.text.split())))
+    restored = restore(plain, " ".join(["w"] * num_target), weights)
+    assert sorted(re.findall(r"<[^>]*>", restored)) == sorted(re.findall(r"<[^>]*>", line))
+    assert re.sub(r"<[^>]*>", "", restored).split() == ["w"] * num_target
