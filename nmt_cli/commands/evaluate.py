@@ -40,13 +40,11 @@ def evaluate(
     config = experiments[0].config
     sets = {test.name: test for test in config.data.test}
     chosen = set_name or list(sets)
-    unknown = [name for name in chosen if name not in sets]
-    if not sets or unknown:
-        there = ", ".join(sets) or "none (data.test in the configuration lists them)"
+    if not sets:
+        raise InputError(f"{experiments[0].config_path}: names no test set; data.test lists them")
+    if unknown := [name for name in chosen if name not in sets]:
         raise InputError(
-            f"{experiments[0].config_path}: no test set {', '.join(unknown)}; there are: {there}".replace(
-                "set ;", "set;"
-            )
+            f"{experiments[0].config_path}: no test set {', '.join(unknown)}; there are: {', '.join(sets)}"
         )
     translator = open_translator(
         [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads

@@ -121,9 +121,11 @@ class Trainer:
                 if raw is None or raw.shape != parameter.shape:
                     raise ModelError(f"{path}: the trainer's state lacks {name}, or has it in another shape")
                 parameter.copy_(raw)
-            if self._average is not None:
-                for place, average in enumerate(self._average.weights):
-                    average.copy_(tensors.pop(f"average.{place}"))
+            for place, average in enumerate(self._average.weights if self._average is not None else []):
+                kept = tensors.pop(f"average.{place}", None)
+                if kept is None or kept.shape != average.shape:
+                    raise ModelError(f"{path}: the trainer's state lacks the average of parameter {place}")
+                average.copy_(kept)
         load_optimizer_tensors(self._optimizer, tensors)
         self.state = state
         if (state.precision == "bf16") != self._update.bf16:
@@ -179,9 +181,10 @@ class Trainer:
                     meter = _Meter()
                 if self._validator is not None and step % self._rhythm.validation_freq == 0:
                     self._validate_and_save(checkpoints, tokenizers, metrics)
-                elif step % self._rhythm.checkpoint_freq == 0 or signals.received:
-                    self._save(checkpoints, tokenizers, metrics, {})
                 reason = self._limits.reached(self.state)
+                is_due = step % self._rhythm.checkpoint_freq == 0 or signals.received
+                if is_due and reason is None and checkpoints.index().last != step:
+                    self._save(checkpoints, tokenizers, metrics, {})
                 if signals.received and reason is None:
                     raise Interrupted(
                         f"interrupted at step {step}, which is saved; the same command goes on from there",

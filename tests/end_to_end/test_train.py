@@ -319,3 +319,12 @@ def test_tensorboard_is_written_if_asked(nmt, config: Path):
     result = nmt("train", "--config", config, "--set", "training.tensorboard=true", "--set", "training.max_steps=3")
     assert result.code == 0, result.err
     assert list((config.parent / "run/logs/tensorboard").glob("events.*"))
+
+
+def test_the_last_step_is_validated_even_where_no_validation_is_due(nmt, config: Path):
+    result = nmt(
+        "train", "--config", config, "--set", "training.max_steps=3"
+    )  # a checkpoint is due at 3, no validation
+    assert result.code == 0, result.err
+    index = json.loads((config.parent / "run/checkpoints/index.json").read_text())
+    assert [best["step"] for best in index["best"]] == [3]

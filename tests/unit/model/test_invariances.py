@@ -51,8 +51,11 @@ def test_padding_and_neighbours_change_nothing(kind):
         torch.testing.assert_close(together.weights_BTS[row, :, :length], alone.weights_BTS[0], **EXACT)
 
 
-@pytest.mark.parametrize("initial_state", ["mean", "final", "backward", "zero"])
-@pytest.mark.parametrize("reverse_source", [False, True])
+@pytest.mark.parametrize(
+    ("initial_state", "reverse_source"),
+    # Not the backward state of a reversed source: that of its last word, which the configuration refuses.
+    [("mean", False), ("mean", True), ("final", False), ("final", True), ("backward", False), ("zero", True)],
+)
 @torch.no_grad()
 def test_the_first_state_does_not_see_padding(initial_state, reverse_source):
     model = tiny_model(
