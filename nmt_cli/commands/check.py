@@ -143,14 +143,14 @@ def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]
 
 def _trial(config: Config, problems: list[str]) -> _Pieces:
     """Train tokenizers in memory: so a vocabulary that the text does not allow is found here already."""
-    from nmt_cli.commands.tokenizer import _training_lines
+    from nmt_cli.commands.tokenizer import training_lines
     from nmt_cli.data.tokenizer import train_tokenizer
 
     settings = config.tokenizer
     try:
         trained = [
             train_tokenizer(
-                _training_lines(config, columns),
+                training_lines(config, columns),
                 model_type=settings.model_type,
                 vocab_size=settings.vocab_size,
                 normalization=settings.normalization,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.translation.translator import Translator
+    from nmt_cli.config.schema import DecodingConfig
+    from nmt_cli.translation.translator import Translator, TranslatorOptions
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
@@ -34,7 +35,7 @@ def open_translator(
     from nmt_cli.distributed import find_device
     from nmt_cli.experiment import source_of
     from nmt_cli.translation.step_model import TrainedModels
-    from nmt_cli.translation.translator import Translator, TranslatorOptions
+    from nmt_cli.translation.translator import Translator
 
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
@@ -46,7 +47,6 @@ def open_translator(
     experiments = source_of(list(model_dirs))
     first = experiments[0]
     configs = [experiment.config for experiment in experiments]  # all are read: each may be wrong
-    decoding = configs[0].decoding
     tokenizers = first.tokenizers
     for other in experiments[1:]:
         if other.fingerprints != first.fingerprints:
@@ -54,7 +54,16 @@ def open_translator(
                 f"{other.directory}: has another tokenizer than {first.directory}; an ensemble needs the same one"
             )
     models = [experiment.load_model(checkpoint) for experiment in experiments]
-    defaults = TranslatorOptions(
+    chosen = {name: value for name, value in options.items() if value is not None}
+    trained = TrainedModels(models, device=found_device, precision=precision)
+    return Translator(trained, tokenizers, replace(decoding_options(configs[0].decoding), **chosen))
+
+
+def decoding_options(decoding: DecodingConfig) -> TranslatorOptions:
+    """The model's own decoding defaults, for validation and translation alike."""
+    from nmt_cli.translation.translator import TranslatorOptions
+
+    return TranslatorOptions(
         beam_size=decoding.beam_size,
         length_penalty=decoding.length_penalty,
         no_repeat_ngram=decoding.no_repeat_ngram,
@@ -63,6 +72,3 @@ def open_translator(
         max_length_b=decoding.max_length_b,
         batch_tokens=decoding.batch_tokens,
     )
-    chosen = {name: value for name, value in options.items() if value is not None}
-    trained = TrainedModels(models, device=found_device, precision=precision)
-    return Translator(trained, tokenizers, replace(defaults, **chosen))

@@ -50,7 +50,7 @@ def train_tokenizers(experiment: Experiment, config: Config) -> None:
     sides = {"joint": (0, 1)} if config.tokenizer.joint else {"source": (0,), "target": (1,)}
     for side, columns in sides.items():
         trained = train_tokenizer(
-            _training_lines(config, columns),
+            training_lines(config, columns),
             model_type=config.tokenizer.model_type,
             vocab_size=config.tokenizer.vocab_size,
             normalization=config.tokenizer.normalization,
@@ -63,7 +63,7 @@ def train_tokenizers(experiment: Experiment, config: Config) -> None:
         log(f"tokenizer: {side}, {config.tokenizer.model_type}, {trained.vocab_size:,} pieces -> {path}")
 
 
-def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
+def training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
     """The lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
     from nmt_cli.data.corpus import Corpus, read_pairs
 

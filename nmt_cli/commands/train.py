@@ -225,24 +225,15 @@ def _first_model(experiment: Experiment, config: Config) -> Seq2Seq:
 
 
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
+    from nmt_cli.commands.loading import decoding_options
     from nmt_cli.training.validation import DevSet, Validator
-    from nmt_cli.translation.translator import TranslatorOptions
 
     if config.data.dev is None:
         return None
-    decoding = config.decoding
     return Validator(
         DevSet.read(config.data.dev.source, config.data.dev.target),
         experiment.tokenizers,
-        TranslatorOptions(
-            beam_size=decoding.beam_size,
-            length_penalty=decoding.length_penalty,
-            no_repeat_ngram=decoding.no_repeat_ngram,
-            max_source_pieces=decoding.max_source_pieces,
-            max_length_a=decoding.max_length_a,
-            max_length_b=decoding.max_length_b,
-            batch_tokens=decoding.batch_tokens,
-        ),
+        decoding_options(config.decoding),
         device=world.device,
         tokenize=config.scoring.tokenize,
         lowercase=config.scoring.lowercase,
