@@ -71,8 +71,8 @@ def test_a_training_that_is_interrupted_and_raised_ends_like_an_undisturbed_one(
 
 
 def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, config: Path):
-    # Seen to fail with the metrics not cut at the restored checkpoint, with the sums behind a log line not in the state,
-    # and with a checkpoint's event written after the index.
+    # Seen to fail with the metrics not cut at the restored checkpoint, with the sums behind a log line left out of the
+    # state, and with a checkpoint's event written after the index.
     assert nmt("train", "--config", config, "--set", f"model_dir={config.parent / 'whole'}").code == 0
     moments = random.Random()
     for _ in range(3):
