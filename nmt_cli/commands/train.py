@@ -130,10 +130,12 @@ def _train(experiment: Experiment, config: Config) -> None:
 
     from nmt_cli.commands.tokenizer import train_tokenizers, write_config
     from nmt_cli.distributed import World, find_device
+    from nmt_cli.training.allocator import keep_freed_memory
     from nmt_cli.training.metrics_log import MetricsLog
 
     training = config.training
     world = World(find_device(training.device))
+    keep_freed_memory()
     if training.threads:
         torch.set_num_threads(training.threads)
     if training.deterministic and world.device.type == "cuda":

@@ -10,15 +10,14 @@ Shapes: B batch, S source, C annotation, H query, A attention, M heads, F filter
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from nmt_cli.model.cells import Product
+from nmt_cli.model.loops import LoopAdditive, LoopInnerProducts, LoopProduct, LoopSum, full_precision, tanh
 from nmt_cli.model.memory import Memory
-from nmt_cli.model.products import LoopProduct
 
 AttentionState = tuple[Tensor, ...]
 """What an attention remembers between steps; each tensor begins with the batch dimension."""
@@ -33,8 +32,10 @@ class Attended(NamedTuple):
     state: AttentionState
 
 
-Look = Callable[[Tensor, Memory, AttentionState], Attended]
-"""From query, memory and state to context, weights and the next state."""
+Look = Callable[[Tensor, AttentionState], Attended]
+"""From query and state to context, weights and the next state."""
+Energies = Callable[..., Tensor]
+"""From a query to energies (B, S); those of the additive score take something beside it."""
 
 
 class Attention(Protocol):
@@ -50,8 +51,8 @@ class Attention(Protocol):
         """The state before the first step."""
         ...
 
-    def unroll(self) -> Look:
-        """A look as a step of one loop."""
+    def unroll(self, memory: Memory) -> Look:
+        """A look at this memory as a step of one loop."""
         ...
 
 
@@ -60,16 +61,6 @@ def masked_softmax(energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
     lowest = torch.finfo(energy_BS.dtype).min
     weights_BS = energy_BS.masked_fill(~valid_BS, lowest).softmax(dim=-1)
     return weights_BS.masked_fill(~valid_BS, 0.0)
-
-
-def weighted_sum(weights_BS: Tensor, states_BSC: Tensor) -> Tensor:
-    """c = sum_j alpha_j h_j."""
-    return torch.bmm(weights_BS.unsqueeze(1), states_BSC).squeeze(1)
-
-
-def full_precision(tensor: Tensor) -> torch.autocast:
-    """A region in which autocast leaves products alone."""
-    return torch.autocast(tensor.device.type, enabled=False)
 
 
 # Scores -----------------------------------------------------------------------------------------------------------
@@ -89,16 +80,12 @@ class AdditiveScore(nn.Module):
     def keys(self, states_BSC: Tensor) -> Tensor:
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
 
-    def unroll(self) -> Callable[..., Tensor]:
-        """Energies (B, S) of (query, keys, extra) as a step of one loop; `extra_BSA` enters beside the other two."""
-        product = self.quantised or LoopProduct(self.query)
+    def unroll(self, keys_BSA: Tensor) -> Energies:
+        """Energies of (query, extra) as a step of one loop; `extra_BSA` enters beside query and keys."""
+        product, additive = self.quantised or LoopProduct(self.query), LoopAdditive(keys_BSA, self.v)
 
-        def energies(query_BH: Tensor, keys_BSA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
-            with full_precision(query_BH):
-                summed_BSA = keys_BSA + product(query_BH).unsqueeze(1)
-                if extra_BSA is not None:
-                    summed_BSA = summed_BSA + extra_BSA
-                return torch.matmul(torch.tanh(summed_BSA), self.v)
+        def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
+            return additive(product(query_BH), extra_BSA)
 
         return energies
 
@@ -109,14 +96,9 @@ class DotScore(nn.Module):
     def keys(self, states_BSC: Tensor) -> Tensor:
         return states_BSC
 
-    def unroll(self) -> Callable[..., Tensor]:
-        """Energies (B, S) of (query, keys)."""
-
-        def energies(query_BH: Tensor, keys_BSA: Tensor) -> Tensor:
-            with full_precision(query_BH):
-                return torch.bmm(keys_BSA, query_BH.unsqueeze(-1)).squeeze(-1)
-
-        return energies
+    def unroll(self, keys_BSA: Tensor) -> Energies:
+        """Energies of a query as a step of one loop."""
+        return LoopInnerProducts(keys_BSA)
 
 
 class GeneralScore(DotScore):
@@ -150,14 +132,14 @@ class GlobalAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
         return ()
 
-    def unroll(self) -> Look:
-        return partial(self._look, self.score.unroll())
+    def unroll(self, memory: Memory) -> Look:
+        energies, weighted_sum = self.score.unroll(memory.keys_BSA), LoopSum(memory.states_BSC)
 
-    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
-        energy_BS = score(query_BH, memory.keys_BSA)
-        with full_precision(query_BH):
-            weights_BS = masked_softmax(energy_BS, memory.valid_BS)
-            return Attended(weighted_sum(weights_BS, memory.states_BSC), weights_BS, state)
+        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+            weights_BS = masked_softmax(energies(query_BH), memory.valid_BS)
+            return Attended(weighted_sum(weights_BS), weights_BS, state)
+
+        return look
 
 
 class LocalAttention(nn.Module):
@@ -181,26 +163,29 @@ class LocalAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:
         return (memory.valid_BS.new_zeros(memory.valid_BS.shape[0], dtype=torch.long),)
 
-    def unroll(self) -> Look:
-        return partial(self._look, self.score.unroll())
+    def unroll(self, memory: Memory) -> Look:
+        energies, weighted_sum = self.score.unroll(memory.keys_BSA), LoopSum(memory.states_BSC)
+        last_B = (memory.valid_BS.sum(dim=1) - 1).clamp(min=0)
+        positions_S = torch.arange(memory.valid_BS.shape[1], device=memory.valid_BS.device)
 
-    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
-        (step_B,) = state
-        energy_BS = score(query_BH, memory.keys_BSA)
-        lengths_B = memory.valid_BS.sum(dim=1)
-        if self.position is None or self.position_v is None:
-            centre_B = torch.minimum(step_B, (lengths_B - 1).clamp(min=0)).to(energy_BS.dtype)
-        else:
-            predicted_B = self.position_v(torch.tanh(self.position(query_BH))).squeeze(-1).to(energy_BS.dtype)
-            # S - 1 in the place of the paper's S: its positions count from 1.
-            centre_B = (lengths_B - 1).clamp(min=0) * torch.sigmoid(predicted_B)
-        positions_S = torch.arange(energy_BS.shape[1], device=energy_BS.device)
-        distance_BS = positions_S - centre_B.unsqueeze(1)
-        with full_precision(query_BH):
+        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+            (step_B,) = state
+            energy_BS = energies(query_BH)
+            centre_B = self._centre(query_BH, step_B, last_B).to(energy_BS.dtype)
+            distance_BS = positions_S - centre_B.unsqueeze(1)
             weights_BS = masked_softmax(energy_BS, memory.valid_BS & (distance_BS.abs() <= self._window))
             if self.position is not None:
                 weights_BS = weights_BS * torch.exp(-(distance_BS**2) / (2 * (self._window / 2) ** 2))
-            return Attended(weighted_sum(weights_BS, memory.states_BSC), weights_BS, (step_B + 1,))
+            return Attended(weighted_sum(weights_BS), weights_BS, (step_B + 1,))
+
+        return look
+
+    def _centre(self, query_BH: Tensor, step_B: Tensor, last_B: Tensor) -> Tensor:
+        if self.position is None or self.position_v is None:
+            return torch.minimum(step_B, last_B)
+        predicted_B = self.position_v(tanh(self.position(query_BH).to(query_BH.dtype))).squeeze(-1).to(query_BH.dtype)
+        # S - 1 in the place of the paper's S: its positions count from 1.
+        return last_B * torch.sigmoid(predicted_B)
 
 
 class LocationAttention(nn.Module):
@@ -226,22 +211,24 @@ class LocationAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:
         return (torch.zeros_like(memory.states_BSC[:, :, 0]),)
 
-    def unroll(self) -> Look:
-        return partial(self._look, self.score.unroll())
+    def unroll(self, memory: Memory) -> Look:
+        energies, weighted_sum = self.score.unroll(memory.keys_BSA), LoopSum(memory.states_BSC)
 
-    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
-        (previous_BS,) = state
-        with full_precision(query_BH):
-            features_BSF = self.convolution(previous_BS.unsqueeze(1)).transpose(1, 2)
-            located_BSA = self.location(features_BSF)
-        energy_BS = score(query_BH, memory.keys_BSA, located_BSA) * self._sharpening
-        with full_precision(query_BH):
-            if self._smoothing:
-                gates_BS = torch.sigmoid(energy_BS).masked_fill(~memory.valid_BS, 0.0)
-                weights_BS = gates_BS / gates_BS.sum(dim=1, keepdim=True).clamp(min=torch.finfo(gates_BS.dtype).tiny)
-            else:
-                weights_BS = masked_softmax(energy_BS, memory.valid_BS)
-            return Attended(weighted_sum(weights_BS, memory.states_BSC), weights_BS, (weights_BS,))
+        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+            (previous_BS,) = state
+            with full_precision(query_BH):
+                features_BSF = self.convolution(previous_BS.unsqueeze(1)).transpose(1, 2)
+                located_BSA = self.location(features_BSF)
+            weights_BS = self._weights(energies(query_BH, located_BSA) * self._sharpening, memory.valid_BS)
+            return Attended(weighted_sum(weights_BS), weights_BS, (weights_BS,))
+
+        return look
+
+    def _weights(self, energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
+        if not self._smoothing:
+            return masked_softmax(energy_BS, valid_BS)
+        gates_BS = torch.sigmoid(energy_BS).masked_fill(~valid_BS, 0.0)
+        return gates_BS / gates_BS.sum(dim=1, keepdim=True).clamp(min=torch.finfo(gates_BS.dtype).tiny)
 
 
 class CoverageAttention(nn.Module):
@@ -273,24 +260,23 @@ class CoverageAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:
         return (memory.states_BSC.new_zeros(*memory.valid_BS.shape, self._units),)
 
-    def unroll(self) -> Look:
-        return partial(self._look, self.score.unroll())
+    def unroll(self, memory: Memory) -> Look:
+        keys_BSA, update_keys_BSN = memory.keys_BSA[..., : self._size], memory.keys_BSA[..., self._size :]
+        energies, weighted_sum = self.score.unroll(keys_BSA), LoopSum(memory.states_BSC)
 
-    def _look(self, score: Callable[..., Tensor], query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
-        (coverage_BSN,) = state
-        with full_precision(query_BH):
-            covered_BSA = self.coverage(coverage_BSN)
-        energy_BS = score(query_BH, memory.keys_BSA[..., : self._size], covered_BSA)
-        with full_precision(query_BH):
-            weights_BS = masked_softmax(energy_BS, memory.valid_BS)
-            context_BC = weighted_sum(weights_BS, memory.states_BSC)
-            if self.update is None or self.update_query is None:
-                coverage_BSN = coverage_BSN + weights_BS.unsqueeze(-1)
-            else:
-                seen = self.update(torch.cat([coverage_BSN, weights_BS.unsqueeze(-1)], dim=-1))
-                query = self.update_query(query_BH).unsqueeze(1)
-                coverage_BSN = torch.tanh(seen + memory.keys_BSA[..., self._size :] + query)
+        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+            (coverage_BSN,) = state
+            with full_precision(query_BH):
+                weights_BS = masked_softmax(energies(query_BH, self.coverage(coverage_BSN)), memory.valid_BS)
+                context_BC = weighted_sum(weights_BS)
+                if self.update is None or self.update_query is None:
+                    coverage_BSN = coverage_BSN + weights_BS.unsqueeze(-1)
+                else:
+                    seen_BSN = self.update(torch.cat([coverage_BSN, weights_BS.unsqueeze(-1)], dim=-1))
+                    coverage_BSN = tanh(seen_BSN + update_keys_BSN + self.update_query(query_BH).unsqueeze(1))
             return Attended(context_BC, weights_BS, (coverage_BSN,))
+
+        return look
 
 
 class MultiheadAttention(nn.Module):
@@ -314,18 +300,18 @@ class MultiheadAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
         return ()
 
-    def unroll(self) -> Look:
-        return self._look
+    def unroll(self, memory: Memory) -> Look:
+        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+            query_BA = self.query(query_BH).to(query_BH.dtype)
+            with full_precision(query_BH):
+                hidden_BSMA = tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
+                energy_BMS = (hidden_BSMA * self.v).sum(dim=-1).transpose(1, 2)
+                weights_BMS = masked_softmax(energy_BMS, memory.valid_BS.unsqueeze(1))
+                contexts_BX = torch.bmm(weights_BMS, memory.states_BSC).flatten(1)
+            context_BC = self.mix(contexts_BX).to(query_BH.dtype)
+            return Attended(context_BC, weights_BMS.mean(dim=1), state)
 
-    def _look(self, query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:
-        query_BA = self.query(query_BH).to(query_BH.dtype)
-        with full_precision(query_BH):
-            hidden_BSMA = torch.tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
-            energy_BMS = (hidden_BSMA * self.v).sum(dim=-1).transpose(1, 2)
-            weights_BMS = masked_softmax(energy_BMS, memory.valid_BS.unsqueeze(1))
-            contexts_BX = torch.bmm(weights_BMS, memory.states_BSC).flatten(1)
-        context_BC = self.mix(contexts_BX).to(query_BH.dtype)
-        return Attended(context_BC, weights_BMS.mean(dim=1), state)
+        return look
 
 
 class NoAttention(nn.Module):
@@ -342,9 +328,7 @@ class NoAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
         return ()
 
-    def unroll(self) -> Look:
-        return self._look
-
-    def _look(self, query_BH: Tensor, memory: Memory, state: AttentionState) -> Attended:  # noqa: ARG002
+    def unroll(self, memory: Memory) -> Look:
+        context_BC = memory.final_BC[:, : self.context_size]
         weights_BS = torch.zeros_like(memory.states_BSC[:, :, 0])
-        return Attended(memory.final_BC[:, : self.context_size], weights_BS, state)
+        return lambda query_BH, state: Attended(context_BC, weights_BS, state)  # noqa: ARG005

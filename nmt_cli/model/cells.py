@@ -7,13 +7,15 @@ D directions (a leading dimension, absent in the decoder).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from nmt_cli.model.products import LoopProduct
+from nmt_cli.model.loops import LoopInputs, LoopProduct, tanh, tanh_
 
 Product = Callable[[Tensor], Tensor]
 
@@ -47,14 +49,18 @@ class InputProjection(nn.Module):
         self.num_gates = cell.num_gates
         self.quantised: Product | None = None
 
-    def forward(self, inputs_BI: Tensor) -> Tensor:
-        """(..., I) to (..., G), or for a cell of D directions (D, N, I) to (D, N, G); outside a loop."""
-        if self.quantised is not None:
-            return self._finish(self.quantised(inputs_BI))
-        return self._finish(torch.matmul(inputs_BI, self.weight).to(inputs_BI.dtype))
+    def steps(self, inputs_TBI: Tensor) -> Iterator[Tensor]:
+        """The gates (B, G) of each step of a loop whose inputs are all known: (T, B, I), with D leading if the cell has
+        directions."""
+        steps = range(inputs_TBI.shape[-3])
+        if self.quantised is None:
+            products = map(LoopInputs(inputs_TBI, self.weight), steps)
+        else:
+            products = map(self.quantised, inputs_TBI.unbind(-3))
+        return map(self._finish, products)
 
     def unroll(self) -> Product:
-        """The same as a step of one loop."""
+        """The gates of a step's input, as a step of one loop."""
         product = self.quantised or LoopProduct(self.weight)
         return lambda inputs_BI: self._finish(product(inputs_BI))
 
@@ -108,21 +114,16 @@ class RecurrentCell(nn.Module):
         return state_BX if self.rnn_type == "gru" else state_BX.chunk(2, dim=-1)[0]
 
     def _gru(self, projected_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
-        # split, not slices: the backward pass of a slice fills a whole tensor with zeros first.
-        sizes = [2 * self.hidden_size, self.hidden_size]
-        projected_gates, projected_proposal = projected_BG.split(sizes, dim=-1)
-        recurrent_gates, recurrent_proposal = recurrent_BG.split(sizes, dim=-1)
-        reset, update = torch.sigmoid(projected_gates + recurrent_gates).chunk(2, dim=-1)
-        proposal = torch.tanh(torch.addcmul(projected_proposal, reset, recurrent_proposal))
-        return torch.lerp(proposal, hidden_BH, update)
+        updated_BH: Tensor = _GruUpdate.apply(projected_BG, recurrent_BG, hidden_BH)  # type: ignore[no-untyped-call]
+        return updated_BH
 
     def _lstm(self, projected_BG: Tensor, recurrent_BG: Tensor, state_BX: Tensor) -> Tensor:
         input_gate, forget_gate, output_gate, proposal = (projected_BG + recurrent_BG).chunk(4, dim=-1)
         # The forget gate begins open (Gers et al., 2000): its bias starts at 0 here, so 1 is added.
         kept = torch.sigmoid(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
-        cell = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(proposal))
+        cell = torch.addcmul(kept, torch.sigmoid(input_gate), tanh(proposal))
         shown = cell if self.cell_norm is None else self.cell_norm(cell)
-        return torch.cat([torch.sigmoid(output_gate) * torch.tanh(shown), cell], dim=-1)
+        return torch.cat([torch.sigmoid(output_gate) * tanh(shown), cell], dim=-1)
 
     def initialize(self, generator: torch.Generator) -> None:
         """Orthogonal recurrent matrices, one for each gate (Saxe et al., 2014)."""
@@ -130,6 +131,40 @@ class RecurrentCell(nn.Module):
             for weight in self.weight.view(-1, self.hidden_size, self.num_gates, self.hidden_size):
                 for gate in range(self.num_gates):
                     weight[:, gate].copy_(orthogonal(self.hidden_size, generator))
+
+
+class _GruUpdate(torch.autograd.Function):
+    """r, z = sigmoid(W x + U h); n = tanh(W x + r * U h); h' = (1 - z) n + z h."""
+
+    @staticmethod
+    def forward(ctx: Any, projected_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
+        size = hidden_BH.shape[-1]
+        gates_BX = torch.add(projected_BG[..., : 2 * size], recurrent_BG[..., : 2 * size]).sigmoid_()
+        reset_BH, update_BH = gates_BX.split(size, dim=-1)
+        carried_BH = recurrent_BG[..., 2 * size :]
+        proposal_BH = tanh_(torch.addcmul(projected_BG[..., 2 * size :], reset_BH, carried_BH))
+        ctx.save_for_backward(gates_BX, proposal_BH, carried_BH, hidden_BH)
+        return torch.lerp(proposal_BH, hidden_BH, update_BH)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        gates_BX, proposal_BH, carried_BH, hidden_BH = ctx.saved_tensors
+        size = hidden_BH.shape[-1]
+        reset_BH, update_BH = gates_BX.split(size, dim=-1)
+        kept_BH = gradient_BH * update_BH
+        projected_BG = gradient_BH.new_empty(*gradient_BH.shape[:-1], 3 * size)
+        recurrent_BG = torch.empty_like(projected_BG)
+        inner_BH = torch.ops.aten.tanh_backward(gradient_BH - kept_BH, proposal_BH)
+        projected_BG[..., 2 * size :] = inner_BH
+        torch.mul(inner_BH, reset_BH, out=recurrent_BG[..., 2 * size :])
+        # The gradients of r and z, then of what their sigmoid is taken of.
+        gates_gradient_BX = recurrent_BG[..., : 2 * size]
+        torch.mul(inner_BH, carried_BH, out=gates_gradient_BX[..., :size])
+        torch.mul(gradient_BH, hidden_BH - proposal_BH, out=gates_gradient_BX[..., size:])
+        torch.ops.aten.sigmoid_backward.grad_input(gates_gradient_BX, gates_BX, grad_input=gates_gradient_BX)
+        projected_BG[..., : 2 * size] = gates_gradient_BX
+        return projected_BG, recurrent_BG, kept_BH
 
 
 def _beside_rows(directions: tuple[int, ...]) -> tuple[int, ...]:

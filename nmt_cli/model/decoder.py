@@ -8,7 +8,7 @@ Shapes: B batch, T target, E embedding, C context, H decoder hidden, X state, G 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, cast
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from nmt_cli.model.attention import Attended, Attention, AttentionState
 from nmt_cli.model.cells import InputProjection, RecurrentCell
+from nmt_cli.model.loops import LoopSum, tanh
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
 
@@ -52,8 +53,8 @@ class Moment(NamedTuple):
     state: DecoderState
 
 
-Step = Callable[[Tensor, Memory, DecoderState], Moment]
-"""From the projected target piece, the memory and the state to what this step gives."""
+Step = Callable[[Tensor, DecoderState], Moment]
+"""From the projected target piece and the state to what this step gives."""
 Masks = tuple[Tensor | None, ...]
 """The dropout mask (B, H) of every layer, the same at all steps."""
 
@@ -61,12 +62,12 @@ Masks = tuple[Tensor | None, ...]
 class Recurrence(Protocol):
     """The order in which a decoder updates and attends."""
 
-    def project(self, inputs_BTE: Tensor) -> Tensor:
-        """The part of every step that depends on the target pieces alone (B, T, G)."""
+    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
+        """The part (B, G) of every step that depends on the target pieces alone."""
         ...
 
-    def unroll(self, dropout: Masks) -> Step:
-        """A step of one loop, with the masks of its layers."""
+    def unroll(self, memory: Memory, dropout: Masks) -> Step:
+        """A step of one loop over this memory, with the masks of its layers."""
         ...
 
 
@@ -115,16 +116,16 @@ class BahdanauRecurrence(nn.Module):
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
 
-    def project(self, inputs_BTE: Tensor) -> Tensor:
-        return cast(Tensor, self.input(inputs_BTE))
+    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
+        return self.input.steps(inputs_TBE)
 
-    def unroll(self, dropout: Masks) -> Step:
+    def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
-        look, add_context = self.attention.unroll(), self.context.unroll()
+        look, add_context = self.attention.unroll(memory), self.context.unroll()
 
-        def step(projected_BG: Tensor, memory: Memory, state: DecoderState) -> Moment:
+        def step(projected_BG: Tensor, state: DecoderState) -> Moment:
             query_BH = self.cell.output(state.layers[-1])
-            context_BC, weights_BS, attention_state = look(query_BH, memory, state.attention)
+            context_BC, weights_BS, attention_state = look(query_BH, state.attention)
             first_BX = update(projected_BG + add_context(context_BC), state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
             return Moment(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
@@ -151,18 +152,18 @@ class ConditionalRecurrence(nn.Module):
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
 
-    def project(self, inputs_BTE: Tensor) -> Tensor:
-        return cast(Tensor, self.input(inputs_BTE))
+    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
+        return self.input.steps(inputs_TBE)
 
-    def unroll(self, dropout: Masks) -> Step:
+    def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
-        look, add_context = self.attention.unroll(), self.context.unroll()
+        look, add_context = self.attention.unroll(memory), self.context.unroll()
         update_with_context = self.context_cell.unroll(dropout[0])
 
-        def step(projected_BG: Tensor, memory: Memory, state: DecoderState) -> Moment:
+        def step(projected_BG: Tensor, state: DecoderState) -> Moment:
             between_BX = update(projected_BG, state.layers[0])
             query_BH = self.cell.output(between_BX)
-            context_BC, weights_BS, attention_state = look(query_BH, memory, state.attention)
+            context_BC, weights_BS, attention_state = look(query_BH, state.attention)
             first_BX = update_with_context(add_context(context_BC), between_BX)
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
             return Moment(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
@@ -186,22 +187,22 @@ class LuongRecurrence(nn.Module):
         self.attentional = nn.Linear(attention.context_size + hidden_size, readout_size)
         self.attention = attention
 
-    def project(self, inputs_BTE: Tensor) -> Tensor:
-        return cast(Tensor, self.input(inputs_BTE))
+    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
+        return self.input.steps(inputs_TBE)
 
-    def unroll(self, dropout: Masks) -> Step:
+    def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
-        look = self.attention.unroll()
+        look = self.attention.unroll(memory)
         add_feed = self.feed.unroll() if self.feed is not None else None
 
-        def step(projected_BG: Tensor, memory: Memory, state: DecoderState) -> Moment:
+        def step(projected_BG: Tensor, state: DecoderState) -> Moment:
             if add_feed is not None:
                 projected_BG = projected_BG + add_feed(state.feed[0])
             first_BX = update(projected_BG, state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
-            attended: Attended = look(hidden_BH, memory, state.attention)
+            attended: Attended = look(hidden_BH, state.attention)
             joined = torch.cat([attended.context_BC, hidden_BH], dim=-1)
-            attentional_BR = torch.tanh(self.attentional(joined)).to(hidden_BH.dtype)
+            attentional_BR = tanh(self.attentional(joined).to(hidden_BH.dtype))
             feed = (attentional_BR,) if add_feed is not None else ()
             new_state = DecoderState((first_BX, *above), feed, attended.state)
             return Moment(attentional_BR, attended.context_BC, attended.weights_BS, new_state)
@@ -226,7 +227,7 @@ class DeepReadout(nn.Module):
         if self.context is not None:
             summed = summed + self.context(contexts_BTC)
         summed = summed.to(hidden_BTH.dtype)
-        return summed.unflatten(-1, (-1, 2)).amax(dim=-1) if self._maxout else torch.tanh(summed)
+        return summed.unflatten(-1, (-1, 2)).amax(dim=-1) if self._maxout else tanh(summed)
 
 
 class InitialState(nn.Module):
@@ -243,11 +244,11 @@ class InitialState(nn.Module):
         if self.projection is None:
             return tuple(memory.final_BC.new_zeros(memory.final_BC.shape[0], size) for size in self._state_sizes)
         if self._kind == "mean":
-            total_BC = (memory.states_BSC * memory.valid_BS.unsqueeze(-1)).sum(dim=1)
-            summary = total_BC / memory.valid_BS.sum(dim=1, keepdim=True).clamp(min=1)
+            valid_BS = memory.valid_BS.to(memory.states_BSC.dtype)
+            summary = LoopSum(memory.states_BSC)(valid_BS / valid_BS.sum(dim=1, keepdim=True).clamp(min=1.0))
         else:
             summary = memory.final_BC if self._kind == "final" else memory.final_BC.chunk(2, dim=-1)[1]
-        states = torch.tanh(self.projection(summary)).to(memory.states_BSC.dtype)
+        states = tanh(self.projection(summary).to(memory.states_BSC.dtype))
         return tuple(torch.split(states, list(self._state_sizes), dim=-1))
 
 
@@ -285,10 +286,10 @@ class Decoder(nn.Module):
         batch = inputs_BTE.shape[0]
         hidden_size = self.recurrence.cell.hidden_size
         masks = tuple(mask_for(noise, (batch, hidden_size), self._recurrent_dropout, inputs_BTE) for _ in state.layers)
-        step = self.recurrence.unroll(masks)
+        step = self.recurrence.unroll(memory, masks)
         moments = []
-        for projected_BG in self.recurrence.project(inputs_BTE).unbind(1):
-            moment = step(projected_BG, memory, state)
+        for projected_BG in self.recurrence.project(inputs_BTE.transpose(0, 1)):
+            moment = step(projected_BG, state)
             state = moment.state
             moments.append(moment)
         hidden_BTH = torch.stack([moment.hidden_BH for moment in moments], dim=1)

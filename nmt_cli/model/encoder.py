@@ -34,23 +34,20 @@ class EncoderLayer(nn.Module):
 
     def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
         """`reversal_BS` reads each source backwards, its padding left at the end; `last_B` is its last piece."""
-        batch, length, _ = inputs_BSI.shape
-        views = [inputs_BSI, gather_time(inputs_BSI, reversal_BS)][: self.directions]
-        inputs_DNI = torch.stack(views).transpose(1, 2).flatten(1, 2)  # N: time-major S x B, so a step is a slice
-        projected = self.projection(inputs_DNI).unflatten(1, (length, batch))
-        state_DBX = projected.new_zeros(self.directions, batch, self.cell.state_size)
+        batch = inputs_BSI.shape[0]
+        readings = [inputs_BSI, gather_time(inputs_BSI, reversal_BS)][: self.directions]
+        inputs_DSBI = torch.stack([reading_BSI.transpose(0, 1) for reading_BSI in readings])
+        state_DBX = inputs_BSI.new_zeros(self.directions, batch, self.cell.state_size)
         step = self.cell.unroll(dropout_BH)
         states = []
-        for step_DBG in projected.unbind(1):
-            state_DBX = step(step_DBG, state_DBX)
+        for projected_DBG in self.projection.steps(inputs_DSBI):
+            state_DBX = step(projected_DBG, state_DBX)
             states.append(self.cell.output(state_DBX))
-        hidden_DBSH = torch.stack(states, dim=2)
+        forward_BSH, *backward_BSH = torch.stack(states, dim=2).unbind(0)
         rows = torch.arange(batch, device=last_B.device)
-        final_BC = torch.cat([hidden[rows, last_B] for hidden in hidden_DBSH.unbind(0)], dim=-1)
-        if self.directions == 1:
-            return Encoded(hidden_DBSH[0], final_BC)
-        states_BSC = torch.cat([hidden_DBSH[0], gather_time(hidden_DBSH[1], reversal_BS)], dim=-1)
-        return Encoded(states_BSC, final_BC)
+        final_BC = torch.cat([hidden_BSH[rows, last_B] for hidden_BSH in (forward_BSH, *backward_BSH)], dim=-1)
+        in_order = [gather_time(hidden_BSH, reversal_BS) for hidden_BSH in backward_BSH]
+        return Encoded(torch.cat([forward_BSH, *in_order], dim=-1), final_BC)
 
 
 class Encoder(nn.Module):

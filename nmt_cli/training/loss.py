@@ -47,7 +47,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     """`smoothed_cross_entropy` of a projection, chunk by chunk, so that the logits of a batch are never held at once.
 
     A loss is a sum, so its gradient with respect to the logits, softmax - target, is known as soon as they are; the
-    products with it are made at once and scaled in the backward pass.
+    products with it are made at once and scaled in the backward pass. The share of the smoothed target that all pieces
+    have alike, eps / V, never meets the logits: what it adds is a product of sums.
     """
 
     @staticmethod
@@ -58,30 +59,37 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight_product_VR = weight_VR.to(product_type)
         grad_readout_NR = torch.empty_like(readout_NR)
         grad_weight_VR, grad_bias_V = torch.zeros_like(weight_VR), torch.zeros_like(bias_V)
-        total, nll = readout_NR.new_zeros(()), readout_NR.new_zeros(())
+        nll, chosen = readout_NR.new_zeros(()), readout_NR.new_zeros(())
+        # Written again for every chunk: memory that stays in the cache.
+        grad_product_NV = readout_NR.new_empty(ROWS_AT_ONCE, len(bias_V), dtype=product_type)
+        scratch_NV = readout_NR.new_empty(ROWS_IN_CACHE, len(bias_V))
         for start in range(0, len(targets_N), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             readout = readout_NR[rows].to(product_type)
-            grad_NV = torch.empty(len(readout), len(bias_V), dtype=product_type, device=readout.device)
+            grad_NV = grad_product_NV[: len(readout)]
             for first in range(0, len(readout), ROWS_IN_CACHE):
                 some = slice(first, first + ROWS_IN_CACHE)
                 target_N1 = targets_N[rows][some].unsqueeze(1)
-                logits_NV = torch.mm(readout[some], weight_product_VR.t()).to(readout_NR.dtype).add_(bias_V)
+                product_NV = torch.mm(readout[some], weight_product_VR.t(), out=grad_NV[some])
+                logits_NV = torch.add(product_NV, bias_V, out=scratch_NV[: len(target_N1)])
                 chosen_N1 = logits_NV.gather(1, target_N1)
-                if smoothing:
-                    total -= smoothing * logits_NV.mean(dim=1).sum()
-                largest_N1 = logits_NV.amax(dim=1, keepdim=True)
-                exp_NV = logits_NV.sub_(largest_N1).exp_()
-                sum_N1 = exp_NV.sum(dim=1, keepdim=True)
-                normalizer_N1 = largest_N1 + sum_N1.log()
-                nll += (normalizer_N1 - chosen_N1).sum()
-                total += (normalizer_N1 - (1.0 - smoothing) * chosen_N1).sum()
-                difference_NV = exp_NV.div_(sum_N1).sub_(smoothing / len(bias_V))
-                difference_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
-                grad_bias_V += difference_NV.sum(dim=0)
-                grad_NV[some] = difference_NV
+                largest_N1, place_N1 = logits_NV.max(dim=1, keepdim=True)
+                probability_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
+                # max = normalizer + log p_max, and p_max is at least 1/V
+                nll += (largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1).sum()
+                chosen += chosen_N1.sum()
+                probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
+                grad_bias_V += probability_NV.sum(dim=0)
+                grad_NV[some] = probability_NV
             grad_readout_NR[rows] = torch.mm(grad_NV, weight_product_VR)
             grad_weight_VR += torch.mm(grad_NV.t(), readout)
+        total = nll.clone()
+        if smoothing:
+            share, sum_R, mean_R = smoothing / len(bias_V), readout_NR.sum(dim=0), weight_VR.mean(dim=0)
+            grad_readout_NR -= smoothing * mean_R
+            grad_weight_VR -= share * sum_R
+            grad_bias_V -= share * len(targets_N)
+            total += smoothing * (chosen - torch.dot(sum_R, mean_R) - len(targets_N) * bias_V.mean())
         ctx.save_for_backward(grad_readout_NR, grad_weight_VR, grad_bias_V)
         ctx.mark_non_differentiable(nll)
         return total, nll

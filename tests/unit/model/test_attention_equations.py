@@ -27,10 +27,10 @@ def ours(attention):
     """Weights (T, B, S) and contexts (T, B, C) of three steps with random queries."""
     states_BSC = random_values(BATCH, WIDTH, ANNOTATION)
     memory = Memory(states_BSC, attention.keys(states_BSC), valid_of(LENGTHS), random_values(BATCH, ANNOTATION, seed=3))
-    look, state = attention.unroll(), attention.initial_state(memory)
+    look, state = attention.unroll(memory), attention.initial_state(memory)
     weights, contexts = [], []
     for query_BH in random_values(STEPS, BATCH, QUERY, seed=2):
-        attended = look(query_BH, memory, state)
+        attended = look(query_BH, state)
         state = attended.state
         weights.append(attended.weights_BS.numpy())
         contexts.append(attended.context_BC.numpy())
@@ -122,7 +122,7 @@ def test_local_m_long_after_the_end_of_the_source_still_looks_at_its_last_piece(
     states_BSC = random_values(1, 4, ANNOTATION)
     memory = Memory(states_BSC, states_BSC, valid_of([2], width=4), states_BSC[:, 0])
     state = (torch.tensor([50]),)
-    weights_BS = attention.unroll()(random_values(1, QUERY), memory, state).weights_BS
+    weights_BS = attention.unroll(memory)(random_values(1, QUERY), state).weights_BS
     assert (weights_BS[0, :2] > 0).all()
     assert (weights_BS[0, 2:] == 0).all()
 

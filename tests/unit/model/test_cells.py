@@ -89,7 +89,7 @@ def test_a_cell_follows_its_equations_unit_by_unit(rnn_type, layer_norm):
     expected = state.tolist()
     step = cell.unroll()
     for inputs_BI in inputs:
-        state = step(projection(inputs_BI), state)
+        state = step(projection.unroll()(inputs_BI), state)
         expected = [naive(cell, projection, x, s) for x, s in zip(inputs_BI.tolist(), expected, strict=True)]
         torch.testing.assert_close(state, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
 
@@ -102,7 +102,9 @@ def test_the_gru_is_the_one_of_torch():
         getattr(theirs, f"weight_{name}").copy_(values.weight.T)
         getattr(theirs, f"bias_{name}").copy_(values.bias)
     inputs, state = random_values(BATCH, INPUT), random_values(BATCH, HIDDEN, seed=2)
-    torch.testing.assert_close(cell.unroll()(projection(inputs), state), theirs(inputs, state), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        cell.unroll()(projection.unroll()(inputs), state), theirs(inputs, state), rtol=1e-12, atol=1e-12
+    )
 
 
 @torch.no_grad()
@@ -121,7 +123,7 @@ def test_the_lstm_is_the_one_of_torch_with_an_open_forget_gate():
     theirs.bias_hh[HIDDEN : 2 * HIDDEN] += 1.0
     inputs, state = random_values(BATCH, INPUT), random_values(BATCH, 2 * HIDDEN, seed=2)
     expected = torch.cat(theirs(inputs, state.chunk(2, dim=-1)), dim=-1)
-    torch.testing.assert_close(cell.unroll()(projection(inputs), state), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(cell.unroll()(projection.unroll()(inputs), state), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
@@ -133,23 +135,24 @@ def test_directions_side_by_side_are_two_cells(rnn_type, layer_norm):
     randomise(both, 5)
     randomise(project_both, 6)
     inputs_DBI, state_DBX = random_values(2, BATCH, INPUT), random_values(2, BATCH, both.state_size, seed=2)
-    together = both.unroll()(project_both(inputs_DBI), state_DBX)
+    together = both.unroll()(project_both.unroll()(inputs_DBI), state_DBX)
     for direction in range(2):
         cell, projection = cell_and_projection(rnn_type, layer_norm=layer_norm)
         for one, two in ((cell, both), (projection, project_both)):
             values = dict(two.named_parameters())
             for name, parameter in one.named_parameters():
                 parameter.copy_(values[name][direction].view(parameter.shape))
-        alone = cell.unroll()(projection(inputs_DBI[direction]), state_DBX[direction])
+        alone = cell.unroll()(projection.unroll()(inputs_DBI[direction]), state_DBX[direction])
         torch.testing.assert_close(together[direction], alone, rtol=1e-12, atol=1e-12)
 
 
 @torch.no_grad()
-def test_a_projection_inside_a_loop_is_the_one_outside():
+def test_steps_of_known_inputs_are_those_of_a_loop():
     for layer_norm in (False, True):
         _, projection = cell_and_projection("gru", layer_norm=layer_norm)
-        inputs = random_values(BATCH, INPUT)
-        torch.testing.assert_close(projection.unroll()(inputs), projection(inputs), rtol=0, atol=0)
+        inputs = random_values(5, BATCH, INPUT)
+        for step, given in enumerate(projection.steps(inputs)):
+            torch.testing.assert_close(given, projection.unroll()(inputs[step]), rtol=1e-12, atol=1e-12)
 
 
 @torch.no_grad()
@@ -158,9 +161,9 @@ def test_recurrent_dropout_takes_units_of_the_state_from_the_product_only():
     cell, projection = cell_and_projection("gru", layer_norm=False)
     mask = torch.tensor([[2.0, 0.0, 2.0, 0.0], [0.0, 2.0, 2.0, 2.0]], dtype=torch.float64)
     inputs, state = random_values(BATCH, INPUT), random_values(BATCH, HIDDEN, seed=2)
-    given = cell.unroll(mask)(projection(inputs), state)
+    given = cell.unroll(mask)(projection.unroll()(inputs), state)
     product_of_masked = (state * mask) @ cell.weight + cell.bias
-    W = projection(inputs)
+    W = projection.unroll()(inputs)
     reset, update = torch.sigmoid(W[:, : 2 * HIDDEN] + product_of_masked[:, : 2 * HIDDEN]).chunk(2, dim=-1)
     proposal = torch.tanh(W[:, 2 * HIDDEN :] + reset * product_of_masked[:, 2 * HIDDEN :])
     torch.testing.assert_close(given, update * state + (1 - update) * proposal, rtol=1e-12, atol=1e-12)

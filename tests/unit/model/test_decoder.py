@@ -24,38 +24,40 @@ def upper_layers(recurrence, hidden, states, masks):
     for cell, projection, state, mask in zip(
         recurrence.upper.cells, recurrence.upper.projections, states, masks, strict=True
     ):
-        new.append(once(cell, projection(hidden * mask), state, mask))
+        new.append(once(cell, projection.unroll()(hidden * mask), state, mask))
         hidden = hidden + cell.output(new[-1])
     return hidden, new
 
 
 def step_of_bahdanau(recurrence, embedded, memory, layers, attention_state, feed, masks):
     """A.1.2: c_i from s_{i-1}, then s_i = f(s_{i-1}, y_{i-1}, c_i)."""
-    look = recurrence.attention.unroll()
-    context, weights, attention_state = look(recurrence.cell.output(layers[-1]), memory, attention_state)
-    first = once(recurrence.cell, recurrence.input(embedded) + recurrence.context(context), layers[0], masks[0])
+    look = recurrence.attention.unroll(memory)
+    context, weights, attention_state = look(recurrence.cell.output(layers[-1]), attention_state)
+    first = once(
+        recurrence.cell, recurrence.input.unroll()(embedded) + recurrence.context.unroll()(context), layers[0], masks[0]
+    )
     hidden, above = upper_layers(recurrence, recurrence.cell.output(first), layers[1:], masks[1:])
     return hidden, context, weights, [first, *above], attention_state, feed
 
 
 def step_of_conditional(recurrence, embedded, memory, layers, attention_state, feed, masks):
     """Nematus: s'_i = f1(s_{i-1}, y_{i-1}); c_i from s'_i; s_i = f2(s'_i, c_i)."""
-    between = once(recurrence.cell, recurrence.input(embedded), layers[0], masks[0])
-    look = recurrence.attention.unroll()
-    context, weights, attention_state = look(recurrence.cell.output(between), memory, attention_state)
-    first = once(recurrence.context_cell, recurrence.context(context), between, masks[0])
+    between = once(recurrence.cell, recurrence.input.unroll()(embedded), layers[0], masks[0])
+    look = recurrence.attention.unroll(memory)
+    context, weights, attention_state = look(recurrence.cell.output(between), attention_state)
+    first = once(recurrence.context_cell, recurrence.context.unroll()(context), between, masks[0])
     hidden, above = upper_layers(recurrence, recurrence.cell.output(first), layers[1:], masks[1:])
     return hidden, context, weights, [first, *above], attention_state, feed
 
 
 def step_of_luong(recurrence, embedded, memory, layers, attention_state, feed, masks):
     """Section 3: s_i from y_{i-1} and, with input feeding, h~_{i-1}; c_i from s_i; h~_i = tanh(W [c_i; s_i])."""
-    projected = recurrence.input(embedded)
+    projected = recurrence.input.unroll()(embedded)
     if recurrence.feed is not None:
-        projected = projected + recurrence.feed(feed)
+        projected = projected + recurrence.feed.unroll()(feed)
     first = once(recurrence.cell, projected, layers[0], masks[0])
     hidden, above = upper_layers(recurrence, recurrence.cell.output(first), layers[1:], masks[1:])
-    context, weights, attention_state = recurrence.attention.unroll()(hidden, memory, attention_state)
+    context, weights, attention_state = recurrence.attention.unroll(memory)(hidden, attention_state)
     attentional = torch.tanh(recurrence.attentional(torch.cat([context, hidden], dim=-1)))
     return attentional, context, weights, [first, *above], attention_state, attentional
 

@@ -29,7 +29,7 @@ def read(layer, direction, inputs, mask_H=None):
             parameter.copy_(values[name][direction].view(parameter.shape))
     step, state, states = cell.unroll(mask_H), inputs.new_zeros(1, cell.state_size), []
     for piece in inputs:
-        state = step(projection(piece.unsqueeze(0)), state)
+        state = step(projection.unroll()(piece.unsqueeze(0)), state)
         states.append(cell.output(state)[0])
     return torch.stack(states)
 

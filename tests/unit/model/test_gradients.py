@@ -1,4 +1,4 @@
-"""Gradients against numerical differences, and the hand-written product of the loops against plain autograd."""
+"""Gradients against numerical differences, and the hand-written backward passes against plain autograd."""
 
 import pytest
 import torch
@@ -6,7 +6,8 @@ from tiny_models import every_attention, every_kind, name_of, random_ids, random
 
 from nmt_cli.model import attention as attention_module
 from nmt_cli.model import cells as cells_module
-from nmt_cli.model.products import LoopProduct
+from nmt_cli.model import decoder as decoder_module
+from nmt_cli.model.loops import LoopAdditive, LoopInnerProducts, LoopProduct, LoopSum, full_precision, tanh
 
 LENGTHS = (4, 2)
 
@@ -19,6 +20,55 @@ class PlainProduct:
 
     def __call__(self, inputs_BI):
         return torch.matmul(inputs_BI, self.weight_IO).to(inputs_BI.dtype)
+
+
+def plain_inputs(inputs_TBI, weight_IO):
+    return lambda step: torch.matmul(inputs_TBI.select(-3, step), weight_IO).to(inputs_TBI.dtype)
+
+
+def plain_sum(values_BSC):
+    def weighted_sum(weights_BS):
+        with full_precision(weights_BS):
+            return (weights_BS.unsqueeze(-1) * values_BSC).sum(dim=1)
+
+    return weighted_sum
+
+
+def plain_inner_products(keys_BSA):
+    return lambda query_BA: (keys_BSA * query_BA.unsqueeze(1)).sum(dim=-1)
+
+
+def plain_additive(keys_BSA, v_A):
+    def energies(query_BA, extra_BSA=None):
+        extra_BSA = torch.zeros_like(keys_BSA) if extra_BSA is None else extra_BSA
+        return (torch.tanh(query_BA.unsqueeze(1) + keys_BSA + extra_BSA) * v_A).sum(dim=-1)
+
+    return energies
+
+
+class PlainGruUpdate:
+    """The update of a GRU, left to autograd."""
+
+    @staticmethod
+    def apply(projected_BG, recurrent_BG, hidden_BH):
+        projected, recurrent = projected_BG.chunk(3, dim=-1), recurrent_BG.chunk(3, dim=-1)
+        reset, update = (torch.sigmoid(projected[gate] + recurrent[gate]) for gate in (0, 1))
+        proposal = torch.tanh(projected[2] + reset * recurrent[2])
+        return (1.0 - update) * proposal + update * hidden_BH
+
+
+def leave_all_to_autograd(monkeypatch):
+    """Plain formulas in the place of everything that has a backward pass of its own."""
+    for module in (cells_module, attention_module):
+        monkeypatch.setattr(module, "LoopProduct", PlainProduct)
+    monkeypatch.setattr(cells_module, "LoopInputs", plain_inputs)
+    for module in (attention_module, decoder_module):
+        monkeypatch.setattr(module, "LoopSum", plain_sum)
+    for module in (cells_module, attention_module, decoder_module):
+        monkeypatch.setattr(module, "tanh", torch.tanh)
+    monkeypatch.setattr(attention_module, "LoopInnerProducts", plain_inner_products)
+    monkeypatch.setattr(attention_module, "LoopAdditive", plain_additive)
+    monkeypatch.setattr(cells_module, "_GruUpdate", PlainGruUpdate)
 
 
 def scalar_loss(model, seed=3):
@@ -66,15 +116,14 @@ def test_the_gradient_is_the_slope_of_the_loss_along_a_random_direction(kind):
 
 
 @pytest.mark.parametrize("kind", every_kind())
-def test_the_products_of_a_loop_give_the_gradients_of_plain_autograd(kind, monkeypatch):
+def test_hand_written_backward_passes_give_the_gradients_of_plain_autograd(kind, monkeypatch):
     """Parameter by parameter. Breaks where a step is kept twice, or where the directions' steps are mixed."""
     model = tiny_model(kind, num_layers=num_layers_of(kind))
     ours = gradients_of(model)
-    monkeypatch.setattr(cells_module, "LoopProduct", PlainProduct)
-    monkeypatch.setattr(attention_module, "LoopProduct", PlainProduct)
+    leave_all_to_autograd(monkeypatch)
     plain = gradients_of(model)
     for name, gradient in plain.items():
-        assert torch.allclose(ours[name], gradient, rtol=1e-12, atol=1e-12), name
+        assert torch.allclose(ours[name], gradient, rtol=1e-10, atol=1e-10), name
 
 
 @pytest.mark.parametrize("kind", every_attention(), ids=name_of)
@@ -88,8 +137,7 @@ def test_under_autocast_the_gradients_stay_near_those_of_full_precision(kind, mo
     truth = flat()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours = flat()
-        monkeypatch.setattr(cells_module, "LoopProduct", PlainProduct)
-        monkeypatch.setattr(attention_module, "LoopProduct", PlainProduct)
+        leave_all_to_autograd(monkeypatch)
         plain = flat()
     assert ours.dtype == torch.float32
     assert not torch.equal(ours, truth)
@@ -136,15 +184,52 @@ def test_inputs_that_need_no_gradient_are_in_the_gradient_of_the_matrix():
     torch.testing.assert_close(gradient(LoopProduct(weight_IO)), gradient(PlainProduct(weight_IO)))
 
 
-def test_a_step_that_the_backward_pass_reaches_after_the_first_is_refused_and_not_left_out():
-    """Two products that do not depend on one another are no loop."""
+@pytest.mark.parametrize("together", [True, False])
+def test_steps_that_do_not_depend_on_one_another_are_all_in_the_gradient(together):
+    """As the looks of Luong's decoder without input feeding; in one backward pass or in one for each."""
     weight_IO = random_values(3, 3).requires_grad_()
-    inputs_BI = random_values(2, 3, seed=2).requires_grad_()
-    product = LoopProduct(weight_IO)
-    first, second = product(inputs_BI), product(inputs_BI * 2)
-    first.sum().backward()
-    with pytest.raises(RuntimeError, match="a later step of the loop was reached after its first"):
-        second.sum().backward()
+    keys_BSA, v_A = random_values(2, 4, 3, seed=3).requires_grad_(), random_values(3, seed=4).requires_grad_()
+    leaves = (weight_IO, keys_BSA, v_A)
+
+    def gradients(product, energies, weighted_sum):
+        for leaf in leaves:
+            leaf.grad = None
+        losses = []
+        for seed in (5, 6):
+            energy_BS = energies(product(random_values(2, 3, seed=seed)))
+            losses.append((weighted_sum(energy_BS) ** 2).sum())
+        for loss in [sum(losses)] if together else losses:
+            loss.backward()
+        return [leaf.grad for leaf in leaves]
+
+    ours = gradients(LoopProduct(weight_IO), LoopAdditive(keys_BSA, v_A), LoopSum(keys_BSA))
+    plain = gradients(PlainProduct(weight_IO), plain_additive(keys_BSA, v_A), plain_sum(keys_BSA))
+    for gradient, expected in zip(ours, plain, strict=True):
+        torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_inner_products_of_a_loop_have_the_gradients_of_plain_autograd():
+    keys_BSA, queries = random_values(2, 4, 3).requires_grad_(), random_values(3, 2, 3, seed=2).requires_grad_()
+
+    def gradients(energies):
+        total = sum((energies(query_BA) ** 2).sum() for query_BA in queries)
+        return torch.autograd.grad(total, (keys_BSA, queries))
+
+    for ours, plain in zip(
+        gradients(LoopInnerProducts(keys_BSA)), gradients(plain_inner_products(keys_BSA)), strict=True
+    ):
+        torch.testing.assert_close(ours, plain, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tanh_is_tanh(dtype):
+    """To the rounding of its sigmoid, at any magnitude; with infinities, and not a number where there was none."""
+    values = torch.cat([torch.linspace(-20, 20, 4001), torch.tensor([0.0, 1e-30, -1e30, torch.inf, -torch.inf])])
+    values = values.to(dtype).requires_grad_()
+    torch.testing.assert_close(tanh(values), torch.tanh(values), rtol=0, atol=2 * torch.finfo(dtype).eps)
+    (ours,), (theirs,) = (torch.autograd.grad(function(values).sum(), values) for function in (tanh, torch.tanh))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=4 * torch.finfo(dtype).eps)
+    assert tanh(torch.tensor([torch.nan])).isnan().all()
 
 
 def test_without_gradients_a_product_keeps_nothing():
@@ -153,7 +238,7 @@ def test_without_gradients_a_product_keeps_nothing():
     with torch.no_grad():
         given = product(random_values(2, 3))
     assert not given.requires_grad
-    assert product.steps == []
+    assert product._inputs == []
     torch.testing.assert_close(given, random_values(2, 3) @ weight_IO.detach(), rtol=0, atol=0)
 
 

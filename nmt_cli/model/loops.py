@@ -1,0 +1,350 @@
+"""What the steps of a recurrent loop share, with the gradient of what is shared made once, after the loop.
+
+Autograd alone would make a product and an addition as large as the shared tensor at every step; here the steps keep
+what the gradient needs, and one product makes it. A `Loop...` is a value of one forward pass.
+
+Shapes: B batch, I inputs, O outputs, N all steps' rows, S source, C annotation, A attention, T steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """A region in which autocast leaves products alone."""
+    return torch.autocast(tensor.device.type, enabled=False)
+
+
+def tanh_(values: Tensor) -> Tensor:
+    """tanh in place; tanh x = 2 sigmoid(2x) - 1, because torch's sigmoid is three to six times faster on CPUs."""
+    if values.device.type != "cpu":
+        return values.tanh_()
+    return values.mul_(2.0).sigmoid_().mul_(2.0).sub_(1.0)
+
+
+def tanh(values: Tensor) -> Tensor:
+    """tanh, by `tanh_`."""
+    result: Tensor = _Tanh.apply(values)  # type: ignore[no-untyped-call]
+    return result
+
+
+def inner_products(keys_BSA: Tensor, query_BA: Tensor) -> Tensor:
+    """k_j . q for each position j of a row (B, S).
+
+    Written with the query on the left: as `bmm(keys, query)` it takes fourteen times as long on CPUs.
+    """
+    return torch.bmm(query_BA.unsqueeze(1), keys_BSA.transpose(1, 2)).squeeze(1)
+
+
+class LoopProduct:
+    """x_t W for the steps t of one loop, in bfloat16 where autocast says so; W is cast once."""
+
+    def __init__(self, weight_IO: Tensor) -> None:
+        """`weight_IO` is (I, O), or (D, I, O) for directions that go side by side."""
+        self.product_type = _product_type(weight_IO)
+        self.cast_IO = weight_IO.detach().to(self.product_type)
+        self._weight_type = weight_IO.dtype
+        self._inputs: list[Tensor] = []
+        self._gradients: StepGradients | None = None
+        (self._shared_IO,) = _share(self._weight_gradient, weight_IO)
+
+    def __call__(self, inputs_BI: Tensor) -> Tensor:
+        """x W in the dtype of x."""
+        keeps = torch.is_grad_enabled() and self._shared_IO.requires_grad
+        product: Tensor = _Product.apply(inputs_BI, self._shared_IO, self, keeps)  # type: ignore[no-untyped-call]
+        return product
+
+    def keep_inputs(self, inputs_BI: Tensor) -> int:
+        """Remember what a step multiplied; its number comes back."""
+        self._inputs.append(inputs_BI)
+        return len(self._inputs) - 1
+
+    def keep_gradient(self, step: int, gradient_BO: Tensor) -> Tensor:
+        """Remember the gradient of a step's product, which comes back in the products' dtype."""
+        if self._gradients is None:
+            self._gradients = StepGradients(len(self._inputs), gradient_BO, self.product_type)
+        return self._gradients.keep(step, gradient_BO)
+
+    def _weight_gradient(self) -> tuple[Tensor]:
+        """sum_t x_t^T g_t, as one product over all steps' rows."""
+        assert self._gradients is not None
+        inputs_NI, gradients_NO = torch.cat(self._inputs, dim=-2), self._gradients.take()
+        self._gradients = None
+        return (torch.matmul(inputs_NI.transpose(-1, -2), gradients_NO).to(self._weight_type),)
+
+
+class LoopInputs:
+    """x_t W for the steps t of one loop whose inputs are known before it: one product, and each step gets its part.
+
+    The whole is kept in the products' dtype; what follows the product is done step by step, on memory that is warm.
+    """
+
+    def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
+        """`inputs_TBI` is (T, B, I), or (D, T, B, I) for a weight (D, I, O)."""
+        self._type, product_type = inputs_TBI.dtype, _product_type(weight_IO)
+        self._sizes = inputs_TBI.shape[-3:-1]
+        self._inputs_NI = inputs_TBI.detach().to(product_type).flatten(-3, -2)
+        self._weight_IO = weight_IO.detach().to(product_type)
+        self._products_TBO = torch.matmul(self._inputs_NI, self._weight_IO).unflatten(-2, self._sizes)
+        self._gradients: StepGradients | None = None
+        self._shared = _share(self._make_gradients, inputs_TBI, weight_IO)
+
+    def __call__(self, step: int) -> Tensor:
+        """The product (B, O) of a step, in the dtype of the inputs."""
+        part: Tensor = _Part.apply(*self._shared, self, step)  # type: ignore[no-untyped-call]
+        return part
+
+    def part(self, step: int) -> Tensor:
+        """What a step gets."""
+        part_BO: Tensor = self._products_TBO.select(-3, step).to(self._type)
+        return part_BO
+
+    def keep_gradient(self, step: int, gradient_BO: Tensor) -> None:
+        """Remember the gradient of a step's part."""
+        if self._gradients is None:
+            self._gradients = StepGradients(self._sizes[0], gradient_BO, self._products_TBO.dtype)
+        self._gradients.keep(step, gradient_BO)
+
+    def _make_gradients(self) -> tuple[Tensor, Tensor]:
+        assert self._gradients is not None
+        gradients_NO = self._gradients.take()
+        self._gradients = None
+        inputs_NI = torch.matmul(gradients_NO, self._weight_IO.transpose(-1, -2)).to(self._type)
+        weight_IO = torch.matmul(self._inputs_NI.transpose(-1, -2), gradients_NO).to(self._type)
+        return inputs_NI.unflatten(-2, self._sizes), weight_IO
+
+
+class StepGradients:
+    """The gradients of all steps of a loop in one tensor, into which each is written when it is known."""
+
+    def __init__(self, num_steps: int, like_BO: Tensor, dtype: torch.dtype) -> None:
+        *directions, batch, size = like_BO.shape
+        self._all_TBO = like_BO.new_empty(*directions, num_steps, batch, size, dtype=dtype)
+        self._missing = set(range(num_steps))
+
+    def keep(self, step: int, gradient_BO: Tensor) -> Tensor:
+        """Write a step's gradient; it comes back in the dtype in which it is kept."""
+        kept_BO = self._all_TBO.select(-3, step)
+        kept_BO.copy_(gradient_BO)
+        self._missing.discard(step)
+        return kept_BO
+
+    def take(self) -> Tensor:
+        """All steps' rows (N, O), zeros for a step on which nothing depended."""
+        for step in self._missing:
+            self._all_TBO.select(-3, step).zero_()
+        return self._all_TBO.flatten(-3, -2)
+
+
+class LoopSum:
+    """c_t = sum_j alpha_tj h_j for the steps t of one loop, in full precision."""
+
+    def __init__(self, values_BSC: Tensor) -> None:
+        self.steps: list[tuple[Tensor, Tensor]] = []
+        (self._shared_BSC,) = _share(lambda: (_sum_of_outer_products(self.steps),), values_BSC)
+
+    def __call__(self, weights_BS: Tensor) -> Tensor:
+        with full_precision(weights_BS):
+            context_BC: Tensor = _Sum.apply(weights_BS, self._shared_BSC, self.steps)  # type: ignore[no-untyped-call]
+        return context_BC
+
+
+class LoopInnerProducts:
+    """e_tj = k_j . q_t for the steps t of one loop, in full precision."""
+
+    def __init__(self, keys_BSA: Tensor) -> None:
+        self.steps: list[tuple[Tensor, Tensor]] = []
+        (self._shared_BSA,) = _share(lambda: (_sum_of_outer_products(self.steps),), keys_BSA)
+
+    def __call__(self, query_BA: Tensor) -> Tensor:
+        with full_precision(query_BA):
+            energy_BS: Tensor = _Inner.apply(query_BA, self._shared_BSA, self.steps)  # type: ignore[no-untyped-call]
+        return energy_BS
+
+
+class LoopAdditive:
+    """e_tj = v . tanh(q_t + k_j) for the steps t of one loop, in full precision (Bahdanau et al., 2015, A.1.2).
+
+    With s = sigmoid(2q + 2k) it is 2 v . s - sum_a v_a. The backward pass makes s again, which costs less than keeping
+    a tensor of (B, S, A) for every step.
+    """
+
+    def __init__(self, keys_BSA: Tensor, v_A: Tensor) -> None:
+        self._keys_BSA, self._v_A = keys_BSA.detach(), v_A.detach()
+        # Written again at every step: memory that is warm, and no more of it than one step needs.
+        self._gates_BSA = torch.empty_like(self._keys_BSA)
+        self._step_gradient_BSA: Tensor | None = None
+        self._gradients: tuple[Tensor, Tensor] | None = None
+        self._shared = _share(self._take_gradients, keys_BSA, v_A)
+
+    def __call__(self, query_BA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
+        """Energies (B, S); `extra_BSA` enters beside query and keys."""
+        with full_precision(query_BA):
+            energy_BS: Tensor = _Additive.apply(query_BA, extra_BSA, *self._shared, self)  # type: ignore[no-untyped-call]
+        return energy_BS
+
+    def gates(self, query_BA: Tensor, extra_BSA: Tensor | None) -> Tensor:
+        """s (B, S, A)."""
+        summed_BSA = torch.add(2.0 * query_BA.unsqueeze(1), self._keys_BSA, alpha=2.0, out=self._gates_BSA)
+        if extra_BSA is not None:
+            summed_BSA.add_(extra_BSA, alpha=2.0)
+        return summed_BSA.sigmoid_()
+
+    def energies(self, gates_BSA: Tensor) -> Tensor:
+        """2 v . s - sum_a v_a."""
+        return torch.matmul(gates_BSA, 2.0 * self._v_A).sub_(self._v_A.sum())
+
+    def keep(self, gates_BSA: Tensor, gradient_BS: Tensor) -> Tensor:
+        """Add a step's share to the gradients of keys and v; the gradient of what the tanh is taken of comes back."""
+        v_gradient_A = torch.mv(gates_BSA.flatten(0, 1).t(), gradient_BS.flatten()).mul_(2.0).sub_(gradient_BS.sum())
+        # d tanh(x) / dx = 4 s (1 - s)
+        gradient_BSA = torch.mul(gradient_BS.unsqueeze(-1), 4.0 * self._v_A, out=self._step_gradient_BSA)
+        self._step_gradient_BSA = gradient_BSA
+        torch.ops.aten.sigmoid_backward.grad_input(gradient_BSA, gates_BSA, grad_input=gradient_BSA)
+        if self._gradients is None:
+            self._gradients = gradient_BSA.clone(), v_gradient_A
+        else:
+            for total, gradient in zip(self._gradients, (gradient_BSA, v_gradient_A), strict=True):
+                total.add_(gradient)
+        return gradient_BSA
+
+    def _take_gradients(self) -> tuple[Tensor, Tensor]:
+        assert self._gradients is not None
+        gradients, self._gradients = self._gradients, None
+        return gradients
+
+
+def _product_type(weight: Tensor) -> torch.dtype:
+    """The dtype in which autocast multiplies with a weight."""
+    device_type = weight.device.type
+    autocasts = torch.is_autocast_enabled(device_type) and weight.dtype == torch.float32
+    return torch.get_autocast_dtype(device_type) if autocasts else weight.dtype
+
+
+def _share(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors as the steps of a loop get them. The steps return no gradients for them: `gradients` makes these when
+    autograd has gone back through all steps."""
+    shared: tuple[Tensor, ...] = _Shared.apply(gradients, *tensors)  # type: ignore[no-untyped-call]
+    return shared
+
+
+def _sum_of_outer_products(steps: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """sum_t a_t b_t^T (B, S, C) of all steps' (B, S) and (B, C)."""
+    left_BST, right_BTC = torch.stack([left for left, _ in steps], 2), torch.stack([right for _, right in steps], 1)
+    steps.clear()
+    return torch.bmm(left_BST, right_BTC)
+
+
+# Every backward pass below is compared with autograd's of the plain formula in tests/unit/model/test_gradients.py.
+
+
+class _Shared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.gradients = gradients
+        ctx.set_materialize_grads(False)
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        return (None, *ctx.gradients())
+
+
+class _Tanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        result = tanh_(values.clone())
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (result,) = ctx.saved_tensors
+        before: Tensor = torch.ops.aten.tanh_backward(gradient, result)
+        return before
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, inputs_BI: Tensor, _: Tensor, loop: LoopProduct, keeps: bool) -> Tensor:
+        cast_BI = inputs_BI.to(loop.product_type)
+        ctx.loop = loop
+        ctx.step = loop.keep_inputs(cast_BI) if keeps else None
+        return torch.matmul(cast_BI, loop.cast_IO).to(inputs_BI.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BO: Tensor) -> tuple[Tensor | None, None, None, None]:
+        loop: LoopProduct = ctx.loop
+        cast_BO = gradient_BO.to(loop.product_type) if ctx.step is None else loop.keep_gradient(ctx.step, gradient_BO)
+        if not ctx.needs_input_grad[0]:
+            return None, None, None, None
+        return torch.matmul(cast_BO, loop.cast_IO.transpose(-1, -2)).to(gradient_BO.dtype), None, None, None
+
+
+class _Part(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, _: Tensor, __: Tensor, loop: LoopInputs, step: int) -> Tensor:
+        ctx.loop, ctx.step = loop, step
+        return loop.part(step)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BO: Tensor) -> tuple[None, ...]:
+        ctx.loop.keep_gradient(ctx.step, gradient_BO)
+        return None, None, None, None
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights_BS: Tensor, values_BSC: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
+        ctx.save_for_backward(weights_BS, values_BSC)
+        ctx.steps = steps
+        return torch.bmm(weights_BS.unsqueeze(1), values_BSC).squeeze(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BC: Tensor) -> tuple[Tensor, None, None]:
+        weights_BS, values_BSC = ctx.saved_tensors
+        ctx.steps.append((weights_BS, gradient_BC))
+        return inner_products(values_BSC, gradient_BC), None, None
+
+
+class _Inner(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query_BA: Tensor, keys_BSA: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
+        ctx.save_for_backward(query_BA, keys_BSA)
+        ctx.steps = steps
+        return inner_products(keys_BSA, query_BA)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BS: Tensor) -> tuple[Tensor, None, None]:
+        query_BA, keys_BSA = ctx.saved_tensors
+        ctx.steps.append((gradient_BS, query_BA))
+        return torch.bmm(gradient_BS.unsqueeze(1), keys_BSA).squeeze(1), None, None
+
+
+class _Additive(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, query_BA: Tensor, extra_BSA: Tensor | None, _: Tensor, __: Tensor, loop: LoopAdditive
+    ) -> Tensor:
+        ctx.save_for_backward(query_BA, extra_BSA)
+        ctx.loop = loop
+        return loop.energies(loop.gates(query_BA, extra_BSA))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BS: Tensor) -> tuple[Tensor | None, ...]:
+        query_BA, extra_BSA = ctx.saved_tensors
+        gradient_BSA = ctx.loop.keep(ctx.loop.gates(query_BA, extra_BSA), gradient_BS)
+        return gradient_BSA.sum(dim=1), None if extra_BSA is None else gradient_BSA.clone(), None, None, None
