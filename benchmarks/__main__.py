@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import platform
 import random
 import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,12 +29,33 @@ from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.search.beam import BeamOptions, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
+from nmt_cli.training.allocator import keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
 from nmt_cli.translation.step_model import TrainedModels
 
 VOCAB = 8000
 TRAINING_SIZES = {"embedding": 256, "hidden": 512, "attention": 512}
+Change = tuple[dict[str, Any], dict[str, Any]]
+"""Keys of the attention and of the decoder that differ from the defaults."""
+CONDITIONAL: Change = ({}, {})
+LUONG = {"recurrence": "luong"}
+MECHANISMS: dict[str, Change] = {
+    "additive, bahdanau": ({}, {"recurrence": "bahdanau"}),
+    "none, every step, bahdanau": ({"type": "none"}, {"recurrence": "bahdanau"}),
+    "none, initial, bahdanau": ({"type": "none", "context": "initial"}, {"recurrence": "bahdanau"}),
+    "dot, luong, 1,024 units": ({"type": "dot"}, {"recurrence": "luong", "hidden_size": 1024}),
+    "general, luong": ({"type": "general"}, LUONG),
+    "general, luong, no input feeding": ({"type": "general"}, {**LUONG, "input_feeding": False}),
+    "concat, luong": ({"type": "concat"}, LUONG),
+    "local-m (general), luong": ({"type": "local-m"}, LUONG),
+    "local-p (general), luong": ({"type": "local-p"}, LUONG),
+    "location": ({"type": "location"}, {}),
+    "coverage, linguistic": ({"coverage": "linguistic"}, {}),
+    "coverage, neural": ({"coverage": "neural"}, {}),
+    "multihead": ({"type": "multihead"}, {}),
+    "additive, LSTM": ({}, {"rnn_type": "lstm"}),
+}
 DECODING_SIZES = {"embedding": 256, "hidden": 256, "attention": 256}
 
 
@@ -46,6 +70,7 @@ def main() -> None:
         "machine": {"processor": platform.processor() or platform.machine(), "threads": options.threads},
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "training": training(options.rounds),
+        "mechanisms": mechanisms(options.rounds),
         "translation": translation(options.rounds),
     }
     options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -54,18 +79,12 @@ def main() -> None:
 
 def training(rounds: int) -> dict[str, dict[str, float]]:
     """Target tokens a second, padding not counted, of a whole update."""
-    batches = [captions(seed) for seed in range(3)]
-    sizes = TRAINING_SIZES
-    model = our_model(sizes)
-    plain = PlainModel(VOCAB, sizes["embedding"], sizes["hidden"], sizes["attention"])
     result = {}
-    loss = TranslationLoss(label_smoothing=0.1)
     for precision in ("fp32", "bf16"):
         bf16 = precision == "bf16"
-        ours = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
-        theirs = trainer(plain, plain.loss, bf16)
-        fast, slow = paired([partial(tokens_per_second, update, batches) for update in (ours, theirs)], rounds)
-        flops = flops_a_token(model, batches)
+        with Aside(our_training, CONDITIONAL, bf16) as ours, Aside(plain_training, bf16) as theirs:
+            fast, slow = paired([ours, theirs], rounds)
+        flops = flops_a_token(our_model(TRAINING_SIZES), training_batches())
         peak = matrix_peak(torch.bfloat16 if bf16 else torch.float32)
         result[precision] = {
             "tokens_per_second": fast,
@@ -75,6 +94,69 @@ def training(rounds: int) -> dict[str, dict[str, float]]:
             "matrix_peak_flops": peak,
         }
     return result
+
+
+def mechanisms(rounds: int) -> dict[str, dict[str, float]]:
+    """Training in bfloat16 with every mechanism at the same sizes, beside additive attention."""
+    result = {}
+    with Aside(our_training, CONDITIONAL, True) as additive:
+        for name, change in MECHANISMS.items():
+            with Aside(our_training, change, True) as other:
+                speed, reference = paired([other, additive], rounds)
+            result[name] = {"tokens_per_second": speed, "ratio_to_additive": speed / reference}
+    return result
+
+
+def our_training(change: Change, bf16: bool) -> Callable[[], float]:
+    """Our model's updates, as `nmt train` makes them."""
+    keep_freed_memory()
+    model = our_model(TRAINING_SIZES, change)
+    loss = TranslationLoss(label_smoothing=0.1)
+    update = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
+    return partial(tokens_per_second, update, training_batches())
+
+
+def plain_training(bf16: bool) -> Callable[[], float]:
+    """The plain model's updates."""
+    plain = PlainModel(VOCAB, *TRAINING_SIZES.values())
+    return partial(tokens_per_second, trainer(plain, plain.loss, bf16), training_batches())
+
+
+def training_batches() -> list[Batch]:
+    return [captions(seed) for seed in range(3)]
+
+
+class Aside:
+    """A measure in a process of its own, so that neither the allocator nor the caches of one serve another."""
+
+    def __init__(self, build: Callable[..., Callable[[], float]], *arguments: object) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        work = (theirs, torch.get_num_threads(), build, arguments)
+        self._process = context.Process(target=_answer, args=work, daemon=True)
+        self._process.start()
+
+    def __enter__(self) -> Aside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.send(False)
+        self._process.join()
+
+    def __call__(self) -> float:
+        """Measure once."""
+        self._pipe.send(True)
+        measured: float = self._pipe.recv()
+        return measured
+
+
+def _answer(
+    pipe: Connection, threads: int, build: Callable[..., Callable[[], float]], arguments: tuple[object, ...]
+) -> None:
+    torch.set_num_threads(threads)
+    measure = build(*arguments)
+    while pipe.recv():
+        pipe.send(measure())
 
 
 def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
@@ -101,13 +183,14 @@ def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     return result
 
 
-def our_model(sizes: dict[str, int]) -> Seq2Seq:
+def our_model(sizes: dict[str, int], change: Change = CONDITIONAL) -> Seq2Seq:
+    attention, decoder = change
     config = ModelConfig(
         embedding_size=sizes["embedding"],
         layer_norm=False,
         encoder=EncoderConfig(hidden_size=sizes["hidden"]),
-        decoder=DecoderConfig(hidden_size=sizes["hidden"]),
-        attention=AttentionConfig(size=sizes["attention"]),
+        decoder=DecoderConfig(**{"hidden_size": sizes["hidden"], **decoder}),
+        attention=AttentionConfig(**{"size": sizes["attention"], **attention}),
         dropout=DropoutConfig(embedding=0.0, recurrent=0.0, annotation=0.0, readout=0.0),
     )
     model = build_model(config, source_vocab_size=VOCAB, target_vocab_size=VOCAB)
@@ -163,7 +246,7 @@ def tokens_per_second(update: Callable[[Batch], None], batches: list[Batch]) -> 
 
 def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
     # An untrained model does not end by itself: every output is as long as its source, in both models.
-    state = models.start(pad_sources(sources), beam)
+    state = models.start(pad_sources(sources), 1)
     beam_search(
         models,
         state,
@@ -214,9 +297,12 @@ def matrix_peak(dtype: torch.dtype) -> float:
 
 
 def show(report: dict[str, object]) -> None:
-    training_rows, translation_rows = report["training"], report["translation"]
+    training_rows, mechanism_rows, translation_rows = (
+        report[part] for part in ("training", "mechanisms", "translation")
+    )
     assert isinstance(training_rows, dict)
     assert isinstance(translation_rows, dict)
+    assert isinstance(mechanism_rows, dict)
     print(f"threads {report['machine']}  {report['versions']}")
     print("training     precision  tokens/s  ratio to plain  share of the matrix peak")
     for precision, row in training_rows.items():
@@ -224,6 +310,9 @@ def show(report: dict[str, object]) -> None:
             f"             {precision:9}  {row['tokens_per_second']:8,.0f}  {row['ratio_to_plain']:14.2f}  "
             f"{row['peak_fraction']:.3f} of {row['matrix_peak_flops'] / 1e9:,.0f} GFLOP/s"
         )
+    print("mechanism (bf16, 512 units)          tokens/s  ratio to additive")
+    for name, row in mechanism_rows.items():
+        print(f"  {name:34} {row['tokens_per_second']:8,.0f}  {row['ratio_to_additive']:.2f}")
     print("translation  precision  beam  sentences/s  ratio to plain fp32")
     for precision, beams in translation_rows.items():
         for beam, row in beams.items():

@@ -26,9 +26,6 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
     "additive, bahdanau": ("model.decoder.recurrence=bahdanau",),
     "none, Cho (GRU)": (*NONE, "model.attention.context=every_step"),
     "none, Sutskever (GRU)": (*NONE, "model.attention.context=initial"),
-    "none, Sutskever (LSTM)": (
-        *NONE, "model.attention.context=initial", "model.encoder.rnn_type=lstm", "model.decoder.rnn_type=lstm",
-    ),
     "none, Sutskever (LSTM, one direction)": (
         *NONE, "model.attention.context=initial", "model.encoder.rnn_type=lstm", "model.decoder.rnn_type=lstm",
         "model.encoder.bidirectional=false", "model.encoder.hidden_size=256",
@@ -61,9 +58,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lanes", type=int, default=2, help="trainings side by side, each on one core")
     lanes = parser.parse_args().lanes
-    train_all([_run(name) for name in SYSTEMS], lanes)
     test = _test_set()
-    rows = {name: _measure(name, test) for name in SYSTEMS}
+    runs = [_run(name, test["source"]) for name in SYSTEMS]
+    train_all(runs, lanes)
+    rows = {run.name: _measure(run, runs[0], test) for run in runs}
     (DIRECTORY / "table.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     _show(rows)
 
@@ -74,16 +72,15 @@ def directory_of(name: str) -> Path:
     return DIRECTORY / "-".join(words)
 
 
-def _run(name: str) -> Run:
+def _run(name: str, test_source: str) -> Run:
     overrides = SYSTEMS[name]
     if name != GUIDED:
-        return Run(name, CONFIG, directory_of(name), overrides)
+        return Run(name, CONFIG, directory_of(name), test_source, overrides)
     links = directory_of(name) / "train.align"
     (corpus,) = _config()["data"]["train"]
     corpus_with_links = json.dumps([corpus | {"alignment": str(links)}])
-    return Run(
-        name, CONFIG, directory_of(name), (*overrides, f"data.train={corpus_with_links}"), BASELINE, _aligner(links)
-    )
+    overrides = (*overrides, f"data.train={corpus_with_links}")
+    return Run(name, CONFIG, directory_of(name), test_source, overrides, BASELINE, _aligner(links))
 
 
 def _aligner(links: Path) -> Callable[[Path], None]:
@@ -109,14 +106,10 @@ def _test_set() -> dict[str, str]:
     return test
 
 
-def _measure(name: str, test: dict[str, str]) -> dict[str, float | str]:
-    directory = directory_of(name)
-    log = directory / "study.log"
-    output = directory / "test2016.hyp"
-    if not output.exists():
-        nmt("translate", test["source"], "--model", str(directory), "-o", str(output), log=log)
+def _measure(run: Run, baseline: Run, test: dict[str, str]) -> dict[str, float | str]:
+    directory, output, log = run.directory, str(run.hypotheses), run.log
     options = ["--reference", test["target"], "--tokenize", "none", "--metric", "bleu", "--metric", "chrf", "--json"]
-    score = json.loads(nmt("score", str(output), *options, log=log))
+    score = json.loads(nmt("score", output, *options, log=log))
     (validation,) = metrics(directory, "validation")
     row: dict[str, float | str] = {
         "bleu": score["bleu"]["score"],
@@ -128,11 +121,10 @@ def _measure(name: str, test: dict[str, str]) -> dict[str, float | str]:
         "tokens_per_second": median_speed(directory),
         "seconds": metrics(directory, "train")[-1]["seconds"],
     }
-    if not name.startswith("none"):
+    if not run.name.startswith("none"):
         row["entropy"] = _entropy(directory, test)
-    if name != BASELINE:
-        baseline = directory_of(BASELINE) / "test2016.hyp"
-        compared = json.loads(nmt("score", str(output), *options, "--baseline", str(baseline), log=log))
+    if run != baseline:
+        compared = json.loads(nmt("score", output, *options, "--baseline", str(baseline.hypotheses), log=log))
         row["p_value"] = compared["bleu"]["p_value"]
     return row
 

@@ -2,7 +2,7 @@
 
 Multi30K's captions are short, so neighbours are joined: for training into sentences of up to 30 or 50 words (the
 number in a system's name), every caption four times in each text, joined differently; for testing into sentences of up
-to 10, 20, … 80 words, so that each of these holds the same 1,000 captions. The curves go to `docs/pictures/`.
+to 10, 20, … 80 words, so that each of these holds the same 1,000 captions. The curves go to `docs/lengths.png`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from benchmarks.papers.runs import Run, nmt, train_all
 
 CONFIG = Path("configs/papers/lengths.yaml")
 DIRECTORY = Path("runs/lengths")
+SOURCE = DIRECTORY / "test.en"
 TEXT = "data/multi30k/{}.lc.tok.{}"
 PASSES = 4
 SEED = 1
 TEST_LENGTHS = range(10, 81, 10)
-PICTURE = Path("docs/pictures/lengths.svg")
+PICTURE = Path("docs/lengths.png")
 
 ENCDEC = (
     "model.attention.type=none",
@@ -46,23 +47,18 @@ def main() -> None:
     lanes = parser.parse_args().lanes
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     write_texts()
-    train_all([_run(name) for name in SYSTEMS], lanes)
+    runs = [_run(name) for name in SYSTEMS]
+    train_all(runs, lanes)
     hypotheses = []
-    source, reference = str(DIRECTORY / "test.en"), str(DIRECTORY / "test.de")
-    for name in SYSTEMS:
-        directory = DIRECTORY / name
-        output = directory / "test.hyp"
-        if not output.exists():
-            nmt("translate", source, "--model", str(directory), "-o", str(output), log=directory / "study.log")
-        hypotheses += ["--hypothesis", f"{name}={output}"]
-        _show(name, output, source, reference)
+    source, reference = str(SOURCE), str(DIRECTORY / "test.de")
+    for run in runs:
+        hypotheses += ["--hypothesis", f"{run.name}={run.hypotheses}"]
+        _show(run.name, run.hypotheses, source, reference)
     edges = ",".join(str(length) for length in TEST_LENGTHS[:-1])
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    for picture in (PICTURE, PICTURE.with_suffix(".png")):
-        nmt(
-            "plot", "lengths", "--source", source, "--reference", reference, *hypotheses, "--tokenize", "none",
-            "--edges", edges, "-o", str(picture),
-        )  # fmt: skip
+    nmt(
+        "plot", "lengths", "--source", source, "--reference", reference, *hypotheses, "--tokenize", "none",
+        "--edges", edges, "-o", str(PICTURE),
+    )  # fmt: skip
 
 
 def write_texts() -> None:
@@ -115,7 +111,7 @@ def _write(name: str, pairs: Pairs) -> None:
 def _run(name: str) -> Run:
     limit, overrides = SYSTEMS[name]
     text = {"source": str(DIRECTORY / f"train.{limit}.en"), "target": str(DIRECTORY / f"train.{limit}.de")}
-    return Run(name, CONFIG, DIRECTORY / name, (f"data.train={json.dumps([text])}", *overrides))
+    return Run(name, CONFIG, DIRECTORY / name, str(SOURCE), (f"data.train={json.dumps([text])}", *overrides))
 
 
 def _show(name: str, output: Path, source: str, reference: str) -> None:

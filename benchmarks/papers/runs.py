@@ -24,11 +24,23 @@ class Run:
     name: str
     config: Path
     directory: Path
+    test_source: str
+    """Translated when the training has ended, to `hypotheses`."""
     overrides: tuple[str, ...] = ()
     after: str | None = None
     """The run whose end `prepare` waits for."""
     prepare: Callable[[Path], None] | None = None
     """What is made first, from the directory of `after`."""
+
+    @property
+    def hypotheses(self) -> Path:
+        """The translation of the test set."""
+        return self.directory / "test.hyp"
+
+    @property
+    def log(self) -> Path:
+        """What the commands said."""
+        return self.directory / "study.log"
 
     @property
     def arguments(self) -> list[str]:
@@ -69,7 +81,10 @@ def train_all(runs: Sequence[Run], lanes: int) -> None:
             run.directory.mkdir(parents=True, exist_ok=True)
             if run.prepare is not None:
                 run.prepare(run.directory)
-            nmt(*run.arguments, log=run.directory / "study.log", core=core)
+            nmt(*run.arguments, log=run.log, core=core)
+            if not run.hypotheses.exists():
+                translate = ["translate", run.test_source, "--model", str(run.directory), "-o", str(run.hypotheses)]
+                nmt(*translate, "--threads", "1", log=run.log, core=core)
         finally:
             cores.put(core)
         print(f"{run.name}: {time.monotonic() - began:,.0f} s", file=sys.stderr, flush=True)

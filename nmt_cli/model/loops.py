@@ -9,6 +9,7 @@ Shapes: B batch, I inputs, O outputs, N all steps' rows, S source, C annotation,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,36 +48,14 @@ class LoopProduct:
 
     def __init__(self, weight_IO: Tensor) -> None:
         """`weight_IO` is (I, O), or (D, I, O) for directions that go side by side."""
-        self.product_type = _product_type(weight_IO)
-        self.cast_IO = weight_IO.detach().to(self.product_type)
-        self._weight_type = weight_IO.dtype
-        self._inputs: list[Tensor] = []
-        self._gradients: StepGradients | None = None
-        (self._shared_IO,) = _share(self._weight_gradient, weight_IO)
+        self._steps = ProductSteps(weight_IO)
+        (self._shared_IO,) = _share(self._steps.weight_gradient, weight_IO)
 
     def __call__(self, inputs_BI: Tensor) -> Tensor:
         """x W in the dtype of x."""
         keeps = torch.is_grad_enabled() and self._shared_IO.requires_grad
-        product: Tensor = _Product.apply(inputs_BI, self._shared_IO, self, keeps)  # type: ignore[no-untyped-call]
+        product: Tensor = _Product.apply(inputs_BI, self._shared_IO, self._steps, keeps)  # type: ignore[no-untyped-call]
         return product
-
-    def keep_inputs(self, inputs_BI: Tensor) -> int:
-        """Remember what a step multiplied; its number comes back."""
-        self._inputs.append(inputs_BI)
-        return len(self._inputs) - 1
-
-    def keep_gradient(self, step: int, gradient_BO: Tensor) -> Tensor:
-        """Remember the gradient of a step's product, which comes back in the products' dtype."""
-        if self._gradients is None:
-            self._gradients = StepGradients(len(self._inputs), gradient_BO, self.product_type)
-        return self._gradients.keep(step, gradient_BO)
-
-    def _weight_gradient(self) -> tuple[Tensor]:
-        """sum_t x_t^T g_t, as one product over all steps' rows."""
-        assert self._gradients is not None
-        inputs_NI, gradients_NO = torch.cat(self._inputs, dim=-2), self._gradients.take()
-        self._gradients = None
-        return (torch.matmul(inputs_NI.transpose(-1, -2), gradients_NO).to(self._weight_type),)
 
 
 class LoopInputs:
@@ -87,18 +66,102 @@ class LoopInputs:
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         """`inputs_TBI` is (T, B, I), or (D, T, B, I) for a weight (D, I, O)."""
+        self._steps = InputSteps(inputs_TBI, weight_IO)
+        self._shared = _share(self._steps.gradients, inputs_TBI, weight_IO)
+
+    def __call__(self, step: int) -> Tensor:
+        """The product (B, O) of a step, in the dtype of the inputs."""
+        part: Tensor = _Part.apply(*self._shared, self._steps, step)  # type: ignore[no-untyped-call]
+        return part
+
+
+class LoopSum:
+    """c_t = sum_j alpha_tj h_j for the steps t of one loop, in full precision."""
+
+    def __init__(self, values_BSC: Tensor) -> None:
+        self._steps: list[tuple[Tensor, Tensor]] = []
+        (self._shared_BSC,) = _share(partial(_sum_of_outer_products, self._steps), values_BSC)
+
+    def __call__(self, weights_BS: Tensor) -> Tensor:
+        with full_precision(weights_BS):
+            context_BC: Tensor = _Sum.apply(weights_BS, self._shared_BSC, self._steps)  # type: ignore[no-untyped-call]
+        return context_BC
+
+
+class LoopInnerProducts:
+    """e_tj = k_j . q_t for the steps t of one loop, in full precision."""
+
+    def __init__(self, keys_BSA: Tensor) -> None:
+        self._steps: list[tuple[Tensor, Tensor]] = []
+        (self._shared_BSA,) = _share(partial(_sum_of_outer_products, self._steps), keys_BSA)
+
+    def __call__(self, query_BA: Tensor) -> Tensor:
+        with full_precision(query_BA):
+            energy_BS: Tensor = _Inner.apply(query_BA, self._shared_BSA, self._steps)  # type: ignore[no-untyped-call]
+        return energy_BS
+
+
+class LoopAdditive:
+    """e_tj = v . tanh(q_t + k_j) for the steps t of one loop, in full precision (Bahdanau et al., 2015, A.1.2).
+
+    With s = sigmoid(2q + 2k) it is 2 v . s - sum_a v_a. The backward pass makes s again, which costs less than keeping
+    a tensor of (B, S, A) for every step.
+    """
+
+    def __init__(self, keys_BSA: Tensor, v_A: Tensor) -> None:
+        self._steps = AdditiveSteps(keys_BSA, v_A)
+        self._shared = _share(self._steps.gradients, keys_BSA, v_A)
+
+    def __call__(self, query_BA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
+        """Energies (B, S); `extra_BSA` enters beside query and keys."""
+        with full_precision(query_BA):
+            energy_BS: Tensor = _Additive.apply(query_BA, extra_BSA, *self._shared, self._steps)  # type: ignore[no-untyped-call]
+        return energy_BS
+
+
+# What the steps keep. The graph holds these, so they must not hold the graph: a tensor with a history in them would
+# close a circle that is never freed.
+
+
+class ProductSteps:
+    """The inputs and the gradients of a `LoopProduct`."""
+
+    def __init__(self, weight_IO: Tensor) -> None:
+        self.product_type = _product_type(weight_IO)
+        self.cast_IO = weight_IO.detach().to(self.product_type)
+        self.inputs: list[Tensor] = []
+        self._weight_type = weight_IO.dtype
+        self._gradients: StepGradients | None = None
+
+    def keep_inputs(self, inputs_BI: Tensor) -> int:
+        """Remember what a step multiplied; its number comes back."""
+        self.inputs.append(inputs_BI.detach())
+        return len(self.inputs) - 1
+
+    def keep_gradient(self, step: int, gradient_BO: Tensor) -> Tensor:
+        """Remember the gradient of a step's product, which comes back in the products' dtype."""
+        if self._gradients is None:
+            self._gradients = StepGradients(len(self.inputs), gradient_BO, self.product_type)
+        return self._gradients.keep(step, gradient_BO)
+
+    def weight_gradient(self) -> tuple[Tensor]:
+        """sum_t x_t^T g_t, as one product over all steps' rows."""
+        assert self._gradients is not None
+        inputs_NI, gradients_NO = torch.cat(self.inputs, dim=-2), self._gradients.take()
+        self._gradients = None
+        return (torch.matmul(inputs_NI.transpose(-1, -2), gradients_NO).to(self._weight_type),)
+
+
+class InputSteps:
+    """The product of a `LoopInputs` and its gradients."""
+
+    def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         self._type, product_type = inputs_TBI.dtype, _product_type(weight_IO)
         self._sizes = inputs_TBI.shape[-3:-1]
         self._inputs_NI = inputs_TBI.detach().to(product_type).flatten(-3, -2)
         self._weight_IO = weight_IO.detach().to(product_type)
         self._products_TBO = torch.matmul(self._inputs_NI, self._weight_IO).unflatten(-2, self._sizes)
         self._gradients: StepGradients | None = None
-        self._shared = _share(self._make_gradients, inputs_TBI, weight_IO)
-
-    def __call__(self, step: int) -> Tensor:
-        """The product (B, O) of a step, in the dtype of the inputs."""
-        part: Tensor = _Part.apply(*self._shared, self, step)  # type: ignore[no-untyped-call]
-        return part
 
     def part(self, step: int) -> Tensor:
         """What a step gets."""
@@ -111,7 +174,8 @@ class LoopInputs:
             self._gradients = StepGradients(self._sizes[0], gradient_BO, self._products_TBO.dtype)
         self._gradients.keep(step, gradient_BO)
 
-    def _make_gradients(self) -> tuple[Tensor, Tensor]:
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Of the inputs and of the weight, a product each."""
         assert self._gradients is not None
         gradients_NO = self._gradients.take()
         self._gradients = None
@@ -120,60 +184,8 @@ class LoopInputs:
         return inputs_NI.unflatten(-2, self._sizes), weight_IO
 
 
-class StepGradients:
-    """The gradients of all steps of a loop in one tensor, into which each is written when it is known."""
-
-    def __init__(self, num_steps: int, like_BO: Tensor, dtype: torch.dtype) -> None:
-        *directions, batch, size = like_BO.shape
-        self._all_TBO = like_BO.new_empty(*directions, num_steps, batch, size, dtype=dtype)
-        self._missing = set(range(num_steps))
-
-    def keep(self, step: int, gradient_BO: Tensor) -> Tensor:
-        """Write a step's gradient; it comes back in the dtype in which it is kept."""
-        kept_BO = self._all_TBO.select(-3, step)
-        kept_BO.copy_(gradient_BO)
-        self._missing.discard(step)
-        return kept_BO
-
-    def take(self) -> Tensor:
-        """All steps' rows (N, O), zeros for a step on which nothing depended."""
-        for step in self._missing:
-            self._all_TBO.select(-3, step).zero_()
-        return self._all_TBO.flatten(-3, -2)
-
-
-class LoopSum:
-    """c_t = sum_j alpha_tj h_j for the steps t of one loop, in full precision."""
-
-    def __init__(self, values_BSC: Tensor) -> None:
-        self.steps: list[tuple[Tensor, Tensor]] = []
-        (self._shared_BSC,) = _share(lambda: (_sum_of_outer_products(self.steps),), values_BSC)
-
-    def __call__(self, weights_BS: Tensor) -> Tensor:
-        with full_precision(weights_BS):
-            context_BC: Tensor = _Sum.apply(weights_BS, self._shared_BSC, self.steps)  # type: ignore[no-untyped-call]
-        return context_BC
-
-
-class LoopInnerProducts:
-    """e_tj = k_j . q_t for the steps t of one loop, in full precision."""
-
-    def __init__(self, keys_BSA: Tensor) -> None:
-        self.steps: list[tuple[Tensor, Tensor]] = []
-        (self._shared_BSA,) = _share(lambda: (_sum_of_outer_products(self.steps),), keys_BSA)
-
-    def __call__(self, query_BA: Tensor) -> Tensor:
-        with full_precision(query_BA):
-            energy_BS: Tensor = _Inner.apply(query_BA, self._shared_BSA, self.steps)  # type: ignore[no-untyped-call]
-        return energy_BS
-
-
-class LoopAdditive:
-    """e_tj = v . tanh(q_t + k_j) for the steps t of one loop, in full precision (Bahdanau et al., 2015, A.1.2).
-
-    With s = sigmoid(2q + 2k) it is 2 v . s - sum_a v_a. The backward pass makes s again, which costs less than keeping
-    a tensor of (B, S, A) for every step.
-    """
+class AdditiveSteps:
+    """The gradients of keys and v of a `LoopAdditive`, and the formulas of both passes."""
 
     def __init__(self, keys_BSA: Tensor, v_A: Tensor) -> None:
         self._keys_BSA, self._v_A = keys_BSA.detach(), v_A.detach()
@@ -181,13 +193,6 @@ class LoopAdditive:
         self._gates_BSA = torch.empty_like(self._keys_BSA)
         self._step_gradient_BSA: Tensor | None = None
         self._gradients: tuple[Tensor, Tensor] | None = None
-        self._shared = _share(self._take_gradients, keys_BSA, v_A)
-
-    def __call__(self, query_BA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
-        """Energies (B, S); `extra_BSA` enters beside query and keys."""
-        with full_precision(query_BA):
-            energy_BS: Tensor = _Additive.apply(query_BA, extra_BSA, *self._shared, self)  # type: ignore[no-untyped-call]
-        return energy_BS
 
     def gates(self, query_BA: Tensor, extra_BSA: Tensor | None) -> Tensor:
         """s (B, S, A)."""
@@ -214,10 +219,33 @@ class LoopAdditive:
                 total.add_(gradient)
         return gradient_BSA
 
-    def _take_gradients(self) -> tuple[Tensor, Tensor]:
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Of keys and v."""
         assert self._gradients is not None
         gradients, self._gradients = self._gradients, None
         return gradients
+
+
+class StepGradients:
+    """The gradients of all steps of a loop in one tensor, into which each is written when it is known."""
+
+    def __init__(self, num_steps: int, like_BO: Tensor, dtype: torch.dtype) -> None:
+        *directions, batch, size = like_BO.shape
+        self._all_TBO = like_BO.new_empty(*directions, num_steps, batch, size, dtype=dtype)
+        self._missing = set(range(num_steps))
+
+    def keep(self, step: int, gradient_BO: Tensor) -> Tensor:
+        """Write a step's gradient; it comes back in the dtype in which it is kept."""
+        kept_BO = self._all_TBO.select(-3, step)
+        kept_BO.copy_(gradient_BO)
+        self._missing.discard(step)
+        return kept_BO
+
+    def take(self) -> Tensor:
+        """All steps' rows (N, O), zeros for a step on which nothing depended."""
+        for step in self._missing:
+            self._all_TBO.select(-3, step).zero_()
+        return self._all_TBO.flatten(-3, -2)
 
 
 def _product_type(weight: Tensor) -> torch.dtype:
@@ -234,11 +262,11 @@ def _share(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tup
     return shared
 
 
-def _sum_of_outer_products(steps: list[tuple[Tensor, Tensor]]) -> Tensor:
+def _sum_of_outer_products(steps: list[tuple[Tensor, Tensor]]) -> tuple[Tensor]:
     """sum_t a_t b_t^T (B, S, C) of all steps' (B, S) and (B, C)."""
     left_BST, right_BTC = torch.stack([left for left, _ in steps], 2), torch.stack([right for _, right in steps], 1)
     steps.clear()
-    return torch.bmm(left_BST, right_BTC)
+    return (torch.bmm(left_BST, right_BTC),)
 
 
 # Every backward pass below is compared with autograd's of the plain formula in tests/unit/model/test_gradients.py.
@@ -274,32 +302,32 @@ class _Tanh(torch.autograd.Function):
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs_BI: Tensor, _: Tensor, loop: LoopProduct, keeps: bool) -> Tensor:
-        cast_BI = inputs_BI.to(loop.product_type)
-        ctx.loop = loop
-        ctx.step = loop.keep_inputs(cast_BI) if keeps else None
-        return torch.matmul(cast_BI, loop.cast_IO).to(inputs_BI.dtype)
+    def forward(ctx: Any, inputs_BI: Tensor, _: Tensor, steps: ProductSteps, keeps: bool) -> Tensor:
+        cast_BI = inputs_BI.to(steps.product_type)
+        ctx.steps = steps
+        ctx.step = steps.keep_inputs(cast_BI) if keeps else None
+        return torch.matmul(cast_BI, steps.cast_IO).to(inputs_BI.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BO: Tensor) -> tuple[Tensor | None, None, None, None]:
-        loop: LoopProduct = ctx.loop
-        cast_BO = gradient_BO.to(loop.product_type) if ctx.step is None else loop.keep_gradient(ctx.step, gradient_BO)
+        steps: ProductSteps = ctx.steps
+        cast_BO = gradient_BO.to(steps.product_type) if ctx.step is None else steps.keep_gradient(ctx.step, gradient_BO)
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
-        return torch.matmul(cast_BO, loop.cast_IO.transpose(-1, -2)).to(gradient_BO.dtype), None, None, None
+        return torch.matmul(cast_BO, steps.cast_IO.transpose(-1, -2)).to(gradient_BO.dtype), None, None, None
 
 
 class _Part(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, _: Tensor, __: Tensor, loop: LoopInputs, step: int) -> Tensor:
-        ctx.loop, ctx.step = loop, step
-        return loop.part(step)
+    def forward(ctx: Any, _: Tensor, __: Tensor, steps: InputSteps, step: int) -> Tensor:
+        ctx.steps, ctx.step = steps, step
+        return steps.part(step)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BO: Tensor) -> tuple[None, ...]:
-        ctx.loop.keep_gradient(ctx.step, gradient_BO)
+        ctx.steps.keep_gradient(ctx.step, gradient_BO)
         return None, None, None, None
 
 
@@ -336,15 +364,15 @@ class _Inner(torch.autograd.Function):
 class _Additive(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, query_BA: Tensor, extra_BSA: Tensor | None, _: Tensor, __: Tensor, loop: LoopAdditive
+        ctx: Any, query_BA: Tensor, extra_BSA: Tensor | None, _: Tensor, __: Tensor, steps: AdditiveSteps
     ) -> Tensor:
         ctx.save_for_backward(query_BA, extra_BSA)
-        ctx.loop = loop
-        return loop.energies(loop.gates(query_BA, extra_BSA))
+        ctx.steps = steps
+        return steps.energies(steps.gates(query_BA, extra_BSA))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BS: Tensor) -> tuple[Tensor | None, ...]:
         query_BA, extra_BSA = ctx.saved_tensors
-        gradient_BSA = ctx.loop.keep(ctx.loop.gates(query_BA, extra_BSA), gradient_BS)
+        gradient_BSA = ctx.steps.keep(ctx.steps.gates(query_BA, extra_BSA), gradient_BS)
         return gradient_BSA.sum(dim=1), None if extra_BSA is None else gradient_BSA.clone(), None, None, None

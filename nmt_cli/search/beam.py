@@ -23,6 +23,9 @@ from nmt_cli.search.hypothesis import (
     repeated_ngram_ends,
 )
 
+FOLDS = 32
+"""Into how many layers the vocabulary is folded to find its best pieces."""
+
 
 @dataclass(frozen=True, slots=True)
 class BeamOptions:
@@ -65,6 +68,7 @@ class _Live:
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
 
 
+@torch.inference_mode()
 def beam_search(
     model: StepModel,
     state: SearchState,
@@ -75,20 +79,19 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first, each of at most its `max_lengths` pieces with </s>.
 
-    `state` has `beam_size` rows a sentence, in order. A sentence is done when it has as many finished hypotheses as the
-    beam is wide, or when no unfinished one can still enter its n best.
+    `state` has one row a sentence, in order; from the second step on a sentence has as many as its beam is wide. It is
+    done when it has so many finished hypotheses, or when no unfinished one can still enter its n best.
     """
-    num_sentences, width = len(max_lengths), options.beam_size
+    num_sentences = len(max_lengths)
     live = _Live(
         sentences=list(range(num_sentences)),
-        prefixes_LKT=torch.empty(num_sentences, width, 0, dtype=torch.long),
-        totals_LK=torch.full((num_sentences, width), -math.inf),
+        prefixes_LKT=torch.empty(num_sentences, 1, 0, dtype=torch.long),
+        totals_LK=torch.zeros(num_sentences, 1),
         state=state,
         weights_LKTS=None,
         finished={sentence: [] for sentence in range(num_sentences)},
     )
-    live.totals_LK[:, 0] = 0.0  # all rows of a sentence are equal at first: one of them speaks
-    last_ids_N = torch.full((num_sentences * width,), vocabulary.bos, dtype=torch.long)
+    last_ids_N = torch.full((num_sentences,), vocabulary.bos, dtype=torch.long)
     while live.sentences:
         last_ids_N = _advance(model, live, last_ids_N, max_lengths, vocabulary, options, observe)
     return [
@@ -110,50 +113,83 @@ def _advance(
     num_live, width = live.totals_LK.shape
     log_probs_NV, weights_NS, state = model.step(last_ids_N, live.state)
     log_probs_NV = _allowed(log_probs_NV, live, vocabulary, options)
-    totals_LKV = live.totals_LK.unsqueeze(-1) + log_probs_NV.view(num_live, width, -1)
-    vocab_size = totals_LKV.shape[-1]
     # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
-    num_candidates = min(2 * width, width * vocab_size)
-    totals_LC, flat_LC = totals_LKV.flatten(1).topk(num_candidates, dim=1)
-    parents_LC, pieces_LC = flat_LC // vocab_size, flat_LC % vocab_size
+    totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, live.totals_LK, 2 * options.beam_size)
     if options.with_weights and weights_NS is not None:
         new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
         old = live.weights_LKTS
         live.weights_LKTS = new_LK1S if old is None else torch.cat([old, new_LK1S], dim=2)
     if observe is not None:
-        _show(observe, live, totals_LC, parents_LC, pieces_LC)
+        _show(observe, live, totals_LC, parents_LC, pieces_LC, options.beam_size)
     step = live.prefixes_LKT.shape[2] + 1
     _collect(live, totals_LC, parents_LC, pieces_LC, max_lengths, vocabulary, options)
 
     goes_on_LC = pieces_LC != vocabulary.eos
-    order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, :width]
+    order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, : options.beam_size]
     totals_LK, parents_LK, pieces_LK = (x.gather(1, order_LK) for x in (totals_LC, parents_LC, pieces_LC))
     totals_LK = totals_LK.masked_fill(~goes_on_LC.gather(1, order_LK), -math.inf)
     stay = [
         place
-        for place, sentence in enumerate(live.sentences)
-        if not _is_done(live.finished[sentence], float(totals_LK[place, 0]), step, max_lengths[sentence], options)
+        for place, (sentence, best_total) in enumerate(zip(live.sentences, totals_LK[:, 0].tolist(), strict=True))
+        if not _is_done(live.finished[sentence], best_total, step, max_lengths[sentence], options)
     ]
     rows_LK = parents_LK + torch.arange(num_live).unsqueeze(1) * width
     kept = torch.tensor(stay, dtype=torch.long)
     rows_N = rows_LK[kept].flatten()
-    all_stay = len(stay) == num_live
+    rows_stay = len(stay) == num_live and rows_LK.shape[1] == width
     live.sentences = [live.sentences[place] for place in stay]
     live.totals_LK = totals_LK[kept]
-    live.state = state.select(rows_N) if all_stay else state.keep(rows_N)
+    live.state = state.select(rows_N) if rows_stay else state.keep(rows_N)
     prefixes_NT = live.prefixes_LKT.flatten(0, 1)[rows_N]
-    live.prefixes_LKT = torch.cat([prefixes_NT, pieces_LK[kept].view(-1, 1)], dim=1).view(len(stay), width, step)
+    live.prefixes_LKT = torch.cat([prefixes_NT, pieces_LK[kept].view(-1, 1)], dim=1).view(*rows_LK[kept].shape, step)
     if live.weights_LKTS is not None:
-        live.weights_LKTS = live.weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, (len(stay), width))
+        live.weights_LKTS = live.weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, rows_LK[kept].shape)
     return pieces_LK[kept].flatten()
 
 
+def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best totals (L, C) of each sentence, its rows' totals with one more piece, best first, with the rows (in the
+    sentence) and the pieces that give them; C is `count`, or less where there are not so many.
+
+    Sorting all K x V is what would take the time. So the vocabulary is folded: the best of M places is found for all
+    rows at once, and the best `count` extensions can only stand in the `count` best of these.
+    """
+    (num_live, width), vocab_size = totals_LK.shape, log_probs_NV.shape[1]
+    count = min(count, width * vocab_size)
+    num_folded = vocab_size // FOLDS
+    folded_end = num_folded * FOLDS
+    if width * num_folded < count:
+        totals_LC, flat_LC = (
+            (totals_LK.unsqueeze(-1) + log_probs_NV.unflatten(0, (num_live, width))).flatten(1).topk(count)
+        )
+        return totals_LC, flat_LC // vocab_size, flat_LC % vocab_size
+    # Place m of M holds pieces m, m + M, m + 2M ...; what remains of the vocabulary has places of its own.
+    folded_NFM = log_probs_NV[:, :folded_end].unflatten(1, (FOLDS, num_folded))
+    best_NM = torch.cat([folded_NFM.amax(dim=1), log_probs_NV[:, folded_end:]], dim=1)
+    num_places = best_NM.shape[1]
+    best_LKM = totals_LK.unsqueeze(-1) + best_NM.unflatten(0, (num_live, width))
+    flat_LC = best_LKM.flatten(1).topk(count).indices
+    parents_LC, places_LC = flat_LC // num_places, flat_LC % num_places
+    is_folded_LC1 = (places_LC < num_folded).unsqueeze(-1)
+    folds_F = torch.arange(FOLDS)
+    pieces_LCF = torch.where(
+        is_folded_LC1,
+        places_LC.unsqueeze(-1) + num_folded * folds_F,
+        (places_LC + folded_end - num_folded).unsqueeze(-1),
+    )
+    rows_LC = parents_LC + torch.arange(num_live).unsqueeze(1) * width
+    totals_LCF = log_probs_NV[rows_LC.unsqueeze(-1), pieces_LCF] + totals_LK.gather(1, parents_LC).unsqueeze(-1)
+    totals_LCF = totals_LCF.masked_fill(~is_folded_LC1 & (folds_F > 0), -math.inf)
+    totals_LC, chosen_LC = totals_LCF.flatten(1).topk(count)
+    pieces_LC = pieces_LCF.flatten(1).gather(1, chosen_LC)
+    return totals_LC, parents_LC.gather(1, chosen_LC // FOLDS), pieces_LC
+
+
 def _allowed(log_probs_NV: Tensor, live: _Live, vocabulary: Vocabulary, options: BeamOptions) -> Tensor:
-    """The log-probabilities with what must not be said at minus infinity."""
+    """The log-probabilities with what must not be said at minus infinity, written into them."""
     if vocabulary.banned:
-        log_probs_NV = log_probs_NV.index_fill(1, torch.tensor(vocabulary.banned), -math.inf)
+        log_probs_NV[:, list(vocabulary.banned)] = -math.inf
     if options.no_repeat_ngram:
-        log_probs_NV = log_probs_NV.clone()
         for row, prefix in enumerate(live.prefixes_LKT.flatten(0, 1).tolist()):
             log_probs_NV[row, repeated_ngram_ends(prefix, options.no_repeat_ngram)] = -math.inf
     return log_probs_NV
@@ -201,8 +237,9 @@ def _is_done(finished: list[Hypothesis], best_total: float, step: int, max_lengt
     return sorted((hypothesis.score for hypothesis in finished), reverse=True)[options.n_best - 1] >= bound
 
 
-def _show(observe: Observer, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor) -> None:
-    width = live.totals_LK.shape[1]
+def _show(
+    observe: Observer, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, beam_size: int
+) -> None:
     for place, sentence in enumerate(live.sentences):
         candidates = [
             Candidate(
@@ -217,4 +254,4 @@ def _show(observe: Observer, live: _Live, totals_LC: Tensor, parents_LC: Tensor,
             )
             if total > -math.inf
         ]
-        observe(sentence, [replace(candidate, kept=rank < width) for rank, candidate in enumerate(candidates)])
+        observe(sentence, [replace(candidate, kept=rank < beam_size) for rank, candidate in enumerate(candidates)])

@@ -248,7 +248,7 @@ class Translator:
         vocabulary = Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids())
         sources = pad_sources([job.ids for job in jobs])
         if options.sampling_temperature is None:
-            state = self.models.start(sources, options.beam_size)
+            state = self.models.start(sources, 1)
             beam = BeamOptions(
                 beam_size=options.beam_size,
                 length_penalty=options.length_penalty,

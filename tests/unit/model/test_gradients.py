@@ -1,5 +1,7 @@
 """Gradients against numerical differences, and the hand-written backward passes against plain autograd."""
 
+import gc
+
 import pytest
 import torch
 from tiny_models import every_attention, every_kind, name_of, random_ids, random_values, run, tiny_model, valid_of
@@ -146,6 +148,27 @@ def test_under_autocast_the_gradients_stay_near_those_of_full_precision(kind, mo
     assert off < 2 * plain_off + 0.005
 
 
+@pytest.mark.parametrize("kind", every_attention(), ids=name_of)
+def test_a_pass_forward_and_back_leaves_no_tensor_behind(kind):
+    """Nor does a pass that is never gone back. Breaks where what the steps keep holds a tensor of the graph."""
+    model = tiny_model(kind)
+    gradients_of(model)
+
+    def num_tensors():
+        return sum(type(thing) is torch.Tensor for thing in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = num_tensors()
+        for _ in range(3):
+            gradients_of(model)
+            scalar_loss(model)
+        assert num_tensors() == before
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("directions", [(), (2,)])
 def test_a_loop_of_products_has_the_slope_of_every_entry(directions):
     """Entry by entry against central differences; gradcheck would go back twice, and a loop is a value of one pass."""
@@ -238,7 +261,7 @@ def test_without_gradients_a_product_keeps_nothing():
     with torch.no_grad():
         given = product(random_values(2, 3))
     assert not given.requires_grad
-    assert product._inputs == []
+    assert product._steps.inputs == []
     torch.testing.assert_close(given, random_values(2, 3) @ weight_IO.detach(), rtol=0, atol=0)
 
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 from table_model import BOS, EOS, PAD, VOCABULARY, TableModel
 
-from nmt_cli.search.beam import BeamOptions, beam_search
+from nmt_cli.search.beam import FOLDS, BeamOptions, beam_search, best_extensions
 from nmt_cli.search.hypothesis import Vocabulary, length_penalty, repeated_ngram_ends
 
 
 def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe=None, **options):
     sentences = range(len(max_lengths)) if sentences is None else sentences
     beam = BeamOptions(**options)
-    return beam_search(model, model.start(sentences, beam.beam_size), max_lengths, vocabulary, beam, observe)
+    return beam_search(model, model.start(sentences), max_lengths, vocabulary, beam, observe)
 
 
 def comparable(hypothesis):
@@ -233,3 +233,21 @@ def test_what_is_watched_at_the_first_step_is_the_whole_order_of_the_vocabulary(
     allowed = [piece for piece in range(6) if piece not in VOCABULARY.banned]
     expected = sorted(allowed, key=lambda piece: -float(log_probs[piece]))
     assert [candidate.piece for candidate in seen[0]] == expected
+
+
+@pytest.mark.parametrize("vocab_size", [7, FOLDS, 5 * FOLDS, 5 * FOLDS + 1, 8 * FOLDS - 1, 1000])
+@pytest.mark.parametrize("width", [1, 4])
+def test_the_best_extensions_are_those_of_a_sort_of_all(vocab_size, width):
+    """With impossible pieces and impossible rows among them. Breaks where a rest of the vocabulary is not looked at."""
+    generator = torch.Generator().manual_seed(vocab_size)
+    log_probs_NV = torch.randn(3 * width, vocab_size, generator=generator).log_softmax(dim=1)
+    log_probs_NV[:, torch.randperm(vocab_size, generator=generator)[: vocab_size // 5]] = -math.inf
+    totals_LK = -torch.rand(3, width, generator=generator)
+    totals_LK[1, 1:] = -math.inf
+    for count in (1, 2 * width, 10):
+        totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, totals_LK, count)
+        everything = totals_LK.unsqueeze(-1) + log_probs_NV.view(3, width, vocab_size)
+        expected = everything.flatten(1).sort(dim=1, descending=True).values[:, :count]
+        assert torch.equal(totals_LC, expected)
+        sentences = torch.arange(3).unsqueeze(1)
+        assert torch.equal(everything[sentences, parents_LC, pieces_LC], expected)
