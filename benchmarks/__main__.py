@@ -10,9 +10,10 @@ import json
 import multiprocessing
 import platform
 import random
+import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,7 +36,8 @@ from nmt_cli.training.optim import build_optimizer
 from nmt_cli.translation.step_model import TrainedModels
 
 VOCAB = 8000
-TRAINING_SIZES = {"embedding": 256, "hidden": 512, "attention": 512}
+TRAINING_SIZES = {"embedding": 256, "hidden": 512, "attention": 512, "vocab": 8000, "tokens": 2500, "length": 13}
+NO_CHANGE: Mapping[str, int] = {}
 Change = tuple[dict[str, Any], dict[str, Any]]
 """Keys of the attention and of the decoder that differ from the defaults."""
 CONDITIONAL: Change = ({}, {})
@@ -56,7 +58,7 @@ MECHANISMS: dict[str, Change] = {
     "multihead": ({"type": "multihead"}, {}),
     "additive, LSTM": ({}, {"rnn_type": "lstm"}),
 }
-DECODING_SIZES = {"embedding": 256, "hidden": 256, "attention": 256}
+DECODING_SIZES = {"embedding": 256, "hidden": 256, "attention": 256, "vocab": VOCAB}
 
 
 def main() -> None:
@@ -71,6 +73,7 @@ def main() -> None:
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "training": training(options.rounds),
         "mechanisms": mechanisms(options.rounds),
+        "growth": growth(),
         "translation": translation(options.rounds),
     }
     options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -90,6 +93,8 @@ def training(rounds: int) -> dict[str, dict[str, float]]:
             "tokens_per_second": fast,
             "ratio_to_plain": fast / slow,
             "peak_fraction": fast * flops / peak,
+            "peak_memory_bytes": ours.peak_memory,
+            "plain_peak_memory_bytes": theirs.peak_memory,
             "flops_per_token": flops,
             "matrix_peak_flops": peak,
         }
@@ -107,29 +112,51 @@ def mechanisms(rounds: int) -> dict[str, dict[str, float]]:
     return result
 
 
-def our_training(change: Change, bf16: bool) -> Callable[[], float]:
+def growth() -> dict[str, dict[str, float]]:
+    """Training in bfloat16 where one size differs from the default: target tokens a second."""
+    changes: dict[str, list[dict[str, int]]] = {
+        "batch, target tokens": [{"tokens": tokens} for tokens in (600, 1200, 2500, 5000)],
+        "target length": [{"length": length} for length in (6, 13, 26, 52)],
+        "hidden units": [{"hidden": size, "attention": size} for size in (128, 256, 512, 1024)],
+        "vocabulary": [{"vocab": size} for size in (2000, 8000, 32000)],
+    }
+    result: dict[str, dict[str, float]] = {}
+    for name, sizes in changes.items():
+        for size in sizes:
+            with Aside(our_training, CONDITIONAL, True, size) as ours:
+                (speed,) = paired([ours], 1)
+            result.setdefault(name, {})[str(next(iter(size.values())))] = speed
+    return result
+
+
+def our_training(change: Change, bf16: bool, sizes: Mapping[str, int] = NO_CHANGE) -> Callable[[], float]:
     """Our model's updates, as `nmt train` makes them."""
     keep_freed_memory()
-    model = our_model(TRAINING_SIZES, change)
+    sizes = TRAINING_SIZES | sizes
+    model = our_model(sizes, change)
     loss = TranslationLoss(label_smoothing=0.1)
     update = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
-    return partial(tokens_per_second, update, training_batches())
+    return partial(tokens_per_second, update, training_batches(sizes))
 
 
 def plain_training(bf16: bool) -> Callable[[], float]:
     """The plain model's updates."""
-    plain = PlainModel(VOCAB, *TRAINING_SIZES.values())
+    sizes = TRAINING_SIZES
+    plain = PlainModel(sizes["vocab"], sizes["embedding"], sizes["hidden"], sizes["attention"])
     return partial(tokens_per_second, trainer(plain, plain.loss, bf16), training_batches())
 
 
-def training_batches() -> list[Batch]:
-    return [captions(seed) for seed in range(3)]
+def training_batches(sizes: Mapping[str, int] = NO_CHANGE) -> list[Batch]:
+    sizes = TRAINING_SIZES | sizes
+    return [captions(seed, sizes) for seed in range(3)]
 
 
 class Aside:
     """A measure in a process of its own, so that neither the allocator nor the caches of one serve another."""
 
     def __init__(self, build: Callable[..., Callable[[], float]], *arguments: object) -> None:
+        self.peak_memory = 0
+        """Bytes that the process held at most, once it has ended."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         work = (theirs, torch.get_num_threads(), build, arguments)
@@ -141,6 +168,7 @@ class Aside:
 
     def __exit__(self, *_: object) -> None:
         self._pipe.send(False)
+        self.peak_memory = self._pipe.recv()
         self._process.join()
 
     def __call__(self) -> float:
@@ -157,6 +185,7 @@ def _answer(
     measure = build(*arguments)
     while pipe.recv():
         pipe.send(measure())
+    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
@@ -183,7 +212,7 @@ def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     return result
 
 
-def our_model(sizes: dict[str, int], change: Change = CONDITIONAL) -> Seq2Seq:
+def our_model(sizes: Mapping[str, int], change: Change = CONDITIONAL) -> Seq2Seq:
     attention, decoder = change
     config = ModelConfig(
         embedding_size=sizes["embedding"],
@@ -193,19 +222,20 @@ def our_model(sizes: dict[str, int], change: Change = CONDITIONAL) -> Seq2Seq:
         attention=AttentionConfig(**{"size": sizes["attention"], **attention}),
         dropout=DropoutConfig(embedding=0.0, recurrent=0.0, annotation=0.0, readout=0.0),
     )
-    model = build_model(config, source_vocab_size=VOCAB, target_vocab_size=VOCAB)
+    model = build_model(config, source_vocab_size=sizes["vocab"], target_vocab_size=sizes["vocab"])
     initialize(model, seed=1)
     return model
 
 
-def captions(seed: int) -> Batch:
-    """A batch of about 2,500 target tokens: pairs of like length."""
+def captions(seed: int, sizes: Mapping[str, int]) -> Batch:
+    """A batch of about the asked number of target tokens: pairs of like length, near the asked one."""
     random_ = random.Random(seed)
-    length = random_.randint(10, 16)
-    rows = 2500 // (length + 1)
+    length = random_.randint(sizes["length"] * 3 // 4, sizes["length"] * 5 // 4)
+    rows = max(1, sizes["tokens"] // (length + 1))
+    vocab = sizes["vocab"]
     return make_batch(
-        [ids(random_, length + random_.randint(-2, 2)) for _ in range(rows)],
-        [ids(random_, length - random_.randint(0, 1)) for _ in range(rows)],
+        [ids(random_, length + random_.randint(-2, 2), vocab) for _ in range(rows)],
+        [ids(random_, length - random_.randint(0, 1), vocab) for _ in range(rows)],
     )
 
 
@@ -219,8 +249,8 @@ def sentences(count: int) -> list[list[list[int]]]:
     return [group for _, group in sorted(by_length.items())]
 
 
-def ids(random_: random.Random, length: int) -> list[int]:
-    return [random_.randrange(4, VOCAB) for _ in range(length)]
+def ids(random_: random.Random, length: int, vocab: int = VOCAB) -> list[int]:
+    return [random_.randrange(4, vocab) for _ in range(length)]
 
 
 def trainer(model: torch.nn.Module, loss: Callable[[Batch], torch.Tensor], bf16: bool) -> Callable[[Batch], None]:
@@ -297,22 +327,27 @@ def matrix_peak(dtype: torch.dtype) -> float:
 
 
 def show(report: dict[str, object]) -> None:
-    training_rows, mechanism_rows, translation_rows = (
-        report[part] for part in ("training", "mechanisms", "translation")
+    training_rows, mechanism_rows, growth_rows, translation_rows = (
+        report[part] for part in ("training", "mechanisms", "growth", "translation")
     )
     assert isinstance(training_rows, dict)
     assert isinstance(translation_rows, dict)
     assert isinstance(mechanism_rows, dict)
+    assert isinstance(growth_rows, dict)
     print(f"threads {report['machine']}  {report['versions']}")
-    print("training     precision  tokens/s  ratio to plain  share of the matrix peak")
+    print("training     precision  tokens/s  ratio to plain  share of the matrix peak       peak memory (plain)")
     for precision, row in training_rows.items():
         print(
             f"             {precision:9}  {row['tokens_per_second']:8,.0f}  {row['ratio_to_plain']:14.2f}  "
-            f"{row['peak_fraction']:.3f} of {row['matrix_peak_flops'] / 1e9:,.0f} GFLOP/s"
+            f"{row['peak_fraction']:.3f} of {row['matrix_peak_flops'] / 1e9:,.0f} GFLOP/s         "
+            f"{row['peak_memory_bytes'] / 1e9:.2f} GB ({row['plain_peak_memory_bytes'] / 1e9:.2f} GB)"
         )
     print("mechanism (bf16, 512 units)          tokens/s  ratio to additive")
     for name, row in mechanism_rows.items():
         print(f"  {name:34} {row['tokens_per_second']:8,.0f}  {row['ratio_to_additive']:.2f}")
+    print("training in bf16 where one size differs, tokens/s")
+    for name, speeds in growth_rows.items():
+        print(f"  {name:21} " + "  ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items()))
     print("translation  precision  beam  sentences/s  ratio to plain fp32")
     for precision, beams in translation_rows.items():
         for beam, row in beams.items():

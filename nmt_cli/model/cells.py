@@ -114,6 +114,8 @@ class RecurrentCell(nn.Module):
         return state_BX if self.rnn_type == "gru" else state_BX.chunk(2, dim=-1)[0]
 
     def _gru(self, projected_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return _gru_update(projected_BG, recurrent_BG, hidden_BH)[0]
         updated_BH: Tensor = _GruUpdate.apply(projected_BG, recurrent_BG, hidden_BH)  # type: ignore[no-untyped-call]
         return updated_BH
 
@@ -133,18 +135,24 @@ class RecurrentCell(nn.Module):
                     weight[:, gate].copy_(orthogonal(self.hidden_size, generator))
 
 
+def _gru_update(projected_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """r, z = sigmoid(W x + U h); n = tanh(W x + r * U h); h' = (1 - z) n + z h. h', r beside z, and n come back."""
+    size = hidden_BH.shape[-1]
+    gates_BX = torch.add(projected_BG[..., : 2 * size], recurrent_BG[..., : 2 * size]).sigmoid_()
+    reset_BH, update_BH = gates_BX.split(size, dim=-1)
+    proposal_BH = tanh_(torch.addcmul(projected_BG[..., 2 * size :], reset_BH, recurrent_BG[..., 2 * size :]))
+    return torch.lerp(proposal_BH, hidden_BH, update_BH), gates_BX, proposal_BH
+
+
 class _GruUpdate(torch.autograd.Function):
-    """r, z = sigmoid(W x + U h); n = tanh(W x + r * U h); h' = (1 - z) n + z h."""
+    """`_gru_update` with its backward pass."""
 
     @staticmethod
     def forward(ctx: Any, projected_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
-        size = hidden_BH.shape[-1]
-        gates_BX = torch.add(projected_BG[..., : 2 * size], recurrent_BG[..., : 2 * size]).sigmoid_()
-        reset_BH, update_BH = gates_BX.split(size, dim=-1)
-        carried_BH = recurrent_BG[..., 2 * size :]
-        proposal_BH = tanh_(torch.addcmul(projected_BG[..., 2 * size :], reset_BH, carried_BH))
+        updated_BH, gates_BX, proposal_BH = _gru_update(projected_BG, recurrent_BG, hidden_BH)
+        carried_BH = recurrent_BG[..., 2 * hidden_BH.shape[-1] :]
         ctx.save_for_backward(gates_BX, proposal_BH, carried_BH, hidden_BH)
-        return torch.lerp(proposal_BH, hidden_BH, update_BH)
+        return updated_BH
 
     @staticmethod
     @once_differentiable

@@ -31,6 +31,8 @@ def tanh_(values: Tensor) -> Tensor:
 
 def tanh(values: Tensor) -> Tensor:
     """tanh, by `tanh_`."""
+    if not torch.is_grad_enabled():
+        return tanh_(values.clone())
     result: Tensor = _Tanh.apply(values)  # type: ignore[no-untyped-call]
     return result
 
@@ -43,6 +45,11 @@ def inner_products(keys_BSA: Tensor, query_BA: Tensor) -> Tensor:
     return torch.bmm(query_BA.unsqueeze(1), keys_BSA.transpose(1, 2)).squeeze(1)
 
 
+def weighted_sum(weights_BS: Tensor, values_BSC: Tensor) -> Tensor:
+    """sum_j alpha_j h_j of each row (B, C)."""
+    return torch.bmm(weights_BS.unsqueeze(1), values_BSC).squeeze(1)
+
+
 class LoopProduct:
     """x_t W for the steps t of one loop, in bfloat16 where autocast says so; W is cast once."""
 
@@ -53,8 +60,9 @@ class LoopProduct:
 
     def __call__(self, inputs_BI: Tensor) -> Tensor:
         """x W in the dtype of x."""
-        keeps = torch.is_grad_enabled() and self._shared_IO.requires_grad
-        product: Tensor = _Product.apply(inputs_BI, self._shared_IO, self._steps, keeps)  # type: ignore[no-untyped-call]
+        if not torch.is_grad_enabled():
+            return self._steps.product(inputs_BI.to(self._steps.product_type)).to(inputs_BI.dtype)
+        product: Tensor = _Product.apply(inputs_BI, self._shared_IO, self._steps)  # type: ignore[no-untyped-call]
         return product
 
 
@@ -71,6 +79,8 @@ class LoopInputs:
 
     def __call__(self, step: int) -> Tensor:
         """The product (B, O) of a step, in the dtype of the inputs."""
+        if not torch.is_grad_enabled():
+            return self._steps.part(step)
         part: Tensor = _Part.apply(*self._shared, self._steps, step)  # type: ignore[no-untyped-call]
         return part
 
@@ -84,6 +94,8 @@ class LoopSum:
 
     def __call__(self, weights_BS: Tensor) -> Tensor:
         with full_precision(weights_BS):
+            if not torch.is_grad_enabled():
+                return weighted_sum(weights_BS, self._shared_BSC)
             context_BC: Tensor = _Sum.apply(weights_BS, self._shared_BSC, self._steps)  # type: ignore[no-untyped-call]
         return context_BC
 
@@ -97,6 +109,8 @@ class LoopInnerProducts:
 
     def __call__(self, query_BA: Tensor) -> Tensor:
         with full_precision(query_BA):
+            if not torch.is_grad_enabled():
+                return inner_products(self._shared_BSA, query_BA)
             energy_BS: Tensor = _Inner.apply(query_BA, self._shared_BSA, self._steps)  # type: ignore[no-untyped-call]
         return energy_BS
 
@@ -115,6 +129,8 @@ class LoopAdditive:
     def __call__(self, query_BA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
         """Energies (B, S); `extra_BSA` enters beside query and keys."""
         with full_precision(query_BA):
+            if not torch.is_grad_enabled():
+                return self._steps.energies(self._steps.gates(query_BA, extra_BSA))
             energy_BS: Tensor = _Additive.apply(query_BA, extra_BSA, *self._shared, self._steps)  # type: ignore[no-untyped-call]
         return energy_BS
 
@@ -132,6 +148,10 @@ class ProductSteps:
         self.inputs: list[Tensor] = []
         self._weight_type = weight_IO.dtype
         self._gradients: StepGradients | None = None
+
+    def product(self, cast_BI: Tensor) -> Tensor:
+        """x W, both in the products' dtype."""
+        return torch.matmul(cast_BI, self.cast_IO)
 
     def keep_inputs(self, inputs_BI: Tensor) -> int:
         """Remember what a step multiplied; its number comes back."""
@@ -258,6 +278,8 @@ def _product_type(weight: Tensor) -> torch.dtype:
 def _share(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors as the steps of a loop get them. The steps return no gradients for them: `gradients` makes these when
     autograd has gone back through all steps."""
+    if not torch.is_grad_enabled():
+        return tensors
     shared: tuple[Tensor, ...] = _Shared.apply(gradients, *tensors)  # type: ignore[no-untyped-call]
     return shared
 
@@ -302,20 +324,20 @@ class _Tanh(torch.autograd.Function):
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs_BI: Tensor, _: Tensor, steps: ProductSteps, keeps: bool) -> Tensor:
+    def forward(ctx: Any, inputs_BI: Tensor, _: Tensor, steps: ProductSteps) -> Tensor:
         cast_BI = inputs_BI.to(steps.product_type)
         ctx.steps = steps
-        ctx.step = steps.keep_inputs(cast_BI) if keeps else None
-        return torch.matmul(cast_BI, steps.cast_IO).to(inputs_BI.dtype)
+        ctx.step = steps.keep_inputs(cast_BI) if ctx.needs_input_grad[1] else None
+        return steps.product(cast_BI).to(inputs_BI.dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_BO: Tensor) -> tuple[Tensor | None, None, None, None]:
+    def backward(ctx: Any, gradient_BO: Tensor) -> tuple[Tensor | None, None, None]:
         steps: ProductSteps = ctx.steps
         cast_BO = gradient_BO.to(steps.product_type) if ctx.step is None else steps.keep_gradient(ctx.step, gradient_BO)
         if not ctx.needs_input_grad[0]:
-            return None, None, None, None
-        return torch.matmul(cast_BO, steps.cast_IO.transpose(-1, -2)).to(gradient_BO.dtype), None, None, None
+            return None, None, None
+        return torch.matmul(cast_BO, steps.cast_IO.transpose(-1, -2)).to(gradient_BO.dtype), None, None
 
 
 class _Part(torch.autograd.Function):
@@ -336,7 +358,7 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, weights_BS: Tensor, values_BSC: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
         ctx.save_for_backward(weights_BS, values_BSC)
         ctx.steps = steps
-        return torch.bmm(weights_BS.unsqueeze(1), values_BSC).squeeze(1)
+        return weighted_sum(weights_BS, values_BSC)
 
     @staticmethod
     @once_differentiable

@@ -296,7 +296,7 @@ def test_gzipped_corpora_train_like_plain_ones(nmt, config: Path, corpus: Path):
 
 
 @pytest.mark.slow
-def test_the_demo_reaches_90_bleu_in_a_wheel_elsewhere(nmt, tmp_path: Path, monkeypatch):
+def test_the_demo_reaches_90_bleu_and_aligns_better_with_a_guide(nmt, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     began = time.monotonic()
     result = nmt("demo")
@@ -313,6 +313,16 @@ def test_the_demo_reaches_90_bleu_in_a_wheel_elsewhere(nmt, tmp_path: Path, monk
     )  # fmt: skip
     assert gold.code == 0
     assert float(gold.err.split("AER = ")[1].split()[0]) <= 0.15
+    guided = nmt(
+        "train", "--config", "runs/demo/config.yaml", "--set", "model_dir=runs/guided",
+        "--set", "data.train.0.alignment=runs/demo/data/train.align",
+    )  # fmt: skip
+    assert guided.code == 0, guided.err
+    gold = nmt(
+        "align", "runs/demo/data/test.en", "runs/demo/data/test.fr", "--model", "runs/guided",
+        "--gold", "runs/demo/data/test.align",
+    )  # fmt: skip
+    assert float(gold.err.split("AER = ")[1].split()[0]) <= 0.05
 
 
 @pytest.mark.slow
