@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import groupby
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,12 @@ from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.training.allocator import keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
-from nmt_cli.translation.step_model import TrainedModels
+from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
+from nmt_cli.translation.translator import padded_width
 
 VOCAB = 8000
+BEAMS = (1, 5)
+BATCH_TOKENS = 4096
 TRAINING_SIZES = {"embedding": 256, "hidden": 512, "attention": 512, "vocab": 8000, "tokens": 2500, "length": 13}
 NO_CHANGE: Mapping[str, int] = {}
 Change = tuple[dict[str, Any], dict[str, Any]]
@@ -200,7 +204,7 @@ def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
         model = our_model(sizes).requires_grad_(requires_grad=False)
         models = TrainedModels([model], device=torch.device("cpu"), precision=precision)
         result[precision] = {}
-        for beam in (1, 5):
+        for beam in BEAMS:
             fast, slow = paired(
                 [
                     lambda models=models, beam=beam: timed_search(sources, lambda ids: search(models, ids, beam)),
@@ -240,13 +244,15 @@ def captions(seed: int, sizes: Mapping[str, int]) -> Batch:
 
 
 def sentences(count: int) -> list[list[list[int]]]:
-    """Sources in groups of one length, as the translator makes them."""
+    """Sources in batches as the translator makes them: of like length, 4,096 positions for the rows of a beam of 5."""
     random_ = random.Random(7)
-    by_length: dict[int, list[list[int]]] = {}
-    for _ in range(count):
-        length = min(30, max(5, round(random_.gauss(13, 4))))
-        by_length.setdefault(length, []).append(ids(random_, length))
-    return [group for _, group in sorted(by_length.items())]
+    drawn = [ids(random_, min(30, max(5, round(random_.gauss(13, 4))))) for _ in range(count)]
+    batches = []
+    for _, same in groupby(sorted(drawn, key=len), key=padded_width):
+        group = list(same)
+        size = BATCH_TOKENS // (padded_width(group[0]) * BEAMS[-1])
+        batches.extend(group[start : start + size] for start in range(0, len(group), size))
+    return batches
 
 
 def ids(random_: random.Random, length: int, vocab: int = VOCAB) -> list[int]:
@@ -276,7 +282,7 @@ def tokens_per_second(update: Callable[[Batch], None], batches: list[Batch]) -> 
 
 def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
     # An untrained model does not end by itself: every output is as long as its source, in both models.
-    state = models.start(pad_sources(sources), 1)
+    state = models.start(pad_sources(sources, multiple=MULTIPLE), 1)
     beam_search(
         models,
         state,
@@ -288,7 +294,7 @@ def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
 
 def plain_search(model: PlainModel, sources: list[list[int]], beam: int) -> None:
     padded = pad_sources(sources)
-    model.translate(padded.ids_BS, padded.valid_BS, beam_size=beam, max_length=len(sources[0]))
+    model.translate(padded.ids_BS, padded.valid_BS, beam_size=beam, max_length=max(map(len, sources)))
 
 
 def timed_search(groups: list[list[list[int]]], run: Callable[[list[list[int]]], None]) -> float:

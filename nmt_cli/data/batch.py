@@ -62,9 +62,14 @@ class Batch(NamedTuple):
         return Batch(source, source_valid, inputs, outputs, target_valid, links)
 
 
-def pad_sources(sources: Sequence[Sequence[int]]) -> Sources:
-    """Sources of piece ids, each with </s>, padded at the end to the longest."""
-    ids_BS = _padded([[*source, EOS] for source in sources])
+def round_up(number: int, multiple: int) -> int:
+    """The next multiple, or the number itself if it is one."""
+    return -(-number // multiple) * multiple
+
+
+def pad_sources(sources: Sequence[Sequence[int]], *, multiple: int = 1) -> Sources:
+    """Sources of piece ids, each with </s>, padded at the end to the longest, or on to a multiple of some width."""
+    ids_BS = _padded([[*source, EOS] for source in sources], multiple)
     return Sources(ids_BS, ids_BS != PAD)
 
 
@@ -87,6 +92,6 @@ def make_batch(
     return Batch(source_BS, source_valid_BS, inputs_BT, outputs_BT, outputs_BT != PAD, links_BTS)
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    width = max(len(row) for row in rows)
+def _padded(rows: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
+    width = round_up(max(len(row) for row in rows), multiple)
     return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], dtype=torch.long)

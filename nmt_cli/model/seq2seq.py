@@ -73,7 +73,7 @@ class Seq2Seq(nn.Module):
     def logits(self, readout_NR: Tensor) -> Tensor:
         """Unnormalised scores of the vocabulary (N, V)."""
         if self.quantised_output is not None:
-            return self.quantised_output(readout_NR) + self.output_bias
+            return self.quantised_output(readout_NR)
         return F.linear(readout_NR, self.output_weight, self.output_bias)
 
     def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:

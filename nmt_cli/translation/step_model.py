@@ -1,7 +1,7 @@
 """Trained models as the search sees them, alone or together, in the precision asked for.
 
-Batch invariance in float32 is by construction: rows of a matrix product may change with their number, but not between
-multiples of 16, so every call is padded to one; and the sources of a batch have one length, so no softmax is padded.
+Batch invariance in float32 is by construction: rows of a matrix product may change with their number, and sums over a
+source with its width, but neither between multiples of 16. So rows and sources are padded to such.
 
 Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary.
 """
@@ -22,7 +22,8 @@ from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.search.hypothesis import Prediction, SearchState
 from nmt_cli.translation.precision import in_precision
 
-ROW_MULTIPLE = 16
+MULTIPLE = 16
+"""Of rows and of source positions, vectors of a processor fit into which (docs/adr/0005)."""
 
 
 class _Rows(NamedTuple):
@@ -51,7 +52,7 @@ class TrainedModels:
 
     @torch.inference_mode()
     def start(self, sources: Sources, copies: int) -> SearchState:
-        """Encode sources of one length; each gets `copies` rows, one after the other."""
+        """Encode sources, padded to a multiple of 16; each gets `copies` rows, one after the other."""
         num_sentences = sources.ids_BS.shape[0]
         sentence_rows = padded_rows(torch.arange(num_sentences))
         padded = Sources(*(tensor[sentence_rows] for tensor in sources)).to(self._device)
@@ -79,7 +80,10 @@ class TrainedModels:
 
     @torch.inference_mode()
     def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (B, T) and weights (B, T, S) of given targets; sources and targets each of one length."""
+        """Log-probabilities (B, T) and weights (B, T, S) of given targets; sources are padded to a multiple of 16.
+
+        What stands at the padding of targets means nothing; it comes after them, so it changes nothing in them.
+        """
         num_sentences = inputs_BT.shape[0]
         rows = padded_rows(torch.arange(num_sentences))
         padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
@@ -97,7 +101,7 @@ class TrainedModels:
 
 def padded_rows(rows: Tensor) -> Tensor:
     """Row numbers, the first repeated at the end up to a multiple of 16."""
-    missing = -len(rows) % ROW_MULTIPLE
+    missing = -len(rows) % MULTIPLE
     return torch.cat([rows, rows[:1].expand(missing)]) if missing else rows
 
 

@@ -1,6 +1,6 @@
 """Lines in, as many translations out, in the same order, whatever the lines hold.
 
-A window of lines is cut into jobs (a line, or a part of one that is too long), jobs of one length share a batch, and
+A window of lines is cut into jobs (a line, or a part of one that is too long), jobs of like length share a batch, and
 every result finds its own place again.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from nmt_cli.console import log, warn
-from nmt_cli.data.batch import Sources, make_batch, pad_sources
+from nmt_cli.data.batch import make_batch, pad_sources, round_up
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
 from nmt_cli.search.beam import BeamOptions, Observer, beam_search
@@ -24,7 +24,7 @@ from nmt_cli.search.hypothesis import Hypothesis, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import Matrix, merge_to_words
 from nmt_cli.translation.markup import PlainLine, restore, strip_tags
-from nmt_cli.translation.step_model import TrainedModels
+from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
 
 WINDOW_SIZE = 4096
 Item = TypeVar("Item")
@@ -117,9 +117,6 @@ class _Pair(NamedTuple):
     source: PieceWords
     target: PieceWords
 
-    def lengths(self) -> tuple[int, int]:
-        return len(self.source.ids), len(self.target.ids)
-
 
 @dataclass(slots=True)
 class Translator:
@@ -186,22 +183,18 @@ class Translator:
             for index, (source, target) in enumerate(pairs)
         ]
         scored: dict[int, PairScore] = {}
-        for lengths, group in groupby(sorted(encoded, key=_Pair.lengths), key=_Pair.lengths):
-            same = list(group)
-            size = max(1, self.options.batch_tokens // (sum(lengths) + 2))
-            for start in range(0, len(same), size):
-                chunk = same[start : start + size]
-                for pair, (log_prob, weights) in zip(chunk, without_running_out(chunk, self._force), strict=True):
-                    source, target = pair.source, pair.target
-                    piece_weights = weights[: len(target.ids), : len(source.ids)]
-                    shape = (target.num_words, source.num_words)
-                    scored[pair.place] = PairScore(
-                        log_prob,
-                        merge_to_words(piece_weights, source.words, target.words, shape),
-                        piece_weights,
-                        tuple(source_tokenizer.pieces(source.ids)),
-                        tuple(target_tokenizer.pieces(target.ids)),
-                    )
+        for chunk in self._chunks_of_pairs(encoded):
+            for pair, (log_prob, weights) in zip(chunk, without_running_out(chunk, self._force), strict=True):
+                source, target = pair.source, pair.target
+                piece_weights = weights[: len(target.ids), : len(source.ids)]
+                shape = (target.num_words, source.num_words)
+                scored[pair.place] = PairScore(
+                    log_prob,
+                    merge_to_words(piece_weights, source.words, target.words, shape),
+                    piece_weights,
+                    tuple(source_tokenizer.pieces(source.ids)),
+                    tuple(target_tokenizer.pieces(target.ids)),
+                )
         return [scored[index] for index in range(len(pairs))]
 
     def report(self) -> None:
@@ -234,19 +227,32 @@ class Translator:
         return jobs
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
-        """Jobs of one length, longest first, so that what does not fit in memory fails early."""
+        """Jobs whose sources are padded to the same width, longest first, so that what does not fit in memory fails
+        early."""
         copies = self.options.n_best if self.options.sampling_temperature is not None else self.options.beam_size
         by_length = sorted(jobs, key=lambda job: -len(job.ids))
-        for length, group in groupby(by_length, key=lambda job: len(job.ids)):
+        for width, group in groupby(by_length, key=lambda job: padded_width(job.ids)):
             same = list(group)
-            size = max(1, self.options.batch_tokens // ((length + 1) * copies))
+            size = max(1, self.options.batch_tokens // (width * copies))
             yield from (same[start : start + size] for start in range(0, len(same), size))
+
+    def _chunks_of_pairs(self, pairs: Sequence[_Pair]) -> Iterator[list[_Pair]]:
+        """Pairs whose sources are padded to the same width, with targets of like length."""
+        by_width = sorted(pairs, key=lambda pair: (padded_width(pair.source.ids), len(pair.target.ids)))
+        for width, group in groupby(by_width, key=lambda pair: padded_width(pair.source.ids)):
+            chunk: list[_Pair] = []
+            for pair in group:
+                if chunk and (len(chunk) + 1) * (width + len(pair.target.ids) + 1) > self.options.batch_tokens:
+                    yield chunk
+                    chunk = []
+                chunk.append(pair)
+            yield chunk
 
     def _search(self, jobs: Sequence[_Job], observe: Observer | None) -> list[list[Hypothesis]]:
         options = self.options
         limits = [int(options.max_length_a * len(job.ids)) + options.max_length_b for job in jobs]
         vocabulary = Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids())
-        sources = pad_sources([job.ids for job in jobs])
+        sources = pad_sources([job.ids for job in jobs], multiple=MULTIPLE)
         if options.sampling_temperature is None:
             state = self.models.start(sources, 1)
             beam = BeamOptions(
@@ -272,9 +278,10 @@ class Translator:
 
     def _force(self, pairs: Sequence[_Pair]) -> list[tuple[float, Matrix]]:
         batch = make_batch([pair.source.ids for pair in pairs], [pair.target.ids for pair in pairs])
-        sources = Sources(batch.source_BS, batch.source_valid_BS)
+        sources = pad_sources([pair.source.ids for pair in pairs], multiple=MULTIPLE)
         log_probs_BT, weights_BTS = self.models.force(sources, batch.inputs_BT, batch.outputs_BT)
-        sums = log_probs_BT.double().sum(dim=1).tolist()
+        lengths = [len(pair.target.ids) + 1 for pair in pairs]
+        sums = [float(row_T[:length].double().sum()) for row_T, length in zip(log_probs_BT, lengths, strict=True)]
         return list(zip(sums, weights_BTS.double().numpy(), strict=True))
 
     def _finish(self, job: _Job, hypothesis: Hypothesis) -> Translation:
@@ -291,6 +298,11 @@ class Translator:
             pieces = hypothesis.weights_TS[: len(target.ids), : len(job.ids)].double().numpy()
             weights = merge_to_words(pieces, job.words, target.words, shape)
         return Translation(text, hypothesis.log_prob, hypothesis.score, weights)
+
+
+def padded_width(ids: Sequence[int]) -> int:
+    """Source positions of a sentence in a batch, with </s> and padding."""
+    return round_up(len(ids) + 1, MULTIPLE)
 
 
 def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:

@@ -1,0 +1,35 @@
+"""Products in bfloat16 and int8 against those in float32."""
+
+import pytest
+import torch
+
+from nmt_cli.translation.precision import Bf16Product, Int8Product
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize(("make", "tolerance"), [(Bf16Product, 0.01), (Int8Product, 0.02)])
+def test_a_product_is_near_that_of_float32(make, tolerance, with_bias):
+    """As a share of its norm; the bias itself is not rounded."""
+    generator = torch.Generator().manual_seed(1)
+    weight_IO, inputs = torch.randn(96, 160, generator=generator), torch.randn(2, 20, 96, generator=generator)
+    bias_O = 100.0 * torch.randn(160, generator=generator) if with_bias else None
+    exact = inputs @ weight_IO
+    given = make(weight_IO, bias_O)(inputs)
+    if bias_O is not None:
+        given = given - bias_O
+    assert given.dtype == torch.float32
+    assert float((given - exact).norm() / exact.norm()) < tolerance
+
+
+def test_int8_scales_are_those_of_a_row_and_of_a_column():
+    """A row a million times larger, or a column, does not spoil the others."""
+    generator = torch.Generator().manual_seed(2)
+    weight_IO, inputs_NI = torch.randn(96, 64, generator=generator), torch.randn(32, 96, generator=generator)
+    weight_IO[:, 3] *= 1e6
+    inputs_NI[5] *= 1e6
+    exact_NO, given_NO = inputs_NI @ weight_IO, Int8Product(weight_IO)(inputs_NI)
+    for row in range(32):
+        for columns in (slice(0, 3), slice(3, 4), slice(4, 64)):
+            error = (given_NO[row, columns] - exact_NO[row, columns]).norm()
+            scale = inputs_NI[row].norm() * weight_IO[:, columns].norm(dim=0).max()
+            assert float(error / scale) < 0.05
