@@ -89,7 +89,7 @@ def _aligner(links: Path) -> Callable[[Path], None]:
         (corpus,) = _config()["data"]["train"]
         if not links.exists():
             baseline = str(directory_of(BASELINE))
-            nmt("align", corpus["source"], corpus["target"], "--model", baseline, "-o", str(links))
+            nmt("align", corpus["source"], corpus["target"], "--model", baseline, "--threads", "1", "-o", str(links))
 
     return align
 

@@ -39,7 +39,7 @@ training:
 decoding: {{beam_size: 1}}
 """
 
-NONE = ["model.attention.type=none", "model.decoder.recurrence=bahdanau", "training.max_steps=1200"]
+NONE = ["model.attention.type=none", "model.decoder.recurrence=bahdanau", "training.max_steps=2000"]
 LUONG = ["model.decoder.recurrence=luong"]
 MECHANISMS = {
     "none, every step": (NONE, "reversal"),
