@@ -11,6 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.papers.runs import Run, median_speed, metrics, nmt, num_parameters, train_all
@@ -61,7 +62,9 @@ def main() -> None:
     test = _test_set()
     runs = [_run(name, test["source"]) for name in SYSTEMS]
     train_all(runs, lanes)
-    rows = {run.name: _measure(run, runs[0], test) for run in runs}
+    with ThreadPoolExecutor(lanes) as pool:
+        measured = list(pool.map(lambda run: _measure(run, runs[0], test), runs))
+    rows = {run.name: row for run, row in zip(runs, measured, strict=True)}
     (DIRECTORY / "table.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     _show(rows)
 
@@ -125,14 +128,24 @@ def _measure(run: Run, baseline: Run, test: dict[str, str]) -> dict[str, float |
         row["entropy"] = _entropy(directory, test)
     if run != baseline:
         compared = json.loads(nmt("score", output, *options, "--baseline", str(baseline.hypotheses), log=log))
-        row["p_value"] = compared["bleu"]["p_value"]
+        row["p_value"] = compared["baseline"]["bleu"]["p_value"]
     return row
 
 
 def _entropy(directory: Path, test: dict[str, str]) -> float:
     """Of the attention over the source pieces, in bits, a mean over the target pieces of the forced test set."""
     lines = nmt(
-        "align", test["source"], test["target"], "--model", str(directory), "--format", "jsonl", "--level", "piece"
+        "align",
+        test["source"],
+        test["target"],
+        "--model",
+        str(directory),
+        "--format",
+        "jsonl",
+        "--level",
+        "piece",
+        "--threads",
+        "1",
     ).splitlines()
     entropies = []
     for line in lines:

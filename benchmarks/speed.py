@@ -1,0 +1,361 @@
+"""`make bench`: speed of training and translation, beside the plain model and the matrix products alone, in one run.
+
+Prints a table and writes JSON. The text is made up, with the lengths of captions; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import platform
+import random
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import groupby
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.plain import PlainModel
+from nmt_cli.config.schema import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
+from nmt_cli.data.batch import Batch, make_batch, pad_sources
+from nmt_cli.data.tokenizer import BOS, EOS, PAD
+from nmt_cli.model.build import build_model, initialize
+from nmt_cli.model.noise import Noise
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.search.beam import BeamOptions, beam_search
+from nmt_cli.search.hypothesis import Vocabulary
+from nmt_cli.training.allocator import keep_freed_memory
+from nmt_cli.training.loss import TranslationLoss
+from nmt_cli.training.optim import build_optimizer
+from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
+from nmt_cli.translation.translator import padded_width
+
+VOCAB = 8000
+BEAMS = (1, 5)
+BATCH_TOKENS = 4096
+TRAINING_SIZES = {"embedding": 256, "hidden": 512, "attention": 512, "vocab": 8000, "tokens": 2500, "length": 13}
+NO_CHANGE: Mapping[str, int] = {}
+Change = tuple[dict[str, Any], dict[str, Any]]
+"""Keys of the attention and of the decoder that differ from the defaults."""
+CONDITIONAL: Change = ({}, {})
+LUONG = {"recurrence": "luong"}
+MECHANISMS: dict[str, Change] = {
+    "additive, bahdanau": ({}, {"recurrence": "bahdanau"}),
+    "none, every step, bahdanau": ({"type": "none"}, {"recurrence": "bahdanau"}),
+    "none, initial, bahdanau": ({"type": "none", "context": "initial"}, {"recurrence": "bahdanau"}),
+    "dot, luong, 1,024 units": ({"type": "dot"}, {"recurrence": "luong", "hidden_size": 1024}),
+    "general, luong": ({"type": "general"}, LUONG),
+    "general, luong, no input feeding": ({"type": "general"}, {**LUONG, "input_feeding": False}),
+    "concat, luong": ({"type": "concat"}, LUONG),
+    "local-m (general), luong": ({"type": "local-m"}, LUONG),
+    "local-p (general), luong": ({"type": "local-p"}, LUONG),
+    "location": ({"type": "location"}, {}),
+    "coverage, linguistic": ({"coverage": "linguistic"}, {}),
+    "coverage, neural": ({"coverage": "neural"}, {}),
+    "multihead": ({"type": "multihead"}, {}),
+    "additive, LSTM": ({}, {"rnn_type": "lstm"}),
+}
+DECODING_SIZES = {"embedding": 256, "hidden": 256, "attention": 256, "vocab": VOCAB}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/latest.json"))
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    report = {
+        "machine": {"processor": platform.processor() or platform.machine(), "threads": options.threads},
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "training": training(options.rounds),
+        "mechanisms": mechanisms(options.rounds),
+        "growth": growth(),
+        "translation": translation(options.rounds),
+    }
+    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    show(report)
+
+
+def training(rounds: int) -> dict[str, dict[str, float]]:
+    """Target tokens a second, padding not counted, of a whole update."""
+    result = {}
+    for precision in ("fp32", "bf16"):
+        bf16 = precision == "bf16"
+        with Aside(our_training, CONDITIONAL, bf16) as ours, Aside(plain_training, bf16) as theirs:
+            fast, slow = paired([ours, theirs], rounds)
+        flops = flops_a_token(our_model(TRAINING_SIZES), training_batches())
+        peak = matrix_peak(torch.bfloat16 if bf16 else torch.float32)
+        result[precision] = {
+            "tokens_per_second": fast,
+            "ratio_to_plain": fast / slow,
+            "peak_fraction": fast * flops / peak,
+            "peak_memory_bytes": ours.peak_memory,
+            "plain_peak_memory_bytes": theirs.peak_memory,
+            "flops_per_token": flops,
+            "matrix_peak_flops": peak,
+        }
+    return result
+
+
+def mechanisms(rounds: int) -> dict[str, dict[str, float]]:
+    """Training in bfloat16 with every mechanism at the same sizes, beside additive attention."""
+    result = {}
+    with Aside(our_training, CONDITIONAL, True) as additive:
+        for name, change in MECHANISMS.items():
+            with Aside(our_training, change, True) as other:
+                speed, reference = paired([other, additive], rounds)
+            result[name] = {"tokens_per_second": speed, "ratio_to_additive": speed / reference}
+    return result
+
+
+def growth() -> dict[str, dict[str, float]]:
+    """Training in bfloat16 where one size differs from the default: target tokens a second."""
+    changes: dict[str, list[dict[str, int]]] = {
+        "batch, target tokens": [{"tokens": tokens} for tokens in (600, 1200, 2500, 5000)],
+        "target length": [{"length": length} for length in (6, 13, 26, 52)],
+        "hidden units": [{"hidden": size, "attention": size} for size in (128, 256, 512, 1024)],
+        "vocabulary": [{"vocab": size} for size in (2000, 8000, 32000)],
+    }
+    result: dict[str, dict[str, float]] = {}
+    for name, sizes in changes.items():
+        for size in sizes:
+            with Aside(our_training, CONDITIONAL, True, size) as ours:
+                (speed,) = paired([ours], 1)
+            result.setdefault(name, {})[str(next(iter(size.values())))] = speed
+    return result
+
+
+def our_training(change: Change, bf16: bool, sizes: Mapping[str, int] = NO_CHANGE) -> Callable[[], float]:
+    """Our model's updates, as `nmt train` makes them."""
+    keep_freed_memory()
+    sizes = TRAINING_SIZES | sizes
+    model = our_model(sizes, change)
+    loss = TranslationLoss(label_smoothing=0.1)
+    update = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
+    return partial(tokens_per_second, update, training_batches(sizes))
+
+
+def plain_training(bf16: bool) -> Callable[[], float]:
+    """The plain model's updates."""
+    sizes = TRAINING_SIZES
+    plain = PlainModel(sizes["vocab"], sizes["embedding"], sizes["hidden"], sizes["attention"])
+    return partial(tokens_per_second, trainer(plain, plain.loss, bf16), training_batches())
+
+
+def training_batches(sizes: Mapping[str, int] = NO_CHANGE) -> list[Batch]:
+    sizes = TRAINING_SIZES | sizes
+    return [captions(seed, sizes) for seed in range(3)]
+
+
+class Aside:
+    """A measure in a process of its own, so that neither the allocator nor the caches of one serve another."""
+
+    def __init__(self, build: Callable[..., Callable[[], float]], *arguments: object) -> None:
+        self.peak_memory = 0
+        """Bytes that the process held at most, once it has ended."""
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        work = (theirs, torch.get_num_threads(), build, arguments)
+        self._process = context.Process(target=_answer, args=work, daemon=True)
+        self._process.start()
+
+    def __enter__(self) -> Aside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.send(False)
+        self.peak_memory = self._pipe.recv()
+        self._process.join()
+
+    def __call__(self) -> float:
+        """Measure once."""
+        self._pipe.send(True)
+        measured: float = self._pipe.recv()
+        return measured
+
+
+def _answer(
+    pipe: Connection, threads: int, build: Callable[..., Callable[[], float]], arguments: tuple[object, ...]
+) -> None:
+    torch.set_num_threads(threads)
+    measure = build(*arguments)
+    while pipe.recv():
+        pipe.send(measure())
+    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Sentences a second of a search; the plain model's is float32, with the same beam."""
+    sizes = DECODING_SIZES
+    plain = PlainModel(VOCAB, sizes["embedding"], sizes["hidden"], sizes["attention"]).requires_grad_(
+        requires_grad=False
+    )
+    sources = sentences(400)
+    result: dict[str, dict[str, dict[str, float]]] = {}
+    for precision in ("fp32", "bf16", "int8"):
+        model = our_model(sizes).requires_grad_(requires_grad=False)
+        models = TrainedModels([model], device=torch.device("cpu"), precision=precision)
+        result[precision] = {}
+        for beam in BEAMS:
+            fast, slow = paired(
+                [
+                    lambda models=models, beam=beam: timed_search(sources, lambda ids: search(models, ids, beam)),
+                    lambda beam=beam: timed_search(sources, lambda ids: plain_search(plain, ids, beam)),
+                ],
+                rounds,
+            )
+            result[precision][f"beam{beam}"] = {"sentences_per_second": fast, "ratio_to_plain": fast / slow}
+    return result
+
+
+def our_model(sizes: Mapping[str, int], change: Change = CONDITIONAL) -> Seq2Seq:
+    attention, decoder = change
+    config = ModelConfig(
+        embedding_size=sizes["embedding"],
+        layer_norm=False,
+        encoder=EncoderConfig(hidden_size=sizes["hidden"]),
+        decoder=DecoderConfig(**{"hidden_size": sizes["hidden"], **decoder}),
+        attention=AttentionConfig(**{"size": sizes["attention"], **attention}),
+        dropout=DropoutConfig(embedding=0.0, recurrent=0.0, annotation=0.0, readout=0.0),
+    )
+    model = build_model(config, source_vocab_size=sizes["vocab"], target_vocab_size=sizes["vocab"])
+    initialize(model, seed=1)
+    return model
+
+
+def captions(seed: int, sizes: Mapping[str, int]) -> Batch:
+    """A batch of about the asked number of target tokens: pairs of like length, near the asked one."""
+    random_ = random.Random(seed)
+    length = random_.randint(sizes["length"] * 3 // 4, sizes["length"] * 5 // 4)
+    rows = max(1, sizes["tokens"] // (length + 1))
+    vocab = sizes["vocab"]
+    return make_batch(
+        [ids(random_, length + random_.randint(-2, 2), vocab) for _ in range(rows)],
+        [ids(random_, length - random_.randint(0, 1), vocab) for _ in range(rows)],
+    )
+
+
+def sentences(count: int) -> list[list[list[int]]]:
+    """Sources in batches as the translator makes them: of like length, 4,096 positions for the rows of a beam of 5."""
+    random_ = random.Random(7)
+    drawn = [ids(random_, min(30, max(5, round(random_.gauss(13, 4))))) for _ in range(count)]
+    batches = []
+    for _, same in groupby(sorted(drawn, key=len), key=padded_width):
+        group = list(same)
+        size = BATCH_TOKENS // (padded_width(group[0]) * BEAMS[-1])
+        batches.extend(group[start : start + size] for start in range(0, len(group), size))
+    return batches
+
+
+def ids(random_: random.Random, length: int, vocab: int = VOCAB) -> list[int]:
+    return [random_.randrange(4, vocab) for _ in range(length)]
+
+
+def trainer(model: torch.nn.Module, loss: Callable[[Batch], torch.Tensor], bf16: bool) -> Callable[[Batch], None]:
+    optimizer = build_optimizer("adam", model.parameters(), learning_rate=1e-4)
+
+    def update(batch: Batch) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            total = loss(batch)
+        (total / batch.num_target_tokens).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return update
+
+
+def tokens_per_second(update: Callable[[Batch], None], batches: list[Batch]) -> float:
+    began = time.perf_counter()
+    for batch in batches:
+        update(batch)
+    return sum(batch.num_target_tokens for batch in batches) / (time.perf_counter() - began)
+
+
+def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
+    # An untrained model does not end by itself: every output is as long as its source, in both models.
+    state = models.start(pad_sources(sources, multiple=MULTIPLE), 1)
+    beam_search(
+        models,
+        state,
+        [len(source) for source in sources],
+        Vocabulary(BOS, EOS, (PAD, EOS)),
+        BeamOptions(beam_size=beam),
+    )
+
+
+def plain_search(model: PlainModel, sources: list[list[int]], beam: int) -> None:
+    padded = pad_sources(sources)
+    model.translate(padded.ids_BS, padded.valid_BS, beam_size=beam, max_length=max(map(len, sources)))
+
+
+def timed_search(groups: list[list[list[int]]], run: Callable[[list[list[int]]], None]) -> float:
+    began = time.perf_counter()
+    for group in groups:
+        run(group)
+    return sum(len(group) for group in groups) / (time.perf_counter() - began)
+
+
+def paired(measures: list[Callable[[], float]], rounds: int) -> list[float]:
+    """The medians of several measures, taken in turn after one warm-up each."""
+    for measure in measures:
+        measure()
+    taken = [[measure() for measure in measures] for _ in range(rounds)]
+    return [statistics.median(column) for column in zip(*taken, strict=True)]
+
+
+def flops_a_token(model: Seq2Seq, batches: list[Batch]) -> float:
+    """Multiplications and additions of the matrix products of an update, a target token: three times the forward's."""
+    encoder = sum(p.numel() for p in model.encoder.parameters() if p.dim() > 1)
+    decoder = sum(p.numel() for p in model.decoder.parameters() if p.dim() > 1) + model.output_weight.numel()
+    ratio = sum(batch.source_BS.numel() for batch in batches) / sum(batch.num_target_tokens for batch in batches)
+    return 3.0 * 2.0 * (encoder * ratio + decoder)
+
+
+def matrix_peak(dtype: torch.dtype) -> float:
+    """The best rate of a large matrix product, in operations a second."""
+    left, right = torch.randn(2048, 1024).to(dtype), torch.randn(1024, 1024).to(dtype)
+    best = 0.0
+    for _ in range(10):
+        began = time.perf_counter()
+        for _ in range(5):
+            left @ right
+        best = max(best, 5 * 2.0 * 2048 * 1024 * 1024 / (time.perf_counter() - began))
+    return best
+
+
+def show(report: dict[str, object]) -> None:
+    training_rows, mechanism_rows, growth_rows, translation_rows = (
+        report[part] for part in ("training", "mechanisms", "growth", "translation")
+    )
+    assert isinstance(training_rows, dict)
+    assert isinstance(translation_rows, dict)
+    assert isinstance(mechanism_rows, dict)
+    assert isinstance(growth_rows, dict)
+    print(f"threads {report['machine']}  {report['versions']}")
+    print("training     precision  tokens/s  ratio to plain  share of the matrix peak       peak memory (plain)")
+    for precision, row in training_rows.items():
+        print(
+            f"             {precision:9}  {row['tokens_per_second']:8,.0f}  {row['ratio_to_plain']:14.2f}  "
+            f"{row['peak_fraction']:.3f} of {row['matrix_peak_flops'] / 1e9:,.0f} GFLOP/s         "
+            f"{row['peak_memory_bytes'] / 1e9:.2f} GB ({row['plain_peak_memory_bytes'] / 1e9:.2f} GB)"
+        )
+    print("mechanism (bf16, 512 units)          tokens/s  ratio to additive")
+    for name, row in mechanism_rows.items():
+        print(f"  {name:34} {row['tokens_per_second']:8,.0f}  {row['ratio_to_additive']:.2f}")
+    print("training in bf16 where one size differs, tokens/s")
+    for name, speeds in growth_rows.items():
+        print(f"  {name:21} " + "  ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items()))
+    print("translation  precision  beam  sentences/s  ratio to plain fp32")
+    for precision, beams in translation_rows.items():
+        for beam, row in beams.items():
+            speed, ratio = row["sentences_per_second"], row["ratio_to_plain"]
+            print(f"             {precision:9}  {beam[4:]:>4}  {speed:11,.1f}  {ratio:.2f}")
