@@ -108,10 +108,10 @@ def training(rounds: int) -> dict[str, dict[str, float]]:
 def mechanisms(rounds: int) -> dict[str, dict[str, float]]:
     """Training in bfloat16 with every mechanism at the same sizes, beside additive attention."""
     result = {}
-    with Aside(our_training, CONDITIONAL, True) as additive:
+    with Aside(our_training, CONDITIONAL, True, NO_CHANGE, 1) as additive:
         for name, change in MECHANISMS.items():
-            with Aside(our_training, change, True) as other:
-                speed, reference = paired([other, additive], rounds)
+            with Aside(our_training, change, True, NO_CHANGE, 1) as other:
+                speed, reference = paired([other, additive], min(rounds, 2))
             result[name] = {"tokens_per_second": speed, "ratio_to_additive": speed / reference}
     return result
 
@@ -127,20 +127,22 @@ def growth() -> dict[str, dict[str, float]]:
     result: dict[str, dict[str, float]] = {}
     for name, sizes in changes.items():
         for size in sizes:
-            with Aside(our_training, CONDITIONAL, True, size) as ours:
+            with Aside(our_training, CONDITIONAL, True, size, 1) as ours:
                 (speed,) = paired([ours], 1)
             result.setdefault(name, {})[str(next(iter(size.values())))] = speed
     return result
 
 
-def our_training(change: Change, bf16: bool, sizes: Mapping[str, int] = NO_CHANGE) -> Callable[[], float]:
+def our_training(
+    change: Change, bf16: bool, sizes: Mapping[str, int] = NO_CHANGE, num_batches: int = 3
+) -> Callable[[], float]:
     """Our model's updates, as `nmt train` makes them."""
     keep_freed_memory()
     sizes = TRAINING_SIZES | sizes
     model = our_model(sizes, change)
     loss = TranslationLoss(label_smoothing=0.1)
     update = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
-    return partial(tokens_per_second, update, training_batches(sizes))
+    return partial(tokens_per_second, update, training_batches(sizes)[:num_batches])
 
 
 def plain_training(bf16: bool) -> Callable[[], float]:
