@@ -93,6 +93,29 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """The strings that stand beside the tensors of a file that `read_tensors` could read."""
+    with safe_open(path, framework="pt", device="cpu") as file:
+        return dict(file.metadata() or {})
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write tensors, and strings beside them, whole or not at all."""
+    with atomic_path(path) as temporary:
+        _save(tensors, temporary, dict(metadata))
+
+
+def _save(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    path.touch()
+    mode = path.stat().st_mode  # as the user wants files to be; safetensors would let nobody else read them
+    try:
+        save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path, metadata)
+    except SafetensorError as error:  # which hides the operating system's error in its text
+        full = "No space left" in str(error)
+        raise OSError(errno.ENOSPC if full else errno.EIO, str(error), str(path)) from error
+    path.chmod(mode)
+
+
 # The model's parameters -------------------------------------------------------------------------------------------
 
 
@@ -254,22 +277,17 @@ class Checkpoints:
         if temporary.exists():
             shutil.rmtree(temporary)  # of an attempt of this program that was killed
         temporary.mkdir(parents=True)
-        try:
-            self._write_files(temporary, snapshot, tokenizers)
-            if path.exists():  # written before, by a run that was killed before the index knew of it
-                shutil.rmtree(path)
-            os.replace(temporary, path)
-            sync(path.parent)
-        except SafetensorError as error:  # which hides the operating system's error in its text
-            full = "No space left" in str(error)
-            raise OSError(errno.ENOSPC if full else errno.EIO, str(error), str(path)) from error
+        self._write_files(temporary, snapshot, tokenizers)
+        if path.exists():  # written before, by a run that was killed before the index knew of it
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+        sync(path.parent)
         return path
 
     def _write_files(self, directory: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> None:
-        save_file({name: tensor.contiguous().cpu() for name, tensor in snapshot.model.items()}, directory / MODEL_FILE)
+        _save(snapshot.model, directory / MODEL_FILE)
         if snapshot.trainer:
-            trainer = {name: tensor.contiguous().cpu() for name, tensor in snapshot.trainer.items()}
-            save_file(trainer, directory / TRAINER_FILE)
+            _save(snapshot.trainer, directory / TRAINER_FILE)
         meta = {
             "format": FORMAT,
             "nmt": __version__,

@@ -14,6 +14,7 @@ from nmt_cli.commands.plot import plot
 from nmt_cli.commands.rescore import rescore
 from nmt_cli.commands.schema import schema
 from nmt_cli.commands.score import score
+from nmt_cli.commands.shortlist import shortlist
 from nmt_cli.commands.text import decode, encode
 from nmt_cli.commands.tokenizer import tokenizer
 from nmt_cli.commands.train import train
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "evaluate": evaluate,
     "align": align,
     "rescore": rescore,
+    "shortlist": shortlist,
     "average": average,
     "inspect": inspect,
 }

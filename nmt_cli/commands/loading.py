@@ -23,17 +23,20 @@ def open_translator(
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
+    shortlist: Path | None = None,
     **options: Any,
 ) -> Translator:
     """A translator with the models' own decoding defaults; `options` that are not None go before these.
 
     Raises:
-        InputError: there is no such model, checkpoint or device; the models of an ensemble have different tokenizers.
+        InputError: there is no such model, checkpoint or device; the models of an ensemble have different tokenizers;
+            the shortlist is none, or one for other tokenizers.
     """
     import torch
 
     from nmt_cli.distributed import find_device
     from nmt_cli.experiment import source_of
+    from nmt_cli.translation.shortlist import read_shortlist
     from nmt_cli.translation.step_model import TrainedModels
     from nmt_cli.translation.translator import Translator
 
@@ -55,7 +58,11 @@ def open_translator(
             )
     models = [experiment.load_model(checkpoint) for experiment in experiments]
     chosen = {name: value for name, value in options.items() if value is not None}
-    trained = TrainedModels(models, device=found_device, precision=precision)
+    words = None
+    if shortlist is not None:
+        sizes = (tokenizers[0].vocab_size, tokenizers[1].vocab_size)
+        words = read_shortlist(shortlist, first.fingerprints, sizes).without(tokenizers[1].banned_ids())
+    trained = TrainedModels(models, device=found_device, precision=precision, shortlist=words)
     return Translator(trained, tokenizers, replace(decoding_options(configs[0].decoding), **chosen))
 
 

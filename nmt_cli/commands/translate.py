@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Optional
 
 import typer
 
@@ -39,6 +40,12 @@ def translate(
     batch_tokens: Annotated[
         int | None, typer.Option("--batch-tokens", min=1, help="Beam rows times source pieces in a batch.")
     ] = None,
+    shortlist: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--shortlist", help="Say only what `nmt shortlist` found to go with the source: faster.", metavar="FILE"
+        ),
+    ] = None,
     device: Device = "auto",
     precision: Annotated[str, typer.Option("--precision", help="auto (fp32), fp32, bf16 or int8.")] = "auto",
     threads: Threads = None,
@@ -68,6 +75,7 @@ def translate(
             device=device,
             precision=precision,
             threads=threads,
+            shortlist=shortlist,
             beam_size=beam_size,
             n_best=n_best,
             length_penalty=length_penalty,

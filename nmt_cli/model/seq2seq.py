@@ -5,6 +5,9 @@ Shapes: B batch, S source, T target, E embedding, R readout, V vocabulary, N row
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,6 +17,18 @@ from nmt_cli.model.decoder import Decoded, Decoder, DecoderState
 from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
+
+
+class OutputProduct(Protocol):
+    """The product with the vocabulary in another precision."""
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The logits of all pieces."""
+        ...
+
+    def columns(self, outputs: Tensor) -> Product:
+        """The product that gives those of some pieces."""
+        ...
 
 
 class Seq2Seq(nn.Module):
@@ -45,7 +60,7 @@ class Seq2Seq(nn.Module):
             self.target_embedding if shares_output else nn.Parameter(torch.empty(target_vocab_size, readout_size))
         )
         self.output_bias = nn.Parameter(torch.zeros(target_vocab_size))
-        self.quantised_output: Product | None = None
+        self.quantised_output: OutputProduct | None = None
         self._embedding_dropout = embedding_dropout
         self._source_word_dropout, self._target_word_dropout = source_word_dropout, target_word_dropout
 
@@ -75,6 +90,12 @@ class Seq2Seq(nn.Module):
         if self.quantised_output is not None:
             return self.quantised_output(readout_NR)
         return F.linear(readout_NR, self.output_weight, self.output_bias)
+
+    def logits_of(self, pieces_U: Tensor) -> Product:
+        """The product that gives `logits` of some pieces alone (N, U)."""
+        if self.quantised_output is not None:
+            return self.quantised_output.columns(pieces_U)
+        return partial(F.linear, weight=self.output_weight[pieces_U], bias=self.output_bias[pieces_U])
 
     def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:
         embedded_BTE = dropped(F.embedding(ids_BT, table), self._embedding_dropout, noise, shared_dim=1)

@@ -111,10 +111,13 @@ def _advance(
 ) -> Tensor:
     """One step of all live sentences; returns the pieces that the next step begins with."""
     num_live, width = live.totals_LK.shape
-    log_probs_NV, weights_NS, state = model.step(last_ids_N, live.state)
-    log_probs_NV = _allowed(log_probs_NV, live, vocabulary, options)
+    log_probs_NV, weights_NS, state, pieces_NV = model.step(last_ids_N, live.state)
+    log_probs_NV = _allowed(log_probs_NV, pieces_NV, live, vocabulary, options)
     # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
     totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, live.totals_LK, 2 * options.beam_size)
+    first_rows_L1 = torch.arange(num_live).unsqueeze(1) * width
+    if pieces_NV is not None:
+        pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
     if options.with_weights and weights_NS is not None:
         new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
         old = live.weights_LKTS
@@ -133,7 +136,7 @@ def _advance(
         for place, (sentence, best_total) in enumerate(zip(live.sentences, totals_LK[:, 0].tolist(), strict=True))
         if not _is_done(live.finished[sentence], best_total, step, max_lengths[sentence], options)
     ]
-    rows_LK = parents_LK + torch.arange(num_live).unsqueeze(1) * width
+    rows_LK = parents_LK + first_rows_L1
     kept = torch.tensor(stay, dtype=torch.long)
     rows_N = rows_LK[kept].flatten()
     rows_stay = len(stay) == num_live and rows_LK.shape[1] == width
@@ -185,13 +188,16 @@ def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tupl
     return totals_LC, parents_LC.gather(1, chosen_LC // FOLDS), pieces_LC
 
 
-def _allowed(log_probs_NV: Tensor, live: _Live, vocabulary: Vocabulary, options: BeamOptions) -> Tensor:
+def _allowed(
+    log_probs_NV: Tensor, pieces_NV: Tensor | None, live: _Live, vocabulary: Vocabulary, options: BeamOptions
+) -> Tensor:
     """The log-probabilities with what must not be said at minus infinity, written into them."""
-    if vocabulary.banned:
+    if pieces_NV is None and vocabulary.banned:
         log_probs_NV[:, list(vocabulary.banned)] = -math.inf
     if options.no_repeat_ngram:
         for row, prefix in enumerate(live.prefixes_LKT.flatten(0, 1).tolist()):
-            log_probs_NV[row, repeated_ngram_ends(prefix, options.no_repeat_ngram)] = -math.inf
+            ends = torch.tensor(repeated_ngram_ends(prefix, options.no_repeat_ngram), dtype=torch.long)
+            log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
     return log_probs_NV
 
 

@@ -1,6 +1,6 @@
 """What a search returns, what it asks of a model, and the length penalty.
 
-Shapes: N rows (partial hypotheses), V vocabulary, S source, T target with </s>.
+Shapes: N rows (partial hypotheses), V vocabulary or what of it a model says, S source, T target with </s>.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Prediction(NamedTuple):
     log_probs_NV: Tensor
     weights_NS: Tensor | None
     state: SearchState
+    pieces_NV: Tensor | None = None
+    """Where a model says fewer pieces than there are: which piece each column is, none of them banned."""
 
 
 class StepModel(Protocol):

@@ -39,16 +39,20 @@ def sample(
     last_ids_N = torch.full((num_rows,), vocabulary.bos, dtype=torch.long)
     banned = torch.tensor(vocabulary.banned, dtype=torch.long)
     for step in range(max(max_lengths, default=0)):
-        log_probs_NV, weights_NS, state = model.step(last_ids_N, state)
-        scaled_NV = (log_probs_NV.double() / temperature).index_fill(1, banned, -math.inf)
+        log_probs_NV, weights_NS, state, pieces_NV = model.step(last_ids_N, state)
+        scaled_NV = log_probs_NV.double() / temperature
+        if pieces_NV is None:
+            scaled_NV.index_fill_(1, banned, -math.inf)
         cumulative_NV = scaled_NV.softmax(dim=1).cumsum(dim=1)
         # The sum may fall short of 1 by rounding: what is drawn is measured against the sum that came out.
         drawn_N1 = uniforms_NT[rows, step].unsqueeze(1).double() * cumulative_NV[:, -1:]
-        pieces_N = torch.searchsorted(cumulative_NV, drawn_N1, right=True).squeeze(1)
+        columns_N1 = torch.searchsorted(cumulative_NV, drawn_N1, right=True)
+        drawn_log_probs = log_probs_NV.gather(1, columns_N1).flatten().tolist()
+        pieces_N = (columns_N1 if pieces_NV is None else pieces_NV.gather(1, columns_N1)).squeeze(1)
         stay = []
         for place, row in enumerate(rows):
             piece = int(pieces_N[place])
-            log_probs[row] += float(log_probs_NV[place, piece])
+            log_probs[row] += drawn_log_probs[place]
             if with_weights and weights_NS is not None:
                 weights[row].append(weights_NS[place].float())
             if piece == vocabulary.eos:

@@ -16,10 +16,18 @@ SMALLEST = 64
 class Bf16Product:
     """x W + b with x and W in bfloat16, cast once and not at every step."""
 
-    def __init__(self, weight_IO: Tensor, bias_O: Tensor | None = None) -> None:
-        """`weight_IO` is (inputs, outputs)."""
-        self._weight_IO = weight_IO.to(torch.bfloat16).contiguous()
-        self._bias_O = bias_O
+    def __init__(self, weight_IO: Tensor, bias_O: Tensor | None) -> None:
+        """`weight_IO` is (inputs, outputs) in bfloat16."""
+        self._weight_IO, self._bias_O = weight_IO, bias_O
+
+    @classmethod
+    def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Bf16Product:
+        """The product with a matrix in float32."""
+        return cls(weight_IO.to(torch.bfloat16).contiguous(), bias_O)
+
+    def columns(self, outputs: Tensor) -> Bf16Product:
+        """The product that gives some of the outputs."""
+        return Bf16Product(self._weight_IO[:, outputs], None if self._bias_O is None else self._bias_O[outputs])
 
     def __call__(self, inputs: Tensor) -> Tensor:
         product = torch.matmul(inputs.to(torch.bfloat16), self._weight_IO)
@@ -31,18 +39,26 @@ class Int8Product:
     """x W + b with x and W in int8, summed in int32: weights with a scale a column; inputs quantised at every product
     with a scale a row, so that a sentence does not depend on its neighbours."""
 
-    def __init__(self, weight_IO: Tensor, bias_O: Tensor | None = None) -> None:
-        """`weight_IO` is (inputs, outputs)."""
+    def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> None:
+        """`weight_OI` is (outputs, inputs) in int8, the layout in which the product is fastest."""
+        self._weight_OI, self._scale_O, self._bias_O = weight_OI, scale_O, bias_O
+
+    @classmethod
+    def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Int8Product:
+        """The product with a matrix in float32."""
         scale_O = weight_IO.abs().amax(dim=0).clamp(min=1e-12) / 127.0
-        quantised_IO = (weight_IO / scale_O).round().to(torch.int8)
-        self._weight_IO = quantised_IO.t().contiguous().t()  # the layout in which the product is fastest
-        self._scale_O, self._bias_O = scale_O, bias_O
+        return cls((weight_IO / scale_O).round().to(torch.int8).t().contiguous(), scale_O, bias_O)
+
+    def columns(self, outputs: Tensor) -> Int8Product:
+        """The product that gives some of the outputs."""
+        bias_O = None if self._bias_O is None else self._bias_O[outputs]
+        return Int8Product(self._weight_OI[outputs], self._scale_O[outputs], bias_O)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         rows_NI = inputs.reshape(-1, inputs.shape[-1])
         scale_N1 = rows_NI.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127.0
         quantised_NI = (rows_NI / scale_N1).round().to(torch.int8)
-        product_NO = torch._int_mm(quantised_NI, self._weight_IO).to(inputs.dtype).mul_(scale_N1)
+        product_NO = torch._int_mm(quantised_NI, self._weight_OI.t()).to(inputs.dtype).mul_(scale_N1)
         if self._bias_O is None:
             product_NO.mul_(self._scale_O)
         else:
@@ -68,7 +84,7 @@ def in_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     """
     if precision not in ("bf16", "int8"):
         return model
-    make = Bf16Product if precision == "bf16" else Int8Product
+    make = Bf16Product.of if precision == "bf16" else Int8Product.of
     for parent in list(model.decoder.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:

@@ -3,11 +3,13 @@
 Batch invariance in float32 is by construction: rows of a matrix product may change with their number, and sums over a
 source with its width, but neither between multiples of 16. So rows and sources are padded to such.
 
-Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary.
+Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary, U pieces that a batch may say, W
+pieces that a row may say, R readout.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,38 +18,72 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.data.batch import Sources
+from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import DecoderState
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.search.hypothesis import Prediction, SearchState
 from nmt_cli.translation.precision import in_precision
+from nmt_cli.translation.shortlist import Candidates, Shortlist
 
 MULTIPLE = 16
 """Of rows and of source positions, vectors of a processor fit into which (docs/adr/0005)."""
+
+
+class _Words(NamedTuple):
+    """What the rows may say, and how each model scores it."""
+
+    products: tuple[Product, ...]
+    """Of each model: the logits (P, U) of the candidates' pieces, or of all (P, V)."""
+    candidates: Candidates | None = None
+    """Of each row; None: all pieces are everybody's."""
+
+    def keep(self, rows: Tensor) -> _Words:
+        return self if self.candidates is None else _Words(self.products, self.candidates.select(rows))
+
+    def log_probs(self, part: int, readout_PR: Tensor, num_rows: int) -> Tensor:
+        """Log-probabilities (N, W) of each row's pieces under one of the models."""
+        logits = self.products[part](readout_PR)[:num_rows].float()
+        if self.candidates is not None:
+            # Each row's own, from the first column on: so its sum does not depend on what the others may say.
+            own_NW = logits.gather(1, self.candidates.columns_BW)
+            logits = own_NW.masked_fill_(~self.candidates.valid_BW, -math.inf)
+        return F.log_softmax(logits, dim=-1)
 
 
 class _Rows(NamedTuple):
     """The memory and state of every row in every model, with the rows that only pad."""
 
     parts: tuple[tuple[Memory, DecoderState], ...]
+    words: _Words
 
     def select(self, rows: Tensor) -> _Rows:
-        # A row keeps to its sentence, so its memory stays what it is.
+        # A row keeps to its sentence, so its memory and its words stay what they are.
         padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
-        return _Rows(tuple((memory, state.select(padded)) for memory, state in self.parts))
+        return _Rows(tuple((memory, state.select(padded)) for memory, state in self.parts), self.words)
 
     def keep(self, rows: Tensor) -> _Rows:
         padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
-        return _Rows(tuple((memory.select(padded), state.select(padded)) for memory, state in self.parts))
+        parts = tuple((memory.select(padded), state.select(padded)) for memory, state in self.parts)
+        return _Rows(parts, self.words.keep(padded[: len(rows)]))
 
 
 class TrainedModels:
     """One model or an ensemble: the mean of the predicted probabilities, and of the attention weights."""
 
-    def __init__(self, models: Sequence[Seq2Seq], *, device: torch.device, precision: str = "fp32") -> None:
-        """`precision` is fp32, bf16 or int8; the models are moved to the device and changed in place."""
+    def __init__(
+        self,
+        models: Sequence[Seq2Seq],
+        *,
+        device: torch.device,
+        precision: str = "fp32",
+        shortlist: Shortlist | None = None,
+    ) -> None:
+        """`precision` is fp32, bf16 or int8; the models are moved to the device and changed in place. With a
+        `shortlist`, without banned pieces, a search says no others than those that go with its source."""
         self._models = [in_precision(model.to(device), precision) for model in models]
         self._device = device
+        self._shortlist = shortlist
         self.has_attention = all(model.has_attention for model in models)
 
     @torch.inference_mode()
@@ -61,7 +97,15 @@ class TrainedModels:
         for model in self._models:
             memory = model.encode(*padded).select(rows)
             parts.append((memory, model.start(memory)))
-        return _Rows(tuple(parts))
+        return _Rows(tuple(parts), self._words(sources, copies))
+
+    def _words(self, sources: Sources, copies: int) -> _Words:
+        if self._shortlist is None:
+            return _Words(tuple(model.logits for model in self._models))
+        vocab_size = self._models[0].output_weight.shape[0]
+        sentences = self._shortlist.candidates(sources, vocab_size, MULTIPLE).to(self._device)
+        products = tuple(model.logits_of(sentences.pieces_U) for model in self._models)
+        return _Words(products, sentences.select(torch.arange(len(sources.ids_BS)).repeat_interleave(copies)))
 
     @torch.inference_mode()
     def step(self, ids_N: Tensor, state: SearchState) -> Prediction:
@@ -70,13 +114,14 @@ class TrainedModels:
         num_rows = len(ids_N)
         ids_P1 = ids_N[padded_rows(torch.arange(num_rows))].unsqueeze(1).to(self._device)
         log_probs, weights, parts = [], [], []
-        for model, (memory, decoder_state) in zip(self._models, state.parts, strict=True):
+        words = state.words
+        for part, (model, (memory, decoder_state)) in enumerate(zip(self._models, state.parts, strict=True)):
             decoded = model.decode(ids_P1, memory, decoder_state)
-            logits_PV = model.logits(decoded.readout_BTR[:, 0])
-            log_probs.append(F.log_softmax(logits_PV[:num_rows].float(), dim=-1))
+            log_probs.append(words.log_probs(part, decoded.readout_BTR[:, 0], num_rows))
             weights.append(decoded.weights_BTS[:num_rows, 0].float())
             parts.append((memory, decoded.state))
-        return Prediction(_log_mean(log_probs).cpu(), _mean(weights).cpu(), _Rows(tuple(parts)))
+        pieces_NW = None if words.candidates is None else words.candidates.pieces_BW.cpu()
+        return Prediction(_log_mean(log_probs).cpu(), _mean(weights).cpu(), _Rows(tuple(parts), words), pieces_NW)
 
     @torch.inference_mode()
     def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:

@@ -103,6 +103,7 @@ def test_a_model_without_attention_cannot_align_and_says_so(nmt, config: Path, t
     for arguments in (
         ("align", corpus / "dev.en", corpus / "dev.fr"),
         ("translate", corpus / "dev.en", "--alignment", "hard"),
+        ("shortlist", corpus / "dev.en", corpus / "dev.fr", "-o", tmp_path / "shortlist"),
     ):
         result = nmt(*arguments, "--model", tmp_path / "run")
         assert result.code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -265,3 +266,38 @@ def test_tags_and_placeholders_come_through(nmt, model: Path):
     assert result.lines[0].count("<b>") == result.lines[0].count("</b>") == 1
     assert result.lines[1] == "<p></p>"
     assert "__URL__" in result.lines[2]
+
+
+def test_a_shortlist_learnt_from_the_training_text_translates_within_it(nmt, model: Path, corpus: Path, tmp_path: Path):
+    path = tmp_path / "shortlist.safetensors"
+    made = nmt("shortlist", corpus / "train.en", corpus / "train.fr", "--model", model, "-o", path, "--likely", "3")
+    assert made.code == 0, made.err
+    assert re.search(r"100 frequent|101 frequent", made.err)
+    assert re.search(r"hold \d+\.\d\d% of the links of 600 pairs", made.err)
+    assert not path.stat().st_mode & 0o111
+    free = nmt("translate", corpus / "test.en", "--model", model)
+    kept = nmt("translate", corpus / "test.en", "--model", model, "--shortlist", path)
+    assert kept.code == 0, kept.err
+    assert len(kept.lines) == len(free.lines) == 30
+    alone = [
+        nmt("translate", "--model", model, "--shortlist", path, stdin=line + b"\n").out
+        for line in (corpus / "test.en").read_bytes().splitlines()
+    ]
+    assert b"".join(alone) == kept.out
+
+
+def test_what_is_wrong_with_a_shortlist_is_said(nmt, model: Path, corpus: Path, tmp_path: Path):
+    texts = (corpus / "test.en", corpus / "test.fr")
+    result = nmt("translate", corpus / "test.en", "--model", model, "--shortlist", tmp_path / "none")
+    assert (result.code, result.err) == (
+        2, f"nmt: {tmp_path / 'none'}: there is no such file; `nmt shortlist` makes a shortlist\n",
+    )  # fmt: skip
+    result = nmt("shortlist", *texts, "--model", model, "-o", tmp_path / "no" / "where")
+    assert (result.code, result.err) == (
+        2, f"nmt: {tmp_path / 'no' / 'where'}: cannot be written: give the name of a file in a directory that exists\n",
+    )  # fmt: skip
+    empty = tmp_path / "empty"
+    empty.touch()
+    result = nmt("shortlist", empty, empty, "--model", model, "-o", tmp_path / "out")
+    assert (result.code, result.err) == (2, f"nmt: {empty} is empty; a shortlist is learnt from parallel text\n")
+    assert not (tmp_path / "out").exists()

@@ -7,7 +7,7 @@ from nmt_cli.translation.precision import Bf16Product, Int8Product
 
 
 @pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize(("make", "tolerance"), [(Bf16Product, 0.01), (Int8Product, 0.02)])
+@pytest.mark.parametrize(("make", "tolerance"), [(Bf16Product.of, 0.01), (Int8Product.of, 0.02)])
 def test_a_product_is_near_that_of_float32(make, tolerance, with_bias):
     """As a share of its norm; the bias itself is not rounded."""
     generator = torch.Generator().manual_seed(1)
@@ -27,7 +27,7 @@ def test_int8_scales_are_those_of_a_row_and_of_a_column():
     weight_IO, inputs_NI = torch.randn(96, 64, generator=generator), torch.randn(32, 96, generator=generator)
     weight_IO[:, 3] *= 1e6
     inputs_NI[5] *= 1e6
-    exact_NO, given_NO = inputs_NI @ weight_IO, Int8Product(weight_IO)(inputs_NI)
+    exact_NO, given_NO = inputs_NI @ weight_IO, Int8Product.of(weight_IO)(inputs_NI)
     for row in range(32):
         for columns in (slice(0, 3), slice(3, 4), slice(4, 64)):
             error = (given_NO[row, columns] - exact_NO[row, columns]).norm()

@@ -1,0 +1,69 @@
+"""`nmt shortlist`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt_cli.commands.options import Checkpoint, Device, ModelDir, Threads
+from nmt_cli.commands.rescore import SourceText, TargetText
+from nmt_cli.console import Progress, log
+from nmt_cli.errors import InputError
+
+
+def shortlist(
+    source: SourceText,
+    target: TargetText,
+    model: ModelDir,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write here; whole or not at all.", metavar="OUT")
+    ],
+    likely: Annotated[
+        int, typer.Option("--likely", min=1, help="Target pieces that go with a source piece, beside the frequent.")
+    ] = 20,
+    frequent: Annotated[
+        int, typer.Option("--frequent", min=1, help="Most frequent target pieces, which any sentence may use.")
+    ] = 100,
+    device: Device = "auto",
+    threads: Threads = None,
+    checkpoint: Checkpoint = "best",
+) -> None:  # fmt: skip
+    """Learn from parallel text which target pieces go with which source pieces, for `nmt translate --shortlist`.
+
+    Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
+    """
+    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.data.pairs import windows_of_pairs
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.shortlist import LinkCounts, write_shortlist
+    from nmt_cli.translation.translator import WINDOW_SIZE
+
+    if output.is_dir() or not output.parent.is_dir():
+        raise InputError(f"{output}: cannot be written: give the name of a file in a directory that exists")
+    translator = open_translator([model], checkpoint=checkpoint, device=device, threads=threads)
+    if not translator.models.has_attention:
+        raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")
+    sides = translator.tokenizers
+    counts = LinkCounts(*(side.vocab_size for side in sides))
+    num_pairs = 0
+    with Progress("aligning", unit="pair") as progress:
+        for window in windows_of_pairs(source, target, WINDOW_SIZE):
+            scores = translator.score_pairs([(pair.source, pair.target) for pair in window])
+            counts.add(
+                [
+                    (sides[0].ids_of(scored.source_pieces), sides[1].ids_of(scored.target_pieces), scored.piece_weights)
+                    for scored in scores
+                ]
+            )
+            num_pairs += len(window)
+            progress.advance(len(window))
+    if not num_pairs:
+        raise InputError(f"{source} is empty; a shortlist is learnt from parallel text")
+    made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0] is sides[1])
+    write_shortlist(output, made, Experiment(model).fingerprints)
+    log(
+        f"{output}: {len(made.frequent_F):,} frequent pieces and up to {likely} for each source piece hold "
+        f"{counts.share_within(made):.2%} of the links of {num_pairs:,} pairs"
+    )

@@ -1,0 +1,159 @@
+"""A lexical shortlist: the few target pieces that a sentence is likely to need; the softmax goes over these alone.
+
+Jean et al. (2015), section 3.3: the most frequent target pieces and, for each source piece, those it is most often
+aligned with. Here the alignments are a model's own, over parallel text.
+
+Shapes: B sentences, S source, F frequent pieces, K likely pieces of a source piece, U pieces of a batch, W pieces of a
+sentence, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt_cli.checkpoint import read_metadata, read_tensors, write_tensors
+from nmt_cli.data.batch import Sources, round_up
+from nmt_cli.data.tokenizer import EOS
+from nmt_cli.errors import ModelError
+
+SMALLEST_SHARE = 0.05
+"""Of a target piece's attention: less is no link."""
+NONE = -1
+"""Fills the rows of source pieces with fewer than K likely ones."""
+
+
+class Candidates(NamedTuple):
+    """What the sentences of a batch may say."""
+
+    pieces_U: Tensor
+    """The pieces of all of them."""
+    pieces_BW: Tensor
+    """Each sentence's own, in their order, padded at the end."""
+    columns_BW: Tensor
+    """Where these stand in `pieces_U`."""
+    valid_BW: Tensor
+    """False on padding."""
+
+    def select(self, rows: Tensor) -> Candidates:
+        """Those of the given sentences, in that order."""
+        return Candidates(self.pieces_U, *(tensor[rows] for tensor in self[1:]))
+
+    def to(self, device: torch.device) -> Candidates:
+        """The same on a device."""
+        return Candidates(*(tensor.to(device) for tensor in self))
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """The target pieces that go with each source piece."""
+
+    frequent_F: Tensor
+    """Pieces that any sentence may use."""
+    likely_VK: Tensor
+    """Of each source piece, the likely ones; `NONE` at the end where there are fewer."""
+
+    def without(self, pieces: Sequence[int]) -> Shortlist:
+        """The same without pieces that must not be said."""
+        banned = torch.tensor(list(pieces), dtype=self.frequent_F.dtype)
+        frequent_F = self.frequent_F[~torch.isin(self.frequent_F, banned)]
+        return Shortlist(frequent_F, self.likely_VK.masked_fill(torch.isin(self.likely_VK, banned), NONE))
+
+    def candidates(self, sources: Sources, vocab_size: int, multiple: int) -> Candidates:
+        """What each source allows; U and W are multiples of `multiple`."""
+        likely_BSK = self.likely_VK[sources.ids_BS].long()
+        nothing_BSK = (likely_BSK == NONE) | ~sources.valid_BS.unsqueeze(-1)
+        allowed_BV = torch.zeros(len(likely_BSK), vocab_size + 1, dtype=torch.bool)
+        allowed_BV.scatter_(1, likely_BSK.masked_fill(nothing_BSK, vocab_size).flatten(1), value=True)
+        allowed_BV = allowed_BV[:, :vocab_size].index_fill(1, self.frequent_F.long(), value=True)
+        pieces = allowed_BV.any(dim=0).nonzero().flatten()
+        pieces_U = torch.cat([pieces, pieces[:1].expand(-len(pieces) % multiple)])
+        column_of_V = torch.zeros(vocab_size, dtype=torch.long)
+        column_of_V[pieces] = torch.arange(len(pieces))
+        count_B = allowed_BV.sum(dim=1)
+        valid_BW = torch.arange(round_up(int(count_B.max()), multiple)) < count_B.unsqueeze(1)
+        pieces_BW = torch.full(valid_BW.shape, int(pieces[0]))
+        pieces_BW[valid_BW] = allowed_BV.nonzero()[:, 1]
+        return Candidates(pieces_U, pieces_BW, column_of_V[pieces_BW], valid_BW)
+
+
+class LinkCounts:
+    """How often source and target pieces were linked in parallel text."""
+
+    def __init__(self, source_vocab_size: int, target_vocab_size: int) -> None:
+        self._sizes = (source_vocab_size, target_vocab_size)
+        self._frequency_V = np.zeros(target_vocab_size, dtype=np.int64)
+        self._links = np.zeros(0, dtype=np.int64)
+        """Source piece x target vocabulary + target piece, sorted."""
+        self._counts: np.ndarray = np.zeros(0)
+
+    def add(self, pairs: Sequence[tuple[Sequence[int], Sequence[int], np.ndarray]]) -> None:
+        """Count source pieces, target pieces and the attention (target, source) between them, of some pairs."""
+        links, shares = [self._links], [self._counts]
+        for source, target, weights_TS in pairs:
+            target_T = np.asarray(target, dtype=np.int64)
+            places_T, places_S = np.nonzero(weights_TS >= SMALLEST_SHARE)
+            links.append(np.asarray(source, dtype=np.int64)[places_S] * self._sizes[1] + target_T[places_T])
+            shares.append(weights_TS[places_T, places_S])
+            np.add.at(self._frequency_V, target_T, 1)
+        self._links, places = np.unique(np.concatenate(links), return_inverse=True)
+        self._counts = np.bincount(places, weights=np.concatenate(shares), minlength=len(self._links))
+
+    def shortlist(self, *, frequent: int, likely: int, joint: bool) -> Shortlist:
+        """The `frequent` most frequent target pieces, with </s>, and for each source piece the `likely` others that it
+        is linked with most; with a `joint` vocabulary the piece itself too, as names stay what they are."""
+        source_size, target_size = self._sizes
+        ranked = np.argsort(-self._frequency_V, kind="stable")[:frequent]
+        common = np.union1d(ranked[self._frequency_V[ranked] > 0], [EOS])
+        sources, targets = np.divmod(self._links, target_size)
+        order = np.lexsort((targets, -self._counts, sources))
+        order = order[~np.isin(targets[order], common)]
+        sources, targets = sources[order], targets[order]
+        rank = np.arange(len(sources)) - np.searchsorted(sources, sources)
+        near = rank < likely
+        likely_VK = np.full((source_size, likely + joint), NONE, dtype=np.int32)
+        likely_VK[sources[near], rank[near]] = targets[near]
+        if joint:
+            likely_VK[:, -1] = np.arange(source_size)
+        return Shortlist(torch.from_numpy(common), torch.from_numpy(likely_VK))
+
+    def share_within(self, shortlist: Shortlist) -> float:
+        """Which share of the counted links the shortlist allows, at least: another source piece may allow more."""
+        sources, targets = np.divmod(self._links, self._sizes[1])
+        likely_LK = shortlist.likely_VK.numpy()[sources]
+        allowed = (likely_LK == targets[:, None]).any(axis=1) | np.isin(targets, shortlist.frequent_F.numpy())
+        return float(self._counts[allowed].sum() / max(self._counts.sum(), 1e-9))
+
+
+def write_shortlist(path: Path, shortlist: Shortlist, tokenizers: Mapping[str, str]) -> None:
+    """Write it whole or not at all, with the fingerprints of the tokenizers whose pieces it names."""
+    write_tensors(path, {"frequent": shortlist.frequent_F, "likely": shortlist.likely_VK}, tokenizers)
+
+
+def read_shortlist(path: Path, tokenizers: Mapping[str, str], vocab_sizes: tuple[int, int]) -> Shortlist:
+    """Read what `write_shortlist` wrote.
+
+    Raises:
+        ModelError: it is no shortlist, or one for other tokenizers.
+    """
+    if not path.is_file():
+        raise ModelError(f"{path}: there is no such file; `nmt shortlist` makes a shortlist")
+    tensors = read_tensors(path)
+    source_size, target_size = vocab_sizes
+    frequent_F, likely_VK = tensors.get("frequent"), tensors.get("likely")
+    if frequent_F is None or likely_VK is None or likely_VK.dim() != 2 or not frequent_F.numel():
+        raise ModelError(f"{path}: is not a shortlist; `nmt shortlist` makes one")
+    if read_metadata(path) != dict(tokenizers):
+        raise ModelError(f"{path}: was made for another tokenizer than this model's; `nmt shortlist` makes one for it")
+    for pieces in (frequent_F, likely_VK):
+        if pieces.is_floating_point() or not bool(((pieces >= NONE) & (pieces < target_size)).all()):
+            raise ModelError(f"{path}: is damaged: it names pieces that are not in the vocabulary")
+    if likely_VK.shape[0] != source_size or int(frequent_F.min()) < 0:
+        raise ModelError(f"{path}: is damaged: it does not fit the vocabulary")
+    return Shortlist(frequent_F, likely_VK)

@@ -1,0 +1,120 @@
+"""Trained models in a search: what a shortlist changes, and what stands around a sentence does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt_cli.config.schema import ModelConfig
+from nmt_cli.data.batch import pad_sources
+from nmt_cli.data.tokenizer import BOS, EOS, PAD
+from nmt_cli.model.build import build_model, initialize
+from nmt_cli.search.beam import BeamOptions, beam_search
+from nmt_cli.search.hypothesis import Vocabulary
+from nmt_cli.search.sampling import sample
+from nmt_cli.translation.shortlist import NONE, Shortlist
+from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
+
+VOCAB = 500
+BANNED = (PAD, BOS)
+SIZES = {
+    "embedding_size": 96,
+    "encoder": {"hidden_size": 80},
+    "decoder": {"hidden_size": 96},
+    "attention": {"size": 72},
+}
+
+
+def models(precision="fp32", shortlist=None):
+    model = build_model(ModelConfig.model_validate(SIZES), source_vocab_size=VOCAB, target_vocab_size=VOCAB)
+    initialize(model, seed=1)
+    with torch.no_grad():
+        model.output_weight.mul_(6.0)  # some pieces much likelier than others
+        model.output_bias[list(BANNED)] = -1e4  # what may not be said has no probability to share
+    return TrainedModels(
+        [model.requires_grad_(False)], device=torch.device("cpu"), precision=precision, shortlist=shortlist
+    )
+
+
+def sources(count, seed=2):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(4, VOCAB, (3 + number % 11,), generator=generator).tolist() for number in range(count)]
+
+
+def random_shortlist(likely=12):
+    generator = torch.Generator().manual_seed(3)
+    likely_VK = torch.randint(4, VOCAB, (VOCAB, likely), generator=generator, dtype=torch.int32)
+    likely_VK[::3, -5:] = NONE
+    return Shortlist(torch.tensor([EOS, 4, 5, 6, 7, 8]), likely_VK)
+
+
+def search(trained, ids, observe=None, **options):
+    state = trained.start(pad_sources(ids, multiple=MULTIPLE), 1)
+    beam = BeamOptions(beam_size=4, n_best=2, **options)
+    return beam_search(trained, state, [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED), beam, observe)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_shortlist_of_all_pieces_changes_nothing(precision):
+    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
+    ids = sources(12)
+    expected, found = (search(models(precision, words), ids) for words in (None, everything))
+    for before, now in zip(expected, found, strict=True):
+        assert [one.ids for one in now] == [one.ids for one in before]
+        assert [one.log_prob for one in now] == pytest.approx([one.log_prob for one in before], abs=1e-3)
+
+
+def test_a_search_says_only_what_goes_with_its_source():
+    words, ids = random_shortlist(), sources(20)
+    outside = 0
+    for source, kept, free in zip(ids, search(models("fp32", words), ids), search(models(), ids), strict=True):
+        allowed = {*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()} - {NONE}
+        assert all(set(one.ids) <= allowed for one in kept)
+        outside += sum(not set(one.ids) <= allowed for one in free)
+    assert outside > 20
+
+
+def test_probabilities_are_those_of_a_softmax_over_what_may_be_said():
+    words, (source,) = random_shortlist(), sources(1)
+    allowed = sorted(({*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()}) - {NONE})
+    shown = []
+    search(models("fp32", words), [source], lambda _, candidates: shown.append(candidates))
+    trained = models()
+    full = trained.step(torch.tensor([BOS]), trained.start(pad_sources([source], multiple=MULTIPLE), 1)).log_probs_NV[0]
+    expected = full[allowed].log_softmax(dim=0)
+    for candidate in shown[0]:
+        assert candidate.log_prob == pytest.approx(float(expected[allowed.index(candidate.piece)]), abs=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"no_repeat_ngram": 2}])
+def test_with_a_shortlist_too_a_sentence_does_not_depend_on_the_others_to_the_last_bit(options):
+    trained, ids = models("fp32", random_shortlist()), sources(40)
+    together = search(trained, ids, **options)
+    for number, source in enumerate(ids):
+        (alone,) = search(trained, [source], **options)
+        assert [(one.ids, one.log_prob) for one in alone] == [(one.ids, one.log_prob) for one in together[number]]
+
+
+def test_no_sequence_comes_twice_with_a_shortlist():
+    trained, ids = models("fp32", random_shortlist(2)), sources(30)
+
+    def repeats(found):
+        pairs = [list(zip(one.ids, one.ids[1:], strict=False)) for best in found for one in best]
+        return sum(len(some) - len(set(some)) for some in pairs)
+
+    assert repeats(search(trained, ids)) > 0
+    assert repeats(search(trained, ids, no_repeat_ngram=2)) == 0
+
+
+def test_samples_say_only_what_goes_with_their_source():
+    words, ids = random_shortlist(), sources(10)
+    trained = models("fp32", words)
+    uniforms_NT = torch.rand(20, 12, generator=torch.Generator().manual_seed(4))
+    state = trained.start(pad_sources(ids, multiple=MULTIPLE), 2)
+    found = sample(trained, state, [12] * 20, Vocabulary(BOS, EOS, BANNED), uniforms_NT)
+    for row, one in enumerate(found):
+        source = ids[row // 2]
+        assert set(one.ids) <= {*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()} - {
+            NONE
+        }
+    assert len({one.ids for one in found}) > 10
