@@ -23,7 +23,15 @@ from typing import Any
 import torch
 
 from benchmarks.plain import PlainModel
-from nmt_cli.config.schema import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
+from nmt_cli.allocator import keep_freed_memory
+from nmt_cli.config.schema import (
+    AttentionConfig,
+    DecoderConfig,
+    DecodingConfig,
+    DropoutConfig,
+    EncoderConfig,
+    ModelConfig,
+)
 from nmt_cli.data.batch import Batch, make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.model.build import build_model, initialize
@@ -31,15 +39,15 @@ from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.search.beam import BeamOptions, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
-from nmt_cli.training.allocator import keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
+from nmt_cli.translation.shortlist import Shortlist
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
 from nmt_cli.translation.translator import padded_width
 
 VOCAB = 8000
 BEAMS = (1, 5)
-BATCH_TOKENS = 4096
+BATCH_TOKENS = DecodingConfig().batch_tokens
 TRAINING_SIZES = {"embedding": 256, "hidden": 512, "attention": 512, "vocab": 8000, "tokens": 2500, "length": 13}
 NO_CHANGE: Mapping[str, int] = {}
 Change = tuple[dict[str, Any], dict[str, Any]]
@@ -196,26 +204,47 @@ def _answer(
 
 def translation(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Sentences a second of a search; the plain model's is float32, with the same beam."""
-    sizes = DECODING_SIZES
-    plain = PlainModel(VOCAB, sizes["embedding"], sizes["hidden"], sizes["attention"]).requires_grad_(
-        requires_grad=False
-    )
-    sources = sentences(400)
     result: dict[str, dict[str, dict[str, float]]] = {}
     for precision in ("fp32", "bf16", "int8"):
-        model = our_model(sizes).requires_grad_(requires_grad=False)
-        models = TrainedModels([model], device=torch.device("cpu"), precision=precision)
-        result[precision] = {}
-        for beam in BEAMS:
-            fast, slow = paired(
-                [
-                    lambda models=models, beam=beam: timed_search(sources, lambda ids: search(models, ids, beam)),
-                    lambda beam=beam: timed_search(sources, lambda ids: plain_search(plain, ids, beam)),
-                ],
-                rounds,
-            )
-            result[precision][f"beam{beam}"] = {"sentences_per_second": fast, "ratio_to_plain": fast / slow}
+        for with_shortlist in (False, True):
+            name = f"{precision}+shortlist" if with_shortlist else precision
+            for beam in BEAMS:
+                with (
+                    Aside(our_translation, precision, beam, with_shortlist) as ours,
+                    Aside(plain_translation, beam) as theirs,
+                ):
+                    fast, slow = paired([ours, theirs], rounds)
+                row = {
+                    "sentences_per_second": fast,
+                    "ratio_to_plain": fast / slow,
+                    "peak_memory_bytes": ours.peak_memory,
+                }
+                result.setdefault(name, {})[f"beam{beam}"] = row
     return result
+
+
+def our_translation(precision: str, beam: int, with_shortlist: bool) -> Callable[[], float]:
+    """Our search, as `nmt translate` makes it."""
+    keep_freed_memory()
+    model = our_model(DECODING_SIZES).requires_grad_(requires_grad=False)
+    words = made_up_shortlist() if with_shortlist else None
+    models = TrainedModels([model], device=torch.device("cpu"), precision=precision, shortlist=words)
+    return partial(timed_search, sentences(400), lambda ids: search(models, ids, beam))
+
+
+def plain_translation(beam: int) -> Callable[[], float]:
+    """The plain model's search."""
+    sizes = DECODING_SIZES
+    plain = PlainModel(VOCAB, sizes["embedding"], sizes["hidden"], sizes["attention"])
+    plain.requires_grad_(requires_grad=False)
+    return partial(timed_search, sentences(400), lambda ids: plain_search(plain, ids, beam))
+
+
+def made_up_shortlist() -> Shortlist:
+    """As many pieces as `nmt shortlist` takes by default, drawn at random."""
+    generator = torch.Generator().manual_seed(7)
+    likely_VK = torch.randint(4, VOCAB, (VOCAB, 20), generator=generator, dtype=torch.int32)
+    return Shortlist(torch.arange(3, 103), likely_VK)
 
 
 def our_model(sizes: Mapping[str, int], change: Change = CONDITIONAL) -> Seq2Seq:
@@ -246,7 +275,7 @@ def captions(seed: int, sizes: Mapping[str, int]) -> Batch:
 
 
 def sentences(count: int) -> list[list[list[int]]]:
-    """Sources in batches as the translator makes them: of like length, 4,096 positions for the rows of a beam of 5."""
+    """Sources in batches as the translator makes them: of one padded width, with a beam of 5."""
     random_ = random.Random(7)
     drawn = [ids(random_, min(30, max(5, round(random_.gauss(13, 4))))) for _ in range(count)]
     batches = []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmt_cli.console import warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def open_translator(
     """
     import torch
 
-    from nmt_cli.distributed import find_device
+    from nmt_cli.allocator import keep_freed_memory
+    from nmt_cli.distributed import find_device, multiplies_bf16
     from nmt_cli.experiment import source_of
     from nmt_cli.translation.shortlist import read_shortlist
     from nmt_cli.translation.step_model import TrainedModels
@@ -45,6 +47,9 @@ def open_translator(
     found_device = find_device(device)
     if precision == "int8" and found_device.type != "cpu":
         raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
+    if precision == "bf16" and not multiplies_bf16(found_device):
+        warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
+    keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)
     experiments = source_of(list(model_dirs))

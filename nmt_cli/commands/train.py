@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.console import log, log_file
+from nmt_cli.console import log, log_file, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ def _limits(config: Config) -> Limits:
 def _train(experiment: Experiment, config: Config) -> None:
     import torch
 
+    from nmt_cli.allocator import keep_freed_memory
     from nmt_cli.commands.tokenizer import train_tokenizers, write_config
     from nmt_cli.distributed import World, find_device
-    from nmt_cli.training.allocator import keep_freed_memory
     from nmt_cli.training.metrics_log import MetricsLog
 
     training = config.training
@@ -154,6 +154,7 @@ def _train(experiment: Experiment, config: Config) -> None:
     if checkpoints.index().last is not None:
         trainer.restore(checkpoints)
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
+    _tell_precision(training.precision, trainer.state.precision, world)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     log(
         f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
@@ -241,6 +242,19 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
         lowercase=config.scoring.lowercase,
         num_samples=config.training.num_samples,
     )
+
+
+def _tell_precision(asked: str, taken: str, world: World) -> None:
+    """Say it once where the hardware would have it otherwise; a run goes on in the precision in which it began."""
+    from nmt_cli.distributed import multiplies_bf16
+
+    if multiplies_bf16(world.device):
+        return
+    if taken == "bf16":
+        why = "as training.precision says" if asked == "bf16" else "because the run began in it"
+        warn(f"this hardware does not multiply bfloat16 natively: training in it {why}, more slowly than in float32")
+    elif asked == "auto":
+        log("this hardware does not multiply bfloat16 natively: training in float32")
 
 
 def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World) -> Trainer:

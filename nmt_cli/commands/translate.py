@@ -38,7 +38,7 @@ def translate(
         int | None, typer.Option("--no-repeat-ngram", min=0, help="No sequence of N pieces twice; 0 is off.")
     ] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option("--batch-tokens", min=1, help="Beam rows times source pieces in a batch.")
+        int | None, typer.Option("--batch-tokens", min=1, help="Beam rows times source positions in a batch.")
     ] = None,
     shortlist: Annotated[
         Optional[Path],  # noqa: UP045

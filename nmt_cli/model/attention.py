@@ -42,6 +42,8 @@ class Attention(Protocol):
     """The interface that a decoder sees."""
 
     context_size: int
+    shares_sources: bool
+    """Whether it takes a memory in which several rows look at one source."""
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         """What does not depend on the query, computed once a sentence."""
@@ -80,9 +82,9 @@ class AdditiveScore(nn.Module):
     def keys(self, states_BSC: Tensor) -> Tensor:
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
 
-    def unroll(self, keys_BSA: Tensor) -> Energies:
+    def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
         """Energies of (query, extra) as a step of one loop; `extra_BSA` enters beside query and keys."""
-        product, additive = self.quantised or LoopProduct(self.query), LoopAdditive(keys_BSA, self.v)
+        product, additive = self.quantised or LoopProduct(self.query), LoopAdditive(keys_BSA, self.v, rows)
 
         def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
             return additive(product(query_BH), extra_BSA)
@@ -96,9 +98,9 @@ class DotScore(nn.Module):
     def keys(self, states_BSC: Tensor) -> Tensor:
         return states_BSC
 
-    def unroll(self, keys_BSA: Tensor) -> Energies:
+    def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
         """Energies of a query as a step of one loop."""
-        return LoopInnerProducts(keys_BSA)
+        return LoopInnerProducts(keys_BSA, rows)
 
 
 class GeneralScore(DotScore):
@@ -121,6 +123,8 @@ Score = AdditiveScore | DotScore
 class GlobalAttention(nn.Module):
     """A softmax over the whole source, with any score; it remembers nothing."""
 
+    shares_sources = True
+
     def __init__(self, score: Score, annotation_size: int) -> None:
         super().__init__()
         self.score = score
@@ -133,10 +137,11 @@ class GlobalAttention(nn.Module):
         return ()
 
     def unroll(self, memory: Memory) -> Look:
-        energies, weighted_sum = self.score.unroll(memory.keys_BSA), LoopSum(memory.states_BSC)
+        energies = self.score.unroll(memory.keys_BSA, memory.rows)
+        weighted_sum = LoopSum(memory.states_BSC, memory.rows)
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
-            weights_BS = masked_softmax(energies(query_BH), memory.valid_BS)
+            weights_BS = masked_softmax(energies(query_BH), memory.valid_for(query_BH.shape[0]))
             return Attended(weighted_sum(weights_BS), weights_BS, state)
 
         return look
@@ -148,6 +153,8 @@ class LocalAttention(nn.Module):
     Monotonic (local-m): p = t, held inside the source. Predictive (local-p): p = S . sigmoid(v . tanh(W s)), and the
     weights are multiplied by a Gaussian of deviation D/2 around p, after the softmax. Positions count from 0.
     """
+
+    shares_sources = False
 
     def __init__(self, score: Score, query_size: int, annotation_size: int, *, window: int, predictive: bool) -> None:
         super().__init__()
@@ -194,6 +201,8 @@ class LocationAttention(nn.Module):
     `sharpening` is the inverse temperature beta; `smoothing` puts sigmoids over their sum in the softmax's place.
     """
 
+    shares_sources = False
+
     def __init__(
         self, score: AdditiveScore, annotation_size: int, *, size: int, filters: int, filter_width: int,
         sharpening: float = 1.0, smoothing: bool = False,
@@ -237,6 +246,8 @@ class CoverageAttention(nn.Module):
     Linguistic: the sum of the weights so far (See et al., 2017, eq. 11). Neural: a vector of N units at each source
     position, C_ij = tanh(C_{i-1,j} V + alpha_ij v + h_j U + s_{i-1} W) (Tu et al., 2016, eq. 9).
     """
+
+    shares_sources = False
 
     def __init__(
         self, score: AdditiveScore, query_size: int, annotation_size: int, *, size: int, units: int | None = None
@@ -285,6 +296,8 @@ class MultiheadAttention(nn.Module):
     A value projection commutes with the weighted sum, so it is made once a step on the heads' joined contexts.
     """
 
+    shares_sources = False
+
     def __init__(self, query_size: int, annotation_size: int, *, size: int, heads: int) -> None:
         super().__init__()
         self.context_size = annotation_size
@@ -317,6 +330,8 @@ class MultiheadAttention(nn.Module):
 class NoAttention(nn.Module):
     """The fixed source vector of the plain encoder-decoder, at every step (Cho et al., 2014), or no context at all
     after the first state (Sutskever et al., 2014). Its weights are zeros: there is no alignment to see."""
+
+    shares_sources = False
 
     def __init__(self, annotation_size: int, *, every_step: bool) -> None:
         super().__init__()

@@ -21,7 +21,14 @@ class Memory(NamedTuple):
     """True where there is a piece, False on padding."""
     final_BC: Tensor
     """The last state of each direction: forward at the last piece, backward at the first."""
+    rows: int = 1
+    """How many rows of a decoder look at each source, one after the other; more than one in a beam search alone."""
 
-    def select(self, rows: Tensor) -> Memory:
-        """The memory of the given rows, in that order."""
-        return Memory(*(tensor.index_select(0, rows) for tensor in self))
+    def select(self, sources: Tensor, rows: int = 1) -> Memory:
+        """The memory of the given sources, in that order, each for so many rows."""
+        states, keys, valid, final = (tensor.index_select(0, sources) for tensor in self[:4])
+        return Memory(states, keys, valid, final, rows)
+
+    def valid_for(self, num_rows: int) -> Tensor:
+        """`valid_BS` of the source of each row."""
+        return self.valid_BS if self.rows == 1 else self.valid_BS.repeat_interleave(self.rows, dim=0)[:num_rows]

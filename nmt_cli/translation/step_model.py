@@ -55,17 +55,22 @@ class _Rows(NamedTuple):
     """The memory and state of every row in every model, with the rows that only pad."""
 
     parts: tuple[tuple[Memory, DecoderState], ...]
+    shares: tuple[bool, ...]
+    """Of each model: whether rows of one source may share its memory."""
     words: _Words
 
     def select(self, rows: Tensor) -> _Rows:
         # A row keeps to its sentence, so its memory and its words stay what they are.
         padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
-        return _Rows(tuple((memory, state.select(padded)) for memory, state in self.parts), self.words)
+        return self._replace(parts=tuple((memory, state.select(padded)) for memory, state in self.parts))
 
     def keep(self, rows: Tensor) -> _Rows:
         padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
-        parts = tuple((memory.select(padded), state.select(padded)) for memory, state in self.parts)
-        return _Rows(parts, self.words.keep(padded[: len(rows)]))
+        parts = tuple(
+            (_memory_of(memory, padded, len(rows), shared=shared), state.select(padded))
+            for (memory, state), shared in zip(self.parts, self.shares, strict=True)
+        )
+        return self._replace(parts=parts, words=self.words.keep(padded[: len(rows)]))
 
 
 class TrainedModels:
@@ -97,7 +102,8 @@ class TrainedModels:
         for model in self._models:
             memory = model.encode(*padded).select(rows)
             parts.append((memory, model.start(memory)))
-        return _Rows(tuple(parts), self._words(sources, copies))
+        shares = tuple(model.decoder.attention.shares_sources for model in self._models)
+        return _Rows(tuple(parts), shares, self._words(sources, copies))
 
     def _words(self, sources: Sources, copies: int) -> _Words:
         if self._shortlist is None:
@@ -121,7 +127,8 @@ class TrainedModels:
             weights.append(decoded.weights_BTS[:num_rows, 0].float())
             parts.append((memory, decoded.state))
         pieces_NW = None if words.candidates is None else words.candidates.pieces_BW.cpu()
-        return Prediction(_log_mean(log_probs).cpu(), _mean(weights).cpu(), _Rows(tuple(parts), words), pieces_NW)
+        new_state = state._replace(parts=tuple(parts))
+        return Prediction(_log_mean(log_probs).cpu(), _mean(weights).cpu(), new_state, pieces_NW)
 
     @torch.inference_mode()
     def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,6 +149,18 @@ class TrainedModels:
             log_probs.append(chosen_N1.view(outputs_PT.shape)[:num_sentences])
             weights.append(decoded.weights_BTS[:num_sentences].float())
         return _log_mean(log_probs).cpu(), _mean(weights).cpu()
+
+
+def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool) -> Memory:
+    """The memory of the rows given by their old numbers, of which those after `num_rows` only pad."""
+    source_P = padded_P // memory.rows
+    if shared and num_rows:
+        sources, counts = source_P[:num_rows].unique_consecutive(return_counts=True)
+        rows = int(counts[0])
+        if bool((counts == rows).all()):
+            missing = -(-len(source_P) // rows) - len(sources)
+            return memory.select(torch.cat([sources, sources[:1].expand(missing)]), rows)
+    return memory.select(source_P)
 
 
 def padded_rows(rows: Tensor) -> Tensor:

@@ -224,6 +224,32 @@ def broken(config: Path, **replacements: str) -> Path:
     return config
 
 
+def test_a_run_goes_on_in_the_precision_in_which_it_began_and_says_where_that_is_slow(nmt, config: Path, monkeypatch):
+    """Breaks where a resumed run takes what `auto` means on the new machine."""
+
+    def train(steps, *, native, precision="auto"):
+        monkeypatch.setattr("nmt_cli.distributed.multiplies_bf16", lambda device: native)
+        sets = ("--set", f"training.max_steps={steps}", "--set", f"training.precision={precision}")
+        result = nmt("train", "--config", config, *sets)
+        assert result.code == 0, result.err
+        return result.err
+
+    began = train(2, native=True)
+    assert "cpu in bf16" in began
+    assert "natively" not in began
+    resumed = train(4, native=False)
+    assert "cpu in bf16" in resumed
+    slow = "this hardware does not multiply bfloat16 natively: "
+    assert f"warning: {slow}training in it because the run began in it, more slowly than in float32" in resumed
+
+
+def test_auto_takes_float32_where_bfloat16_is_not_native_and_says_so(nmt, config: Path, monkeypatch):
+    monkeypatch.setattr("nmt_cli.distributed.multiplies_bf16", lambda device: False)
+    result = nmt("train", "--config", config, "--set", "training.max_steps=1", "--set", "training.precision=auto")
+    assert "this hardware does not multiply bfloat16 natively: training in float32\n" in result.err
+    assert "cpu in fp32" in result.err
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

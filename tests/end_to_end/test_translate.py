@@ -51,6 +51,14 @@ def test_every_precision_translates_every_line(nmt, model: Path, corpus: Path, p
     assert result.out.count(b"\n") == 30
 
 
+def test_bfloat16_is_warned_of_where_it_is_slow(nmt, model: Path, monkeypatch):
+    monkeypatch.setattr("nmt_cli.distributed.multiplies_bf16", lambda device: False)
+    result = nmt("translate", "--model", model, "--precision", "bf16", stdin=b"The car is red.\n")
+    said = "warning: this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here\n"
+    assert said in result.err
+    assert len(result.lines) == 1
+
+
 @pytest.mark.parametrize("options", [(), ("--beam-size", "1"), ("--sample", "--seed", "3"), ("--n-best", "2")])
 def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model: Path, corpus: Path, options):
     # Seen to fail with samples drawn by the place in the batch. Rows not padded to multiples of 16 change nothing in so

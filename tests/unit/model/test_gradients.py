@@ -28,7 +28,9 @@ def plain_inputs(inputs_TBI, weight_IO):
     return lambda step: torch.matmul(inputs_TBI.select(-3, step), weight_IO).to(inputs_TBI.dtype)
 
 
-def plain_sum(values_BSC):
+def plain_sum(values_BSC, rows=1):
+    assert rows == 1
+
     def weighted_sum(weights_BS):
         with full_precision(weights_BS):
             return (weights_BS.unsqueeze(-1) * values_BSC).sum(dim=1)
@@ -36,11 +38,14 @@ def plain_sum(values_BSC):
     return weighted_sum
 
 
-def plain_inner_products(keys_BSA):
+def plain_inner_products(keys_BSA, rows=1):
+    assert rows == 1
     return lambda query_BA: (keys_BSA * query_BA.unsqueeze(1)).sum(dim=-1)
 
 
-def plain_additive(keys_BSA, v_A):
+def plain_additive(keys_BSA, v_A, rows=1):
+    assert rows == 1
+
     def energies(query_BA, extra_BSA=None):
         extra_BSA = torch.zeros_like(keys_BSA) if extra_BSA is None else extra_BSA
         return (torch.tanh(query_BA.unsqueeze(1) + keys_BSA + extra_BSA) * v_A).sum(dim=-1)

@@ -9,14 +9,18 @@ from tiny_models import (
     every_kind,
     name_of,
     random_ids,
+    random_values,
+    randomise,
     run,
     tiny_model,
     valid_of,
 )
 
-from nmt_cli.model.attention import masked_softmax
+from nmt_cli.model.attention import AdditiveScore, DotScore, GeneralScore, GlobalAttention, masked_softmax
+from nmt_cli.model.memory import Memory
 
 LENGTHS = (5, 3, 1)
+SCORES = {"additive": AdditiveScore(6, 8, 7), "dot": DotScore(), "general": GeneralScore(6, 8)}
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 WITH_WEIGHTS = [kind for kind in every_attention() if not kind[1].startswith("none")]
 
@@ -127,3 +131,23 @@ def test_every_recurrence_and_every_attention_meets_every_kind_of_cell():
     for place, names in ((0, RECURRENCES), (1, ATTENTIONS)):
         for name in names:
             assert len({kind[2:] for kind in kinds if kind[place] == name}) == 4, name
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize(("num_rows", "rows"), [(15, 3), (16, 3), (13, 3), (5, 5), (16, 4)])
+@torch.inference_mode()
+def test_rows_that_share_a_source_look_as_if_each_had_it_for_itself(score, num_rows, rows):
+    """The last source may have fewer rows than the others."""
+    attention = GlobalAttention(SCORES[score], 8).double()
+    randomise(attention)
+    num_sources = -(-num_rows // rows)
+    states_BSC = random_values(num_sources, 5, attention.context_size)
+    valid_BS = torch.arange(5) < torch.tensor([5, 3, 0, 4, 1, 2])[:num_sources, None]
+    alone = Memory(states_BSC, attention.keys(states_BSC), valid_BS, states_BSC[:, 0])
+    query_NH = random_values(num_rows, 8 if score == "dot" else 6, seed=2)
+    sources = torch.arange(num_sources).repeat_interleave(rows)[:num_rows]
+    each = attention.unroll(alone.select(sources))(query_NH, ())
+    shared = attention.unroll(alone.select(torch.arange(num_sources), rows))(query_NH, ())
+    torch.testing.assert_close(shared.context_BC, each.context_BC)
+    torch.testing.assert_close(shared.weights_BS, each.weights_BS)
+    assert not shared.weights_BS[~valid_BS[sources]].any()

@@ -1,4 +1,4 @@
-"""The memory allocator during training on a CPU."""
+"""The memory allocator during training and translation on a CPU."""
 
 from __future__ import annotations
 
