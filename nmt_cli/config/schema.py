@@ -328,7 +328,7 @@ class DecodingConfig(Section):
     """An output has at most a times its source's pieces plus b."""
     no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
     """No sequence of so many pieces twice in an output; 0 is off."""
-    batch_tokens: PositiveInt = 8192
+    batch_tokens: PositiveInt = 16384
     """Rows of the beam times positions of the padded sources in one batch."""
 
 

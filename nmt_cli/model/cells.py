@@ -52,11 +52,11 @@ class InputProjection(nn.Module):
     def steps(self, inputs_TBI: Tensor) -> Iterator[Tensor]:
         """The gates (B, G) of each step of a loop whose inputs are all known: (T, B, I), with D leading if the cell has
         directions."""
-        steps = range(inputs_TBI.shape[-3])
         if self.quantised is None:
-            products = map(LoopInputs(inputs_TBI, self.weight), steps)
+            products = map(LoopInputs(inputs_TBI, self.weight), range(inputs_TBI.shape[-3]))
         else:
-            products = map(self.quantised, inputs_TBI.unbind(-3))
+            all_NG = self.quantised(inputs_TBI.flatten(-3, -2))
+            products = iter(all_NG.unflatten(-2, inputs_TBI.shape[-3:-1]).unbind(-3))
         return map(self._finish, products)
 
     def unroll(self) -> Product:

@@ -1,4 +1,4 @@
-"""Translation in less than float32: the decoder's matrix products in bfloat16 or int8, everything else as it is."""
+"""Translation in less than float32: the products with matrices in bfloat16 or int8, everything else as it is."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ class Int8Product:
         return product_NO.view(*inputs.shape[:-1], -1)
 
 
+class _EachDirection:
+    """x W of several directions, each with its own product."""
+
+    def __init__(self, products: list[Product]) -> None:
+        self._products = products
+
+    def __call__(self, inputs_DBI: Tensor) -> Tensor:
+        return torch.stack([product(part) for product, part in zip(self._products, inputs_DBI, strict=True)])
+
+
 class _Linear(nn.Module):
     """An `nn.Linear` with another product."""
 
@@ -78,20 +88,18 @@ class _Linear(nn.Module):
 
 
 def in_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
-    """The model, changed in place, with the products of its decoder and vocabulary in bf16 or int8; fp32 changes none.
-
-    The encoder runs once a sentence and stays in float32.
-    """
+    """The model, changed in place, with its products in bf16 or int8 and the rest as it is; fp32 changes nothing."""
     if precision not in ("bf16", "int8"):
         return model
     make = Bf16Product.of if precision == "bf16" else Int8Product.of
-    for parent in list(model.decoder.modules()):
+    for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
                 bias = None if child.bias is None else child.bias.detach()
                 setattr(parent, name, _Linear(make(child.weight.detach().t(), bias)))
         if isinstance(parent, (InputProjection, RecurrentCell)) and len(parent.weight):
-            parent.quantised = make(parent.weight.detach())
+            weight = parent.weight.detach()
+            parent.quantised = make(weight) if weight.dim() == 2 else _EachDirection([make(part) for part in weight])
         if isinstance(parent, AdditiveScore):
             parent.quantised = make(parent.query.detach())
     model.quantised_output = make(model.output_weight.detach().t(), model.output_bias.detach())

@@ -42,7 +42,7 @@ class TranslatorOptions:
     max_source_pieces: int = 250
     max_length_a: float = 2.0
     max_length_b: int = 20
-    batch_tokens: int = 8192
+    batch_tokens: int = 16384
     """Rows of the beam times positions of the padded sources in one batch."""
     with_alignment: bool = False
     copy_unknown: bool = False
