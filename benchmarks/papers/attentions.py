@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.papers.runs import Run, median_speed, metrics, nmt, num_parameters, train_all
+from benchmarks.runs import Run, median_speed, metrics, nmt, num_parameters, train_all
 
 CONFIG = Path("configs/papers/attentions.yaml")
 DIRECTORY = Path("runs/attentions")

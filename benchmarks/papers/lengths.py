@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.papers.runs import Run, nmt, train_all
+from benchmarks.runs import Run, nmt, train_all
 
 CONFIG = Path("configs/papers/lengths.yaml")
 DIRECTORY = Path("runs/lengths")

@@ -291,6 +291,7 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
             label_smoothing=training.label_smoothing,
             coverage_weight=config.model.attention.coverage_loss,
             alignment_weight=training.guided_alignment_weight if guided else 0.0,
+            r_drop=training.r_drop,
         ),
         schedule=Schedule(
             training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate

@@ -111,6 +111,9 @@ class EncoderConfig(Section):
     hidden_size: PositiveInt = 512
     """Units in each direction; an annotation joins both, so it has twice as many."""
     num_layers: PositiveInt = 1
+    transition_depth: PositiveInt = 1
+    """Cells that each layer's state goes through at every step, of which the first reads the input (deep transition,
+    Miceli Barone et al., 2017); with more layers BiDeep."""
     reverse_source: bool = False
     """Read the source from its end (Sutskever et al., 2014)."""
 
@@ -124,6 +127,8 @@ class DecoderConfig(Section):
     attention (Nematus). `luong`: update, attend, attentional vector (Luong et al., 2015)."""
     hidden_size: PositiveInt = 512
     num_layers: PositiveInt = 1
+    transition_depth: PositiveInt = 1
+    """As in the encoder; the `conditional` recurrence has one cell more in its first layer, before the attention."""
     initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
     """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
     states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""
@@ -214,6 +219,9 @@ class ModelConfig(Section):
     encoder: EncoderConfig = EncoderConfig()
     decoder: DecoderConfig = DecoderConfig()
     attention: AttentionConfig = AttentionConfig()
+    lexical_model: bool = False
+    """The source pieces under the attention also score the next piece directly (Nguyen & Chiang, 2018); they share the
+    output matrix."""
     dropout: DropoutConfig = DropoutConfig()
     pretrained: PretrainedConfig = PretrainedConfig()
     initialization: Literal["auto", "paper"] = "auto"
@@ -240,6 +248,13 @@ class ModelConfig(Section):
             raise ValueError(
                 f"decoder.readout_size: is {decoder.readout_size}, but tied_embeddings: {self.tied_embeddings} "
                 f"needs the embedding size, {self.embedding_size}"
+            )
+        if self.lexical_model and attention.type == "none":
+            raise ValueError("lexical_model: needs attention, which says where the decoder looks")
+        if self.lexical_model and decoder.readout_size not in (None, self.embedding_size):
+            raise ValueError(
+                f"decoder.readout_size: is {decoder.readout_size}, but lexical_model adds to the readout and needs the "
+                f"embedding size, {self.embedding_size}"
             )
         if decoder.initial_state == "backward" and not self.encoder.bidirectional:
             raise ValueError("decoder.initial_state: backward needs encoder.bidirectional: true")
@@ -277,6 +292,9 @@ class TrainingConfig(Section):
     max_steps: PositiveInt | None = None
     """Updates; training ends at whichever of the two limits comes first."""
     label_smoothing: Probability = 0.1
+    r_drop: Annotated[float, Field(ge=0.0)] = 0.0
+    """Weight alpha of R-Drop (Liang et al., 2021, eq. 4): two passes of each batch under two dropout masks should
+    predict alike. 0 is off; it doubles the cost of an update."""
     clip_grad_norm: PositiveFloat | None = 1.0
     ema_decay: Probability = 0.0
     """Exponential moving average of the weights, which then translate; 0 is off. 0.999 averages about 1,000 steps."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from torch.nn import functional as F
 from nmt_cli.model.loops import LoopInputs, LoopProduct, tanh, tanh_
 
 Product = Callable[[Tensor], Tensor]
+Update = Callable[[Tensor, Tensor], Tensor]
+"""From projected inputs (B, G) and the state before (B, X) to the state after."""
 
 
 class GateNorm(nn.Module):
@@ -75,12 +77,14 @@ class RecurrentCell(nn.Module):
 
     `rnn_type` gru: Cho et al. (2014), with the reset gate after the product so that one product serves all gates;
     lstm: Hochreiter & Schmidhuber (1997) with forget gate. With `directions` (D,) all tensors have that leading
-    dimension, and each direction its own weights.
+    dimension, and each direction its own weights. With `depth` above 1 the new state goes through so many cells at
+    every step, of which only the first has an input: deep transition (Miceli Barone et al., 2017, section 2.2).
     """
 
     def __init__(
-        self, rnn_type: str, hidden_size: int, *, layer_norm: bool = False, directions: tuple[int, ...] = ()
-    ) -> None:
+        self, rnn_type: str, hidden_size: int, *, layer_norm: bool = False, directions: tuple[int, ...] = (),
+        depth: int = 1,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.rnn_type, self.hidden_size, self.directions = rnn_type, hidden_size, directions
         self.num_gates = {"gru": 3, "lstm": 4}[rnn_type]
@@ -91,10 +95,28 @@ class RecurrentCell(nn.Module):
         self.norm = GateNorm(self.num_gates, hidden_size, directions) if layer_norm else None
         self.cell_norm = GateNorm(1, hidden_size, directions) if layer_norm and rnn_type == "lstm" else None
         self.quantised: Product | None = None
+        self.transitions = nn.ModuleList(
+            RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, directions=directions) for _ in range(depth - 1)
+        )
 
-    def unroll(self, dropout_BH: Tensor | None = None) -> Callable[[Tensor, Tensor], Tensor]:
+    def unroll(self, dropout_BH: Tensor | None = None) -> Update:
         """A step (projected_BG, state_BX) -> state_BX of one loop; `dropout_BH` is one mask for all steps of a sentence
         (Gal & Ghahramani, 2016)."""
+        first = self._unroll_one(dropout_BH)
+        if not self.transitions:
+            return first
+        transitions = [cast(RecurrentCell, cell).unroll(dropout_BH) for cell in self.transitions]
+
+        def step(projected_BG: Tensor, state_BX: Tensor) -> Tensor:
+            state_BX = first(projected_BG, state_BX)
+            no_input_BG = projected_BG.new_zeros(()).expand_as(projected_BG)
+            for transition in transitions:
+                state_BX = transition(no_input_BG, state_BX)
+            return state_BX
+
+        return step
+
+    def _unroll_one(self, dropout_BH: Tensor | None) -> Update:
         product = self.quantised or LoopProduct(self.weight)
         update = self._gru if self.rnn_type == "gru" else self._lstm
 

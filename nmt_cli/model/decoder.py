@@ -74,10 +74,10 @@ class Recurrence(Protocol):
 class UpperLayers(nn.Module):
     """Layers above the first: ordinary cells with residual connections."""
 
-    def __init__(self, hidden_size: int, num_layers: int, *, rnn_type: str, layer_norm: bool) -> None:
+    def __init__(self, hidden_size: int, num_layers: int, *, rnn_type: str, layer_norm: bool, depth: int) -> None:
         super().__init__()
         self.cells = nn.ModuleList(
-            RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm) for _ in range(num_layers)
+            RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth) for _ in range(num_layers)
         )
         self.projections = nn.ModuleList(
             InputProjection(hidden_size, cast(RecurrentCell, cell), layer_norm=layer_norm) for cell in self.cells
@@ -107,13 +107,13 @@ class BahdanauRecurrence(nn.Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
-        layer_norm: bool,
+        layer_norm: bool, depth: int,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth)
         self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
         self.context = InputProjection(attention.context_size, self.cell, layer_norm=layer_norm)
-        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
         self.attention = attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
@@ -142,14 +142,14 @@ class ConditionalRecurrence(nn.Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
-        layer_norm: bool,
+        layer_norm: bool, depth: int,
     ) -> None:  # fmt: skip
         super().__init__()
         self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
         self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
-        self.context_cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
+        self.context_cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth)
         self.context = InputProjection(attention.context_size, self.context_cell, layer_norm=layer_norm)
-        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
         self.attention = attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
@@ -177,13 +177,13 @@ class LuongRecurrence(nn.Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
-        layer_norm: bool, readout_size: int, input_feeding: bool,
+        layer_norm: bool, depth: int, readout_size: int, input_feeding: bool,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth)
         self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
         self.feed = InputProjection(readout_size, self.cell, layer_norm=layer_norm) if input_feeding else None
-        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
         self.attentional = nn.Linear(attention.context_size + hidden_size, readout_size)
         self.attention = attention
 

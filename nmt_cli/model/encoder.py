@@ -25,11 +25,13 @@ class EncoderLayer(nn.Module):
     """One recurrent layer; both directions run as one batched recurrence, each with its own weights."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, *, rnn_type: str, bidirectional: bool, layer_norm: bool
+        self, input_size: int, hidden_size: int, *, rnn_type: str, bidirectional: bool, layer_norm: bool, depth: int
     ) -> None:
         super().__init__()
         self.directions = 2 if bidirectional else 1
-        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, directions=(self.directions,))
+        self.cell = RecurrentCell(
+            rnn_type, hidden_size, layer_norm=layer_norm, directions=(self.directions,), depth=depth
+        )
         self.projection = InputProjection(input_size, self.cell, layer_norm=layer_norm)
 
     def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
@@ -64,6 +66,7 @@ class Encoder(nn.Module):
         rnn_type: str = "gru",
         bidirectional: bool = True,
         num_layers: int = 1,
+        depth: int = 1,
         layer_norm: bool = False,
         reverse_source: bool = False,
         recurrent_dropout: float = 0.0,
@@ -78,6 +81,7 @@ class Encoder(nn.Module):
                 rnn_type=rnn_type,
                 bidirectional=bidirectional,
                 layer_norm=layer_norm,
+                depth=depth,
             )
             for index in range(num_layers)
         )

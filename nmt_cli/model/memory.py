@@ -1,6 +1,6 @@
 """What the encoder leaves for the decoder. Values that are passed, so beams reorder cleanly and caches cannot go stale.
 
-Shapes: B batch, S source, C annotation, A attention, H encoder hidden.
+Shapes: B batch, S source, C annotation, A attention, E embedding.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ class Memory(NamedTuple):
     """True where there is a piece, False on padding."""
     final_BC: Tensor
     """The last state of each direction: forward at the last piece, backward at the first."""
+    embedded_BSE: Tensor | None = None
+    """The embedded source pieces, where a lexical model needs them."""
     rows: int = 1
     """How many rows of a decoder look at each source, one after the other; more than one in a beam search alone."""
 
     def select(self, sources: Tensor, rows: int = 1) -> Memory:
         """The memory of the given sources, in that order, each for so many rows."""
         states, keys, valid, final = (tensor.index_select(0, sources) for tensor in self[:4])
-        return Memory(states, keys, valid, final, rows)
+        embedded = None if self.embedded_BSE is None else self.embedded_BSE.index_select(0, sources)
+        return Memory(states, keys, valid, final, embedded, rows)
 
     def valid_for(self, num_rows: int) -> Tensor:
         """`valid_BS` of the source of each row."""

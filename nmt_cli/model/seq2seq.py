@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import Decoded, Decoder, DecoderState
 from nmt_cli.model.encoder import Encoder
+from nmt_cli.model.lexical import LexicalModel
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
 
@@ -47,6 +48,7 @@ class Seq2Seq(nn.Module):
         embedding_dropout: float = 0.0,
         source_word_dropout: float = 0.0,
         target_word_dropout: float = 0.0,
+        lexical_model: bool = False,
     ) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
@@ -60,6 +62,7 @@ class Seq2Seq(nn.Module):
             self.target_embedding if shares_output else nn.Parameter(torch.empty(target_vocab_size, readout_size))
         )
         self.output_bias = nn.Parameter(torch.zeros(target_vocab_size))
+        self.lexical = LexicalModel(embedding_size) if lexical_model else None
         self.quantised_output: OutputProduct | None = None
         self._embedding_dropout = embedding_dropout
         self._source_word_dropout, self._target_word_dropout = source_word_dropout, target_word_dropout
@@ -73,7 +76,8 @@ class Seq2Seq(nn.Module):
         """Read the sources; `valid_BS` is True on their pieces."""
         embedded_BSE = self._embed(self.source_embedding, source_BS, self._source_word_dropout, noise)
         states_BSC, final_BC = self.encoder(embedded_BSE, valid_BS, noise)
-        return Memory(states_BSC, self.decoder.attention.keys(states_BSC), valid_BS, final_BC)
+        for_lexical = None if self.lexical is None else embedded_BSE
+        return Memory(states_BSC, self.decoder.attention.keys(states_BSC), valid_BS, final_BC, for_lexical)
 
     def start(self, memory: Memory) -> DecoderState:
         """The decoder's state before the first piece."""
@@ -83,7 +87,9 @@ class Seq2Seq(nn.Module):
         """Go through target pieces, each the input of the step that predicts its successor."""
         embedded_BTE = self._embed(self.target_embedding, inputs_BT, self._target_word_dropout, noise)
         decoded: Decoded = self.decoder(embedded_BTE, memory, state, noise)
-        return decoded
+        if self.lexical is None:
+            return decoded
+        return decoded._replace(readout_BTR=decoded.readout_BTR + self.lexical(decoded.weights_BTS, memory))
 
     def logits(self, readout_NR: Tensor) -> Tensor:
         """Unnormalised scores of the vocabulary (N, V)."""

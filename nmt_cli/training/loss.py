@@ -1,6 +1,6 @@
 """What training minimises. A loss is a sum and a count, divided once by the count of the whole update.
 
-Shapes: B batch, T target, S source, R readout, V vocabulary, N valid target positions.
+Shapes: B batch, T target, S source, R readout, V vocabulary, N valid target positions, P pairs of rows, A a pair.
 """
 
 from __future__ import annotations
@@ -48,18 +48,20 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     A loss is a sum, so its gradient with respect to the logits, softmax - target, is known as soon as they are; the
     products with it are made at once and scaled in the backward pass. The share of the smoothed target that all pieces
-    have alike, eps / V, never meets the logits: what it adds is a product of sums.
+    have alike, eps / V, never meets the logits: what it adds is a product of sums. With `agreement` two rows each, 2i
+    and 2i + 1, are one position under two masks, and its multiple of their divergence is added.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float, bf16: bool
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float,
+        agreement: float, bf16: bool,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         product_type = torch.bfloat16 if bf16 else readout_NR.dtype
         weight_product_VR = weight_VR.to(product_type)
         grad_readout_NR = torch.empty_like(readout_NR)
         grad_weight_VR, grad_bias_V = torch.zeros_like(weight_VR), torch.zeros_like(bias_V)
-        nll, chosen = readout_NR.new_zeros(()), readout_NR.new_zeros(())
+        nll, chosen, divergence = (readout_NR.new_zeros(()) for _ in range(3))
         # Written again for every chunk: memory that stays in the cache.
         grad_product_NV = readout_NR.new_empty(ROWS_AT_ONCE, len(bias_V), dtype=product_type)
         scratch_NV = readout_NR.new_empty(ROWS_IN_CACHE, len(bias_V))
@@ -74,16 +76,22 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 logits_NV = torch.add(product_NV, bias_V, out=scratch_NV[: len(target_N1)])
                 chosen_N1 = logits_NV.gather(1, target_N1)
                 largest_N1, place_N1 = logits_NV.max(dim=1, keepdim=True)
+                pull_NV = None
+                if agreement:
+                    apart, pull_NV = _divergence(logits_NV)
+                    divergence += apart
                 probability_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
                 # max = normalizer + log p_max, and p_max is at least 1/V
                 nll += (largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1).sum()
                 chosen += chosen_N1.sum()
+                if pull_NV is not None:
+                    probability_NV.add_(pull_NV, alpha=agreement)
                 probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
                 grad_bias_V += probability_NV.sum(dim=0)
                 grad_NV[some] = probability_NV
             grad_readout_NR[rows] = torch.mm(grad_NV, weight_product_VR)
             grad_weight_VR += torch.mm(grad_NV.t(), readout)
-        total = nll.clone()
+        total = nll + agreement * divergence
         if smoothing:
             share, sum_R, mean_R = smoothing / len(bias_V), readout_NR.sum(dim=0), weight_VR.mean(dim=0)
             grad_readout_NR -= smoothing * mean_R
@@ -96,18 +104,42 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None)
+        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None, None)
+
+
+def _divergence(logits_NV: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum over positions of (KL(p || q) + KL(q || p)) / 2, p of row 2i and q of row 2i + 1, and its gradient with
+    respect to the logits.
+
+    It is sum_v (p - q) d / 2 with d = log p - log q; its slope along the logits of p is (p (d - E_p d) + p - q) / 2,
+    and along those of q the same with both in each other's place.
+    """
+    log_p_NV = logits_NV.log_softmax(dim=1)
+    probability_PAV = log_p_NV.exp().unflatten(0, (-1, 2))
+    between_PV = log_p_NV[0::2] - log_p_NV[1::2]
+    difference_PV = probability_PAV[:, 0] - probability_PAV[:, 1]
+    total = 0.5 * (difference_PV * between_PV).sum()
+    signed_PAV = torch.stack([between_PV, -between_PV], dim=1)
+    mean_PA1 = (probability_PAV * signed_PAV).sum(dim=2, keepdim=True)
+    gradient_PAV = probability_PAV * (signed_PAV - mean_PA1)
+    gradient_PAV[:, 0] += difference_PV
+    gradient_PAV[:, 1] -= difference_PV
+    return total, gradient_PAV.mul_(0.5).flatten(0, 1)
 
 
 def chunked_cross_entropy(
-    model: Seq2Seq, readout_NR: Tensor, targets_N: Tensor, smoothing: float
+    model: Seq2Seq, readout_NR: Tensor, targets_N: Tensor, smoothing: float, agreement: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """`smoothed_cross_entropy(model.logits(readout_NR), ...)`, the same to rounding, in less memory and time."""
+    """`smoothed_cross_entropy(model.logits(readout_NR), ...)`, the same to rounding, in less memory and time.
+
+    With `agreement` rows 2i and 2i + 1 are one position under two dropout masks, and so many times the divergence of
+    their predictions, (KL(p || q) + KL(q || p)) / 2, is added to the first of the two sums.
+    """
     device_type = readout_NR.device.type
     bf16 = torch.is_autocast_enabled(device_type)
     with torch.autocast(device_type, enabled=False):
         total, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            readout_NR, model.output_weight, model.output_bias, targets_N, smoothing, bf16
+            readout_NR, model.output_weight, model.output_bias, targets_N, smoothing, agreement, bf16
         )
     return total, nll
 
@@ -131,19 +163,32 @@ class TranslationLoss:
     label_smoothing: float = 0.0
     coverage_weight: float = 0.0
     alignment_weight: float = 0.0
+    r_drop: float = 0.0
+    """alpha of Liang et al. (2021), eq. 4: every batch goes through the model twice, under two dropout masks, and both
+    should predict alike. The two losses count half each."""
 
     def __call__(self, model: Seq2Seq, batch: Batch, noise: Noise | None = None) -> LossSum:
         """The loss of a batch under teacher forcing."""
-        memory = model.encode(batch.source_BS, batch.source_valid_BS, noise)
-        decoded = model.decode(batch.inputs_BT, memory, model.start(memory), noise)
-        readout_NR = decoded.readout_BTR[batch.target_valid_BT]
+        views = 2 if self.r_drop and noise is not None else 1
+        source_BS, valid_BS, inputs_BT = (
+            tensor.repeat(views, 1) for tensor in (batch.source_BS, batch.source_valid_BS, batch.inputs_BT)
+        )
+        memory = model.encode(source_BS, valid_BS, noise)
+        decoded = model.decode(inputs_BT, memory, model.start(memory), noise)
+        readouts = decoded.readout_BTR.unflatten(0, (views, -1))[:, batch.target_valid_BT]
+        readout_NR = readouts.transpose(0, 1).flatten(0, 1)
         targets_N = batch.outputs_BT[batch.target_valid_BT]
-        total, nll = chunked_cross_entropy(model, readout_NR, targets_N, self.label_smoothing)
+        agreement = self.r_drop if views == 2 else 0.0
+        total, nll = chunked_cross_entropy(
+            model, readout_NR, targets_N.repeat_interleave(views), self.label_smoothing, agreement
+        )
         if self.coverage_weight:
-            total = total + self.coverage_weight * coverage_penalty(decoded.weights_BTS, batch.target_valid_BT)
+            valid_BT = batch.target_valid_BT.repeat(views, 1)
+            total = total + self.coverage_weight * coverage_penalty(decoded.weights_BTS, valid_BT)
         if self.alignment_weight and batch.links_BTS is not None:
-            total = total + self.alignment_weight * alignment_cross_entropy(decoded.weights_BTS, batch.links_BTS)
-        return LossSum(total, float(nll), len(targets_N))
+            links_BTS = batch.links_BTS.repeat(views, 1, 1)
+            total = total + self.alignment_weight * alignment_cross_entropy(decoded.weights_BTS, links_BTS)
+        return LossSum(total / views, float(nll) / views, len(targets_N))
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.papers import attentions, lengths
-from benchmarks.papers.runs import Run
+from benchmarks.runs import Run
 from nmt_cli.config.loader import load_config
 from nmt_cli.model.build import build_model
 

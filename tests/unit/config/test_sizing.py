@@ -91,8 +91,18 @@ def test_activations_grow_with_the_batch_and_the_longest_pair_and_shrink_in_part
     assert memory(batch_size=80, batch_type="sentences").activations == memory(batch_size=4000).activations
 
 
-@pytest.mark.parametrize(("attention", "layer_norm"), [("additive", True), ("additive", False), ("location", True)])
-def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(attention, layer_norm):
+@pytest.mark.parametrize(
+    ("attention", "options"),
+    [
+        ("additive", {}),
+        ("additive", {"layer_norm": False}),
+        ("location", {}),
+        ("additive", {"lexical_model": True}),
+        ("additive", {"encoder": {"transition_depth": 3}, "decoder": {"transition_depth": 2}}),
+        ("additive", {"r_drop": 1.0}),
+    ],
+)
+def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(attention, options):
     import torch
 
     from nmt_cli.data.batch import make_batch
@@ -102,8 +112,12 @@ def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(at
 
     size, length, sentences = 32, 20, 4
     values = config(batch_size=length * sentences).model_dump(mode="json")
-    values["model"] |= {"embedding_size": size, "layer_norm": layer_norm}
+    values["model"] |= {"embedding_size": size, "layer_norm": options.get("layer_norm", True)}
+    values["model"]["lexical_model"] = options.get("lexical_model", False)
     values["model"]["attention"]["type"] = attention
+    values["training"]["r_drop"] = options.get("r_drop", 0.0)
+    for part in ("encoder", "decoder"):
+        values["model"][part] |= options.get(part, {})
     for part, key in (("encoder", "hidden_size"), ("decoder", "hidden_size"), ("attention", "size")):
         values["model"][part][key] = size
     small = validate(values, "test")
@@ -122,7 +136,7 @@ def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(at
     batch = make_batch([[5] * length] * sentences, [[5] * (length - 1)] * sentences)
     before = {tensor.untyped_storage().data_ptr() for tensor in [*held(), *model.parameters()]}
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss = TranslationLoss(0.1)(model, batch, Noise(torch.Generator().manual_seed(1)))
+        loss = TranslationLoss(0.1, r_drop=small.training.r_drop)(model, batch, Noise(torch.Generator().manual_seed(1)))
     for tensor in held():
         pack(tensor)
     counted = sum(tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in before)

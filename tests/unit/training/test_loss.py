@@ -213,3 +213,41 @@ def test_validation_hears_no_noise():
     assert evaluate_nll(small_model(), batch)[0] == quiet
     noisy = TranslationLoss()(model, batch, Noise(torch.Generator().manual_seed(1)))
     assert abs(noisy.nll - quiet) > 1e-3
+
+
+@pytest.mark.parametrize("positions", [1, 32, 33, ROWS_AT_ONCE // 2 + 5])
+def test_the_divergence_of_two_views_is_that_of_its_formula_with_its_gradients(positions):
+    """Rows 2i and 2i + 1 are a pair. Breaks where a chunk's end tears a pair, or where one half has no gradient."""
+    model, targets_N = projection(), ids(positions).repeat_interleave(2)
+    readout_NR = values(2 * positions, 7, seed=4).requires_grad_()
+    leaves = [readout_NR, model.output_weight, model.output_bias]
+    total, nll = chunked_cross_entropy(model, readout_NR, targets_N, 0.1, 0.7)
+    ours = torch.autograd.grad(total * 0.37, leaves)
+    logits_NV = F.linear(readout_NR, model.output_weight, model.output_bias)
+    first, second = logits_NV[0::2].log_softmax(-1), logits_NV[1::2].log_softmax(-1)
+    both_ways = F.kl_div(first, second, log_target=True, reduction="sum") + F.kl_div(
+        second, first, log_target=True, reduction="sum"
+    )
+    plain = F.cross_entropy(logits_NV, targets_N, label_smoothing=0.1, reduction="sum") + 0.7 * 0.5 * both_ways
+    torch.testing.assert_close(total, plain, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(nll, F.cross_entropy(logits_NV, targets_N, reduction="sum"), rtol=1e-9, atol=1e-9)
+    for our_gradient, gradient in zip(ours, torch.autograd.grad(plain * 0.37, leaves), strict=True):
+        torch.testing.assert_close(our_gradient, gradient, rtol=1e-9, atol=1e-9)
+
+
+def test_two_views_are_those_of_one_position_and_count_once():
+    """Without dropout both predict alike, so nothing is added; with it, something is."""
+    options = {"label_smoothing": 0.1, "coverage_weight": 0.5, "alignment_weight": 0.3}
+    batch = make_batch(SOURCES, TARGETS, LINKS)
+
+    def loss(dropout, **more):
+        noise = Noise(torch.Generator().manual_seed(1))
+        return TranslationLoss(**options, **more)(small_model(dropout=dropout), batch, noise)
+
+    once, twice = loss(0.0), loss(0.0, r_drop=5.0)
+    assert float(twice.total.detach()) == pytest.approx(float(once.total.detach()), rel=1e-9)
+    assert twice.nll == pytest.approx(once.nll, rel=1e-9)
+    assert twice.num_tokens == once.num_tokens
+    apart, nearly = loss(0.4, r_drop=5.0), loss(0.4, r_drop=1e-9)
+    assert float(apart.total.detach()) > float(nearly.total.detach()) + 0.5
+    assert apart.nll == pytest.approx(nearly.nll, rel=1e-9)

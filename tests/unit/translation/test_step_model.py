@@ -25,8 +25,8 @@ SIZES = {
 }
 
 
-def models(precision="fp32", shortlist=None):
-    model = build_model(ModelConfig.model_validate(SIZES), source_vocab_size=VOCAB, target_vocab_size=VOCAB)
+def models(precision="fp32", shortlist=None, **config):
+    model = build_model(ModelConfig.model_validate(SIZES | config), source_vocab_size=VOCAB, target_vocab_size=VOCAB)
     initialize(model, seed=1)
     with torch.no_grad():
         model.output_weight.mul_(6.0)  # some pieces much likelier than others
@@ -92,6 +92,14 @@ def test_with_a_shortlist_too_a_sentence_does_not_depend_on_the_others_to_the_la
     together = search(trained, ids, **options)
     for number, source in enumerate(ids):
         (alone,) = search(trained, [source], **options)
+        assert [(one.ids, one.log_prob) for one in alone] == [(one.ids, one.log_prob) for one in together[number]]
+
+
+def test_with_a_lexical_model_too_a_sentence_does_not_depend_on_the_others():
+    trained, ids = models(lexical_model=True), sources(40)
+    together = search(trained, ids)
+    for number, source in enumerate(ids):
+        (alone,) = search(trained, [source])
         assert [(one.ids, one.log_prob) for one in alone] == [(one.ids, one.log_prob) for one in together[number]]
 
 

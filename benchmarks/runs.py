@@ -24,13 +24,15 @@ class Run:
     name: str
     config: Path
     directory: Path
-    test_source: str
-    """Translated when the training has ended, to `hypotheses`."""
+    test_source: str | None
+    """Translated when the training has ended, to `hypotheses`; None: nothing is."""
     overrides: tuple[str, ...] = ()
     after: str | None = None
     """The run whose end `prepare` waits for."""
     prepare: Callable[[Path], None] | None = None
     """What is made first, from the directory of `after`."""
+    ended: Callable[[Run], None] | None = None
+    """Called when the run has ended."""
 
     @property
     def hypotheses(self) -> Path:
@@ -82,11 +84,13 @@ def train_all(runs: Sequence[Run], lanes: int) -> None:
             if run.prepare is not None:
                 run.prepare(run.directory)
             nmt(*run.arguments, log=run.log, core=core)
-            if not run.hypotheses.exists():
+            if run.test_source is not None and not run.hypotheses.exists():
                 translate = ["translate", run.test_source, "--model", str(run.directory), "-o", str(run.hypotheses)]
                 nmt(*translate, "--threads", "1", log=run.log, core=core)
         finally:
             cores.put(core)
+        if run.ended is not None:
+            run.ended(run)
         print(f"{run.name}: {time.monotonic() - began:,.0f} s", file=sys.stderr, flush=True)
 
     # One worker a run: those that wait for another hold no core.

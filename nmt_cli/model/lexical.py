@@ -1,0 +1,35 @@
+"""The lexical model: what the source pieces under the attention say about the next piece by themselves.
+
+Shapes: B batch, T target, S source, E embedding, N rows of a search, of which R share a source.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nmt_cli.model.loops import full_precision, tanh, weighted_sum
+from nmt_cli.model.memory import Memory
+
+
+class LexicalModel(nn.Module):
+    """Nguyen & Chiang (2018), section 4: f_t = tanh(sum_s a_ts e_s), h_t = tanh(W f_t) + f_t.
+
+    They score h_t with a matrix of its own; here it is added to the readout, so that the output matrix, which often is
+    the embedding matrix too, scores both.
+    """
+
+    def __init__(self, embedding_size: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(embedding_size, embedding_size, bias=False)
+
+    def forward(self, weights_BTS: Tensor, memory: Memory) -> Tensor:
+        """What is added to the readout (B, T, E), given the attention weights and the memory's embedded source."""
+        assert memory.embedded_BSE is not None
+        with full_precision(weights_BTS):
+            if memory.rows == 1:
+                looked_BTE = torch.bmm(weights_BTS, memory.embedded_BSE)
+            else:
+                looked_BTE = weighted_sum(weights_BTS[:, 0], memory.embedded_BSE, memory.rows).unsqueeze(1)
+        direct_BTE = tanh(looked_BTE)
+        return tanh(self.hidden(direct_BTE).to(direct_BTE.dtype)) + direct_BTE
