@@ -55,6 +55,7 @@ def train_tokenizers(experiment: Experiment, config: Config) -> None:
             vocab_size=config.tokenizer.vocab_size,
             normalization=config.tokenizer.normalization,
             character_coverage=config.tokenizer.character_coverage,
+            symbols=config.tokenizer.symbols,
         )
         path = experiment.tokenizer_path(side)
         path.parent.mkdir(parents=True, exist_ok=True)

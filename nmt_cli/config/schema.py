@@ -93,13 +93,17 @@ class TokenizerConfig(Section):
     sampling_alpha: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Subword regularisation in training; 0 is off. unigram: smoothing of the sampling (Kudo, 2018), 0.1-0.5, smaller
     is wilder. bpe: probability to drop a merge (Provilkov et al., 2020), 0.1 is usual."""
+    symbols: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = ()
+    """Strings that are pieces of their own wherever they stand, such as the tag of back-translated text."""
     max_training_lines: PositiveInt = 2_000_000
     """Lines that the tokenizer is trained on, drawn evenly from larger corpora."""
 
     @model_validator(mode="after")
-    def _sampling_needs_segmentations(self) -> Self:
+    def _options_fit_the_type(self) -> Self:
         if self.sampling_alpha and self.model_type in ("char", "word"):
             raise ValueError(f"sampling_alpha: a {self.model_type} model has one segmentation only; set it to 0")
+        if self.symbols and self.model_type == "word":
+            raise ValueError("symbols: the pieces of a word model are the words as they stand; leave them out")
         return self
 
 

@@ -120,8 +120,13 @@ def train_tokenizer(
     vocab_size: int,
     normalization: str,
     character_coverage: float,
+    symbols: Sequence[str] = (),
 ) -> Tokenizer:
-    """Train on lines of text. `InputError` where the text does not allow the vocabulary, with the size that it does."""
+    """Train on lines of text; `symbols` are pieces wherever they stand.
+
+    Raises:
+        InputError: the text does not allow the vocabulary; the size that it does is named.
+    """
     model = io.BytesIO()
     seen = _Counted(lines)
     try:
@@ -135,6 +140,7 @@ def train_tokenizer(
             normalization_rule_name=normalization,
             character_coverage=character_coverage,
             byte_fallback=model_type != "word",
+            user_defined_symbols=list(symbols),
             pad_id=PAD,
             unk_id=UNK,
             bos_id=BOS,

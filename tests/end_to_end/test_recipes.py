@@ -49,7 +49,9 @@ def test_text_of_the_target_language_is_translated_back_and_tagged(nmt, config: 
         f"{{source: {mono}, target: {corpus}/train.fr, weight: 0.5}}]"
     )
     # The text of a model that has hardly learnt holds many characters.
-    train(nmt, config, tmp_path / "forth", f"data.train={pairs}", "tokenizer.vocab_size=800")
+    train(
+        nmt, config, tmp_path / "forth", f"data.train={pairs}", "tokenizer.vocab_size=800", "tokenizer.symbols=[<BT>]"
+    )
     (first,) = nmt("encode", "--model", tmp_path / "forth", stdin=b"<BT> The car is red.\n").lines
-    assert first.split()[0] == "▁<BT>"
+    assert "<BT>" in first.split()
     assert len(nmt("translate", corpus / "test.en", "--model", tmp_path / "forth").lines) == 30

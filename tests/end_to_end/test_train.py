@@ -258,6 +258,7 @@ def test_auto_takes_float32_where_bfloat16_is_not_native_and_says_so(nmt, config
         ("training.device=cuda:7", "CUDA devices that torch can use"),
         ("tokenizer.vocab_size=99999", "is more than this text of 1,200 lines allows; set it to"),
         ("tokenizer.vocab_size=20", "is too small"),
+        ("tokenizer={model_type: word, symbols: [<BT>]}", "symbols: the pieces of a word model are the words as they"),
         ("training.max_stepz=3", "unknown key 'training.max_stepz'; did you mean 'max_steps'?"),
         ("training.max_steps=many", 'training.max_steps: must be an integer, is "many"'),
         ("training.precision=fp16", "must be one of 'auto', 'fp32' or 'bf16'"),

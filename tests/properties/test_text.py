@@ -65,6 +65,19 @@ def test_sampling_depends_on_the_seed_alone():
     assert [unigram.decode(ids) for ids in first] == [unigram.decode(unigram.encode(text)) for text in some]
 
 
+@pytest.mark.parametrize("model_type", ["unigram", "bpe", "char"])
+def test_a_symbol_is_one_piece_wherever_it_stands_and_comes_back(model_type):
+    with_symbol = train_tokenizer(
+        TEXT, model_type=model_type, vocab_size=400, normalization="identity", character_coverage=1.0,
+        symbols=["<BT>", "a,b"],
+    )  # fmt: skip
+    for symbol in ("<BT>", "a,b"):
+        for line in (f"{symbol} Where is it?", f"Where{symbol}is it?", symbol):
+            assert symbol in with_symbol.pieces(with_symbol.encode(line))
+            assert with_symbol.decode(with_symbol.encode(line)) == line
+    assert with_symbol.encode_words("Where <BT> is").num_words == 3
+
+
 @given(value=st.recursive(st.text(max_size=8) | st.integers() | st.booleans() | st.floats(allow_nan=False), st.lists))
 @settings(max_examples=100, deadline=None)
 def test_any_values_in_a_configuration_are_refused_as_a_configuration_error(value):
