@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
 import shutil
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from nmt_cli import __version__
-from nmt_cli.errors import InputError, ModelError, NmtError
+from nmt_cli.errors import InputError, ModelError
+from nmt_cli.files import atomic_directory, atomic_path, remove_directory
 
 FORMAT = 1
 MAX_JSON_BYTES = 16_000_000
@@ -32,29 +31,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 # Files ------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a sibling to write to; it becomes `path` only if the block succeeds, and a power cut leaves one or the
-    other."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)  # else the rename itself can be lost
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def sync(path: Path) -> None:
-    """Push a file or a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -273,15 +249,9 @@ class Checkpoints:
         return self._write(path, snapshot, tokenizers)
 
     def _write(self, path: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
-        temporary = path.with_name(f".{path.name}.tmp")
-        if temporary.exists():
-            shutil.rmtree(temporary)  # of an attempt of this program that was killed
-        temporary.mkdir(parents=True)
-        self._write_files(temporary, snapshot, tokenizers)
-        if path.exists():  # written before, by a run that was killed before the index knew of it
-            shutil.rmtree(path)
-        os.replace(temporary, path)
-        sync(path.parent)
+        # One of this step may be there: written by a run that was killed before the index knew of it.
+        with atomic_directory(path) as directory:
+            self._write_files(directory, snapshot, tokenizers)
         return path
 
     def _write_files(self, directory: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> None:
@@ -298,9 +268,6 @@ class Checkpoints:
         }
         for name, value in ((PROGRESS_FILE, dict(snapshot.progress)), (META_FILE, meta)):
             (directory / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-        for file in directory.iterdir():
-            sync(file)
-        sync(directory)
 
     def prune(self, index: Index) -> None:
         """Remove the steps that the index no longer names, and what a killed attempt left; named checkpoints stay."""
@@ -308,12 +275,7 @@ class Checkpoints:
         for path in self.directory.iterdir():
             match = _STEP_NAME.fullmatch(path.name)
             if match and int(match[1]) not in wanted and (path / META_FILE).exists():
-                # Renamed first: a checkpoint that is half removed must not look like one.
-                doomed = path.with_name(f".{path.name}.tmp")
-                if doomed.exists():
-                    shutil.rmtree(doomed)
-                os.replace(path, doomed)
-                shutil.rmtree(doomed)
+                remove_directory(path)
             elif re.fullmatch(r"\.step-\d{8,}\.tmp", path.name):
                 shutil.rmtree(path)
 
@@ -354,11 +316,3 @@ def _check_format(values: Mapping[str, Any], path: Path) -> None:
     found = values.get("format")
     if found != FORMAT:
         raise ModelError(f"{path}: has format version {found!r}, this program reads {FORMAT}; update nmt")
-
-
-def no_space(error: OSError) -> NmtError | None:
-    """The message for a full disk, or None if the error is another."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return None
-    where = f"{error.filename}: " if error.filename else ""
-    return NmtError(f"{where}no space left on the device; free some and run the same command again")

@@ -75,7 +75,7 @@ def _run() -> int:
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
-        from nmt_cli.checkpoint import no_space
+        from nmt_cli.files import no_space
 
         reason = (error.strerror or str(error)).lower()
         failed = no_space(error) or NmtError(f"{error.filename or 'input or output'}: {reason}")

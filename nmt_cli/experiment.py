@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.errors import ConfigError, InputError, ModelError
+from nmt_cli.files import make_directory, remove_unfinished
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
@@ -101,18 +102,34 @@ class Experiment:
         }
 
     def load_model(self, checkpoint: str = "best") -> Seq2Seq:
-        """The model with the weights of a checkpoint, on the CPU."""
+        """The model with the weights of a checkpoint, on the CPU; all of one checkpoint, though a training goes on.
+
+        Raises:
+            InputError: there is no such checkpoint.
+            ModelError: the directory is damaged, or its parts do not belong together.
+        """
+        index = self.checkpoints.index()
+        while True:
+            try:
+                return self._load(self.checkpoints.resolve(checkpoint))
+            except InputError:
+                # A training that has found a better one may have removed it meanwhile, before it was open.
+                index, before = self.checkpoints.index(), index
+                if index == before:
+                    raise
+
+    def _load(self, path: Path) -> Seq2Seq:
+        import torch
+
         from nmt_cli.checkpoint import MODEL_FILE, load_parameters, read_meta
         from nmt_cli.model.build import build_model
 
-        config = self.config
-        path = self.checkpoints.resolve(checkpoint)
         read_meta(path, self.fingerprints)
         source, target = self.tokenizers
-        import torch
-
         with torch.device("meta"):  # sizes come from a file: no memory is taken before the weights are seen to fit
-            model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
+            model = build_model(
+                self.config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size
+            )
         load_parameters(model, path / MODEL_FILE)
         return model.requires_grad_(False)
 
@@ -120,8 +137,10 @@ class Experiment:
     def lock(self) -> Iterator[None]:
         """Hold the directory against a second training; a process that dies leaves no lock behind."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            lock_file = (self.directory / ".lock").open("a+")
+            make_directory(self.directory)
+            # No link is followed: the directory may be a stranger's, and what it points to another's file.
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock_file = os.fdopen(os.open(self.directory / ".lock", flags, 0o666), "r+")
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise InputError(f"{self.directory}: cannot be a model directory: {reason}") from error
@@ -134,9 +153,13 @@ class Experiment:
                 raise InputError(
                     f"{self.directory}: is in use by {holder}; wait for it or choose another model_dir"
                 ) from error
-            file.truncate(0)
+            file.seek(0)
+            file.truncate()
             file.write(f"process {os.getpid()}")
             file.flush()
+            tokenizers = self.tokenizer_path("joint").parent
+            for directory in (self.directory, tokenizers, self.cache_path, self.checkpoints.directory):
+                remove_unfinished(directory)
             yield
 
 

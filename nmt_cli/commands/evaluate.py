@@ -30,9 +30,9 @@ def evaluate(
 
     Example: nmt evaluate --model runs/demo
     """
-    from nmt_cli.checkpoint import atomic_path
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.experiment import source_of
+    from nmt_cli.files import atomic_path
     from nmt_cli.scoring import score_corpus
     from nmt_cli.training.validation import DevSet
 

@@ -34,18 +34,18 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
 
 def write_config(experiment: Experiment, config: Config) -> None:
     """Write the effective configuration into the model directory."""
-    from nmt_cli.checkpoint import atomic_path
     from nmt_cli.config.loader import dump_config
+    from nmt_cli.files import atomic_path, make_directory
 
-    experiment.directory.mkdir(parents=True, exist_ok=True)
+    make_directory(experiment.directory)
     with atomic_path(experiment.config_path) as temporary:
         temporary.write_text(dump_config(config), encoding="utf-8")
 
 
 def train_tokenizers(experiment: Experiment, config: Config) -> None:
     """Train the configured tokenizers on the training corpora and write them."""
-    from nmt_cli.checkpoint import atomic_path
     from nmt_cli.data.tokenizer import train_tokenizer
+    from nmt_cli.files import atomic_path, make_directory
 
     sides = {"joint": (0, 1)} if config.tokenizer.joint else {"source": (0,), "target": (1,)}
     for side, columns in sides.items():
@@ -58,7 +58,7 @@ def train_tokenizers(experiment: Experiment, config: Config) -> None:
             symbols=config.tokenizer.symbols,
         )
         path = experiment.tokenizer_path(side)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         with atomic_path(path) as temporary:
             temporary.write_bytes(trained.model)
         log(f"tokenizer: {side}, {config.tokenizer.model_type}, {trained.vocab_size:,} pieces -> {path}")

@@ -131,6 +131,7 @@ def _train(experiment: Experiment, config: Config) -> None:
     from nmt_cli.allocator import keep_freed_memory
     from nmt_cli.commands.tokenizer import train_tokenizers, write_config
     from nmt_cli.distributed import World, find_device
+    from nmt_cli.files import make_directory
     from nmt_cli.training.metrics_log import MetricsLog
 
     training = config.training
@@ -150,7 +151,7 @@ def _train(experiment: Experiment, config: Config) -> None:
     model = _first_model(experiment, config)
     trainer = _build_trainer(experiment, config, model.to(world.device), store, world)
     checkpoints = experiment.checkpoints
-    checkpoints.directory.mkdir(parents=True, exist_ok=True)
+    make_directory(checkpoints.directory)
     if checkpoints.index().last is not None:
         trainer.restore(checkpoints)
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
@@ -168,18 +169,19 @@ def _train(experiment: Experiment, config: Config) -> None:
     reason = trainer.run(checkpoints, experiment.fingerprints, metrics)
     best = checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
-    log(f"finished: {reason}{described}")
+    rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
+    log(f"finished: {reason}{described}{rewinds}")
     log(f"try: nmt translate FILE --model {experiment.directory}")
 
 
 def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
-    from nmt_cli.checkpoint import atomic_path
     from nmt_cli.experiment import Experiment
+    from nmt_cli.files import atomic_path, make_directory
 
     source, target = Experiment(origin).tokenizers
     for side, tokenizer in ({"joint": source} if source is target else {"source": source, "target": target}).items():
         path = experiment.tokenizer_path(side)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         with atomic_path(path) as temporary:
             temporary.write_bytes(tokenizer.model)
     log(f"tokenizer: that of {origin}")
@@ -300,6 +302,7 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
         clip_grad_norm=training.clip_grad_norm,
         bf16=training.precision == "bf16" or (training.precision == "auto" and multiplies_bf16(world.device)),
         seed=config.seed,
+        rewinds=training.on_divergence == "rewind",
     )
     return Trainer(
         model,

@@ -300,6 +300,9 @@ class TrainingConfig(Section):
     """Weight alpha of R-Drop (Liang et al., 2021, eq. 4): two passes of each batch under two dropout masks should
     predict alike. 0 is off; it doubles the cost of an update."""
     clip_grad_norm: PositiveFloat | None = 1.0
+    on_divergence: Literal["stop", "rewind"] = "stop"
+    """After ten updates in a row that are not finite: end, or go back to the last good checkpoint and on from there
+    with half the learning rate, at most five times."""
     ema_decay: Probability = 0.0
     """Exponential moving average of the weights, which then translate; 0 is off. 0.999 averages about 1,000 steps."""
     guided_alignment_weight: Annotated[float, Field(ge=0.0)] = 0.5

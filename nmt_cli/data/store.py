@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -19,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.console import Progress
+from nmt_cli.console import Progress, log
 from nmt_cli.data.corpus import Corpus, FilterReport, Pair, parse_links, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import InputError
+from nmt_cli.files import atomic_directory, atomic_path, make_directory
 
-FORMAT = 1
+FORMAT = 2
+MANIFEST = "manifest.json"
 CHUNK = 4096
 Int64s = NDArray[np.int64]
 
@@ -64,7 +64,7 @@ class PairStore:
     """Tokenised training pairs by number, from 0."""
 
     def __init__(self, directory: Path) -> None:
-        manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         self.reports = {name: FilterReport(**report) for name, report in manifest["reports"].items()}
         self.bounds: list[int] = manifest["bounds"]
         """Where each corpus begins, and the end of the last."""
@@ -123,13 +123,23 @@ def open_store(
         "content": [_content(corpus, root) for corpus in corpora],
     }
     directory = root / hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    if not (directory / "manifest.json").exists():
+    if not _is_whole(directory):
+        if directory.exists():
+            log(f"{directory}: is damaged; it is made again")
         _make(directory, key, corpora, tokenizers, filters, with_text=with_text)
     store = PairStore(directory)
     if len(store) == 0:
         described = "; ".join(f"{name}: {report}" for name, report in store.reports.items())
         raise InputError(f"no training pairs are left ({described})")
     return store
+
+
+def _is_whole(directory: Path) -> bool:
+    try:
+        sizes = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))["sizes"]
+        return all((directory / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def _content(corpus: Corpus, root: Path) -> list[str]:
@@ -156,10 +166,9 @@ def _content(corpus: Corpus, root: Path) -> list[str]:
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from error
         digests.append(str(known[2]))
-    root.mkdir(parents=True, exist_ok=True)
-    temporary = memory_path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(memory), encoding="utf-8")
-    temporary.replace(memory_path)
+    make_directory(root)
+    with atomic_path(memory_path) as temporary:
+        temporary.write_text(json.dumps(memory), encoding="utf-8")
     return digests
 
 
@@ -172,40 +181,39 @@ def _make(
     *,
     with_text: bool,
 ) -> None:
-    temporary = directory.with_name(f".{directory.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # of an earlier attempt of this program
-    temporary.mkdir(parents=True)
-    dtype = "uint16" if max(tokenizer.vocab_size for tokenizer in tokenizers) <= 2**16 else "uint32"
-    sides = [_Writer(temporary / f"{side}.ids", dtype) for side in ("source", "target")]
-    texts = [_Writer(temporary / f"{side}.text", "uint8") for side in ("source", "target") if with_text]
-    links = [_Writer(temporary / "alignment.links", "uint16")] if with_text else []
-    reports: dict[str, FilterReport] = {}
-    bounds = [0]
-    with Progress("tokenizing", unit="pair") as progress:
-        for corpus in corpora:
-            report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
-            pairs = read_pairs(corpus, invalid_utf8=filters.invalid_utf8, report=report)
-            while chunk := list(islice(pairs, CHUNK)):
-                for pair, ids in _kept(chunk, tokenizers, filters, report):
-                    for writer, row in zip(sides, ids, strict=True):
-                        writer.add(row)
-                    for writer, text in zip(texts, (pair.source, pair.target), strict=False):
-                        writer.add(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
-                    for writer in links:
-                        place = f"{corpus.alignment}:{pair.number}"
-                        writer.add([index for link in parse_links(pair.alignment, place) for index in link])
-                progress.advance(len(chunk))
-            bounds.append(bounds[-1] + report.kept)
-    for writer in (*sides, *texts, *links):
-        writer.close()
-    manifest = {
-        "key": key,
-        "dtype": dtype,
-        "bounds": bounds,
-        "reports": {name: asdict(report) for name, report in reports.items()},
-    }
-    (temporary / "manifest.json").write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
-    os.replace(temporary, directory)
+    with atomic_directory(directory) as temporary:
+        dtype = "uint16" if max(tokenizer.vocab_size for tokenizer in tokenizers) <= 2**16 else "uint32"
+        sides = [_Writer(temporary / f"{side}.ids", dtype) for side in ("source", "target")]
+        texts = [_Writer(temporary / f"{side}.text", "uint8") for side in ("source", "target") if with_text]
+        links = [_Writer(temporary / "alignment.links", "uint16")] if with_text else []
+        reports: dict[str, FilterReport] = {}
+        bounds = [0]
+        with Progress("tokenizing", unit="pair") as progress:
+            for corpus in corpora:
+                report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
+                pairs = read_pairs(corpus, invalid_utf8=filters.invalid_utf8, report=report)
+                while chunk := list(islice(pairs, CHUNK)):
+                    for pair, ids in _kept(chunk, tokenizers, filters, report):
+                        for writer, row in zip(sides, ids, strict=True):
+                            writer.add(row)
+                        for writer, text in zip(texts, (pair.source, pair.target), strict=False):
+                            writer.add(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
+                        for writer in links:
+                            place = f"{corpus.alignment}:{pair.number}"
+                            writer.add([index for link in parse_links(pair.alignment, place) for index in link])
+                    progress.advance(len(chunk))
+                bounds.append(bounds[-1] + report.kept)
+        for writer in (*sides, *texts, *links):
+            writer.close()
+        manifest = {
+            "key": key,
+            "dtype": dtype,
+            "bounds": bounds,
+            "reports": {name: asdict(report) for name, report in reports.items()},
+        }
+        # Last, with the sizes of the others: what a crash or a full disk has cut is seen when the store is opened.
+        manifest["sizes"] = {path.name: path.stat().st_size for path in sorted(temporary.iterdir())}
+        (temporary / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def _kept(
@@ -240,7 +248,5 @@ class _Writer:
         self._bounds.append(self._bounds[-1] + len(values))
 
     def close(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
         self._file.close()
         np.asarray(self._bounds, dtype=np.int64).tofile(self._path.with_name(f"{self._path.name}.bounds"))

@@ -6,20 +6,33 @@ import json
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.checkpoint import atomic_path
 from nmt_cli.errors import InputError
+from nmt_cli.files import atomic_path, sync
 
 
 class MetricsLog:
     """Appends records; on resuming, those after the restored checkpoint are cut, for they will come again."""
 
     def __init__(self, path: Path, *, keep_to_step: int, tensorboard: Path | None = None) -> None:
-        self._path = path
-        if path.exists():
-            kept = [line for line in path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
-            with atomic_path(path) as temporary:
+        self._path, self._tensorboard = path, tensorboard
+        self._writer: Any = None
+        self.cut(keep_to_step)
+
+    def cut(self, keep_to_step: int) -> None:
+        """Remove the records after a step."""
+        if self._path.exists():
+            kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
+            with atomic_path(self._path) as temporary:
                 temporary.write_bytes(b"".join(line + b"\n" for line in kept))
-        self._writer = _tensorboard_writer(tensorboard, keep_to_step) if tensorboard is not None else None
+        if self._tensorboard is not None:
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = _tensorboard_writer(self._tensorboard, keep_to_step)
+
+    def sync(self) -> None:
+        """Push what was written to the disk."""
+        sync(self._path)
+        sync(self._path.parent)  # else the name of a new file can be lost
 
     def write(self, event: str, step: int, **values: Any) -> None:
         """Append one record; numbers that are not finite are written as null."""

@@ -9,6 +9,8 @@ from typing import Any
 from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
 
+ADDED = ("rewinds",)
+"""What the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
 
@@ -40,6 +42,8 @@ class TrainingState:
     """Spent training, before the last resumption too."""
     precision: str = "fp32"
     """The precision on which the run began and goes on."""
+    rewinds: int = 0
+    """How often it diverged and went back to a checkpoint."""
 
     @property
     def cursor(self) -> Cursor:
@@ -62,8 +66,9 @@ class TrainingState:
     def from_json(cls, values: Mapping[str, Any], place: str) -> TrainingState:
         """Back from `to_json`; `ModelError` names `place` where the values are not those of a training."""
         defaults = asdict(cls())
-        if set(values) != set(defaults):
+        if not set(defaults) - set(ADDED) <= set(values) <= set(defaults):
             raise ModelError(f"{place}: does not hold the state of a training")
+        values = {key: defaults[key] for key in ADDED} | dict(values)
         for key, default in defaults.items():
             number = isinstance(values[key], (int, float)) and not isinstance(values[key], bool)
             fits = isinstance(values[key], str) if isinstance(default, str) else number

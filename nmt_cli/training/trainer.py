@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nmt_cli.checkpoint import (
+    PROGRESS_FILE,
     Checkpoints,
     Index,
     Ranked,
@@ -38,6 +40,9 @@ from nmt_cli.training.validation import Validator
 from nmt_cli.translation.translator import is_out_of_memory
 
 MAX_SKIPPED_IN_A_ROW = 10
+MAX_REWINDS = 5
+REWIND_FACTOR = 0.5
+"""Of the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,8 @@ class Update:
     clip_grad_norm: float | None
     bf16: bool
     seed: int
+    rewinds: bool = False
+    """Whether a training that diverges goes back to a checkpoint, or ends."""
 
 
 @dataclass(slots=True)
@@ -111,9 +118,10 @@ class Trainer:
         """Go back to the last checkpoint; its weights must be in the model's configuration."""
         index = checkpoints.index()
         assert index.last is not None
-        path = checkpoints.path_of(index.last)
-        progress = read_progress(path)
-        state = TrainingState.from_json(progress, str(path / "trainer.json"))
+        self._restore(checkpoints.path_of(index.last))
+
+    def _restore(self, path: Path) -> None:
+        state = _state_at(path)
         tensors = read_trainer_tensors(path)
         with torch.no_grad():
             for name, parameter in self._model.named_parameters():
@@ -130,6 +138,34 @@ class Trainer:
         self.state = state
         if (state.precision == "bf16") != self._update.bf16:
             self._update = replace(self._update, bf16=state.precision == "bf16")
+
+    def _rewind(self, checkpoints: Checkpoints, metrics: MetricsLog) -> None:
+        """Go back to the newest checkpoint that was not written amid skipped updates, with a lower learning rate.
+
+        What follows depends on the checkpoints alone, so a run that is killed after it rewinds again to the same end.
+
+        Raises:
+            DivergenceError: there is no checkpoint, or this happened too often.
+        """
+        diverged, index = self.state, checkpoints.index()
+        steps = sorted({*index.recent, *(ranked.step for ranked in index.best)}, reverse=True)
+        if not steps:
+            raise DivergenceError(f"{_diverged(diverged)} before the first checkpoint; {_REMEDY}")
+        if diverged.rewinds >= MAX_REWINDS:
+            raise DivergenceError(f"{_diverged(diverged)} again after {MAX_REWINDS} rewinds; {_REMEDY}")
+        good = [step for step in steps if not _state_at(checkpoints.path_of(step)).skipped_in_a_row]
+        self._restore(checkpoints.path_of((good or steps)[0]))
+        self.state = replace(
+            self.state,
+            skipped_in_a_row=0,
+            rewinds=diverged.rewinds + 1,
+            rate_factor=diverged.rate_factor * REWIND_FACTOR,
+        )
+        metrics.cut(self.state.step)
+        warn(
+            f"{_diverged(diverged)}; going back to step {self.state.step} with {self.state.rate_factor:g} times the "
+            f"learning rate (rewind {self.state.rewinds} of at most {MAX_REWINDS})"
+        )
 
     def _snapshot(self, metrics: dict[str, float]) -> Snapshot:
         raw = {f"raw.{name}": tensor for name, tensor in parameters_of(self._model).items()}
@@ -162,7 +198,7 @@ class Trainer:
 
         Raises:
             Interrupted: SIGINT or SIGTERM came; a checkpoint of the last whole step was written.
-            DivergenceError: ten updates in a row were not finite.
+            DivergenceError: ten updates in a row were not finite, and it should not or cannot go back.
         """
         started, seconds_before = time.monotonic(), self.state.seconds
         meter = _Meter()
@@ -171,18 +207,27 @@ class Trainer:
             reason = self._limits.reached(self.state)
             batches = self._sampler.from_cursor(self.state.cursor)
             while reason is None:
-                drawn = next(batches)
-                self._step(drawn, meter)
+                self._step(next(batches), meter)
+                if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+                    if not self._update.rewinds:
+                        raise DivergenceError(f"{_diverged(self.state)}; {_REMEDY}")
+                    diverged_at, meter = self.state.step, _Meter()
+                    self._rewind(checkpoints, metrics)
+                    bar.advance(self.state.step + 1 - diverged_at)
+                    batches = self._sampler.from_cursor(self.state.cursor)
+                    continue
                 self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                 step = self.state.step
                 bar.advance(note=self._note(meter))
                 if step % self._rhythm.logging_freq == 0:
                     self._log(meter, metrics)
                     meter = _Meter()
-                if self._validator is not None and step % self._rhythm.validation_freq == 0:
+                # Amid skipped updates nothing is judged or kept: it would be no place to go back to.
+                is_sound = not self.state.skipped_in_a_row
+                if self._validator is not None and is_sound and step % self._rhythm.validation_freq == 0:
                     self._validate_and_save(checkpoints, tokenizers, metrics)
                 reason = self._limits.reached(self.state)
-                is_due = step % self._rhythm.checkpoint_freq == 0 or signals.received
+                is_due = (is_sound and step % self._rhythm.checkpoint_freq == 0) or signals.received
                 if is_due and reason is None and checkpoints.index().last != step:
                     self._save(checkpoints, tokenizers, metrics, {})
                 if signals.received and reason is None:
@@ -236,11 +281,6 @@ class Trainer:
         )
         if not is_finite:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
-        if skipped >= MAX_SKIPPED_IN_A_ROW:
-            raise DivergenceError(
-                f"step {step}: {skipped} updates in a row were not finite, training has diverged; lower "
-                "training.learning_rate or set training.clip_grad_norm. The last checkpoint is whole"
-            )
         meter.num_tokens += num_tokens
         meter.grad_norm = norm
         meter.seconds += time.monotonic() - began
@@ -334,8 +374,10 @@ class Trainer:
         step, metric = self.state.step, self._rhythm.early_stopping_metric
         checkpoints.save(self._snapshot(values), tokenizers)
         metrics.write("checkpoint", step)  # before the index: if this is the last act, both are made again
+        metrics.sync()
         index = checkpoints.index()
-        best = [ranked for ranked in index.best if ranked.step != step and ranked.metric == metric]
+        # Later steps are of a branch that was left when the training went back.
+        best = [ranked for ranked in index.best if ranked.step < step and ranked.metric == metric]
         if metric in values:
             best.append(Ranked(step, metric, values[metric]))
         sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0
@@ -370,6 +412,20 @@ class _Signals:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+_REMEDY = (
+    "begin anew with a lower training.learning_rate, with training.clip_grad_norm, or with training.on_divergence: "
+    "rewind. The last checkpoint is whole; training.init_from can take its weights"
+)
+
+
+def _diverged(state: TrainingState) -> str:
+    return f"step {state.step}: {state.skipped_in_a_row} updates in a row were not finite, training has diverged"
+
+
+def _state_at(path: Path) -> TrainingState:
+    return TrainingState.from_json(read_progress(path), str(path / PROGRESS_FILE))
 
 
 def _noise_seed(seed: int, step: int, part: int) -> int:

@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = ("config", "data", "model", "search", "training", "translation", "commands")
 COMPOSERS = {"cli", "__main__", "experiment"}
 """Modules at the root that put the rooms together."""
-ANYWHERE = {"", "errors", "console"}
+ANYWHERE = {"", "errors", "console", "files"}
 """The package itself (its version), and what anyone may import."""
 
 MAY_IMPORT = {
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "scoring": set(),
     "console": set(),
     "errors": set(),
+    "files": set(),
 }
 """Beside themselves; `model.build` alone knows `config.schema` too."""
 
@@ -126,7 +127,17 @@ def test_a_composer_or_a_command_is_imported_by_nobody_but_the_command_line():
 
 def test_every_module_has_a_place_in_this_plan():
     """A new module at the root is a leaf, a composer or a mistake."""
-    leaves = {"allocator", "checkpoint", "distributed", "scoring", "console", "errors", "plots", "attention_page"}
+    leaves = {
+        "allocator",
+        "checkpoint",
+        "distributed",
+        "scoring",
+        "console",
+        "errors",
+        "files",
+        "plots",
+        "attention_page",
+    }
     at_root = {name_of(path).partition(".")[0] for path in FILES} - {""}
     assert at_root <= leaves | set(ROOMS) | COMPOSERS
 

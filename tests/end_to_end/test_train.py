@@ -9,25 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import start_nmt
+from command_line import contents, start_nmt
 
 from nmt_cli.data import phrasebook
-
-TIMES = ("seconds", "tokens_per_second")
-
-
-def contents(run: Path) -> dict[str, bytes]:
-    """What must be equal after any way to the same step."""
-    found = {
-        str(path.relative_to(run)): path.read_bytes() for path in sorted((run / "checkpoints").rglob("*.safetensors"))
-    }
-    found["index"] = (run / "checkpoints/index.json").read_bytes()
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n")[:-1]]
-    for record in records:
-        for key in TIMES:
-            record.pop(key, None)
-    found["metrics"] = json.dumps(records).encode()
-    return found
 
 
 def test_a_run_leaves_the_directory_that_the_contract_names(nmt, config: Path):
@@ -176,7 +160,61 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
     result = nmt("train", "--config", config)
     assert result.code == 1
     assert result.err.count("is not finite; skipped") == 10
-    assert "10 updates in a row were not finite, training has diverged; lower training.learning_rate" in result.err
+    assert (
+        "10 updates in a row were not finite, training has diverged; begin anew with a lower training.learning_rate"
+        in result.err
+    )
+
+
+def diverging(monkeypatch, *, above: float, after: int) -> None:
+    """Let a training diverge: beyond a step, updates at more than a learning rate ruin the loss of all that follow."""
+    from nmt_cli.training import trainer
+
+    real = trainer.Trainer._gradient_norm
+
+    def norm(self):
+        ruined = self.state.step >= after and self._update.schedule.peak * self.state.rate_factor > above
+        return float("nan") if ruined else real(self)
+
+    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", norm)
+
+
+def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts_it(nmt, config: Path, monkeypatch):
+    """Breaks where the cursor, the metrics or the index keep what came after the checkpoint."""
+    diverging(monkeypatch, above=0.003, after=7)  # at 0.01 and 0.005, no longer at 0.0025
+    sets = ["training.max_steps=20", "training.on_divergence=rewind", "training.schedule=constant"]
+    options = [word for one in sets for word in ("--set", one)]
+    result = nmt("train", "--config", config, *options)
+    assert result.code == 0, result.err
+    assert (
+        "warning: step 17: 10 updates in a row were not finite, training has diverged; going back to step 6 with 0.5 "
+        "times the learning rate (rewind 1 of at most 5)\n" in result.err
+    )
+    assert "going back to step 6 with 0.25 times the learning rate (rewind 2 of at most 5)" in result.err
+    assert "finished: max_steps 20 reached; best bleu" in result.err
+    assert "; 2 rewinds\n" in result.err
+    steps = [
+        (record["event"], record["step"])
+        for record in map(json.loads, (config.parent / "run/metrics.jsonl").read_text().splitlines())
+    ]
+    assert len(steps) == len(set(steps))
+    assert [step for event, step in steps if event == "checkpoint"] == [3, 6, 9, 12, 15, 18, 20]
+    state = json.loads((config.parent / "run/checkpoints/step-00000020/trainer.json").read_text())
+    assert (state["rewinds"], state["rate_factor"]) == (2, 0.25)
+
+
+def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, config: Path, monkeypatch):
+    diverging(monkeypatch, above=0.0, after=4)
+    options = ("--set", "training.max_steps=20", "--set", "training.on_divergence=rewind")
+    result = nmt("train", "--config", config, *options)
+    assert result.code == 1
+    assert result.err.count("going back to step 3 ") == 5
+    assert "training has diverged again after 5 rewinds; begin anew with a lower" in result.err
+    monkeypatch.undo()
+    diverging(monkeypatch, above=0.0, after=0)
+    result = nmt("train", "--config", config, *options, "--set", f"model_dir={config.parent / 'other'}")
+    assert result.code == 1
+    assert "training has diverged before the first checkpoint; begin anew" in result.err
 
 
 def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config: Path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -69,6 +70,23 @@ def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) 
 def start_nmt(*args: str | Path, **how: object) -> subprocess.Popen[bytes]:
     """The command line as a process of its own, for signals and pipes."""
     return subprocess.Popen([sys.executable, "-m", "nmt_cli", *(str(arg) for arg in args)], **how)  # type: ignore[call-overload]
+
+
+TIMES = ("seconds", "tokens_per_second")
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """What must be equal after any way to the same step."""
+    found = {
+        str(path.relative_to(run)): path.read_bytes() for path in sorted((run / "checkpoints").rglob("*.safetensors"))
+    }
+    found["index"] = (run / "checkpoints/index.json").read_bytes()
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n")[:-1]]
+    for record in records:
+        for key in TIMES:
+            record.pop(key, None)
+    found["metrics"] = json.dumps(records).encode()
+    return found
 
 
 CONFIG = """

@@ -1,0 +1,96 @@
+"""Files and directories that are whole or absent, whenever the program is killed, the disk full or the power cut.
+
+What is to be kept is written beside its place, pushed to the disk, renamed, and the rename pushed to the disk: in that
+order a crash leaves the old or the new, never a part (Pillai et al., "All File Systems Are Not Created Equal", 2014).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nmt_cli.errors import NmtError
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a sibling to write to; it becomes `path` only if the block succeeds."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)  # else the rename itself can be lost
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Yield a sibling directory to fill; it takes the place of `path` only if the block succeeds."""
+    temporary = unfinished(path)
+    if temporary.exists():
+        shutil.rmtree(temporary)  # of an attempt of this program that was killed
+    make_directory(path.parent)
+    temporary.mkdir()
+    yield temporary
+    for file in temporary.iterdir():
+        sync(file)
+    sync(temporary)
+    if path.exists():
+        shutil.rmtree(path)
+    os.replace(temporary, path)
+    sync(path.parent)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove what killed attempts at `atomic_path` left in a directory that nobody else writes to."""
+    for path in directory.glob(".*.tmp"):
+        if re.fullmatch(r"\..+\.\d+\.tmp", path.name) and path.is_file() and not path.is_symlink():
+            path.unlink()
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory; killed on the way, it is whole or has the name of an unfinished one."""
+    doomed = unfinished(path)
+    if doomed.exists():
+        shutil.rmtree(doomed)
+    os.replace(path, doomed)
+    shutil.rmtree(doomed)
+
+
+def unfinished(path: Path) -> Path:
+    """The name of a directory while it is being filled or removed."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, so that a power cut does not take them away with what lies in them."""
+    if path.is_dir():
+        return
+    if path.parent != path:
+        make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Push a file or a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def no_space(error: OSError) -> NmtError | None:
+    """The message for a full disk, or None if the error is another."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    where = f"{error.filename}: " if error.filename else ""
+    return NmtError(f"{where}no space left on the device; free some and run the same command again")

@@ -1,0 +1,50 @@
+"""A disk that is full, fails, or refuses: one message, the last checkpoint whole, and the same command goes on."""
+
+from __future__ import annotations
+
+import errno
+import random
+from pathlib import Path
+
+import pytest
+from command_line import contents
+from faults import Faulty
+from test_killed import telling, train, undisturbed
+
+ERRORS = {
+    "no space": (errno.ENOSPC, "no space left on the device; free some and run the same command again"),
+    "input/output error": (errno.EIO, "input/output error"),
+    "read-only": (errno.EROFS, "read-only file system"),
+    "over quota": (errno.EDQUOT, "no space left on the device; free some and run the same command again"),
+    "not permitted": (errno.EACCES, "permission denied"),
+}
+
+
+def fails(faulty: Faulty, config: Path, some: int | None, error: int, message: str) -> None:
+    whole, operations = undisturbed(faulty, config)
+    numbers = telling(operations)
+    for number in numbers if some is None else sorted(random.Random(error).sample(numbers, some)):
+        name = f"fails-at-{number}"
+        failed = faulty.run(*train(config, name), at=number, error=error)
+        told = failed.err.splitlines()[-1] if failed.err else ""
+        assert failed.code in (1, 2), (operations[number], failed.code, failed.err)
+        assert told.startswith("nmt: "), (operations[number], failed.err)
+        assert message in told.lower(), (operations[number], told)
+        assert "Traceback" not in failed.err
+        again = faulty.run(*train(config, name))
+        assert again.code == 0, (operations[number], again.err)
+        assert contents(config.parent / name) == whole, operations[number]
+
+
+@pytest.mark.parametrize(("error", "message"), ERRORS.values(), ids=ERRORS)
+def test_an_operation_that_fails_ends_training_with_one_message_and_the_same_command_goes_on(
+    faulty: Faulty, config: Path, error: int, message: str
+):
+    fails(faulty, config, 3, error, message)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("error", "message"), ERRORS.values(), ids=ERRORS)
+def test_any_operation_may_fail(faulty: Faulty, config: Path, error: int, message: str):
+    fails(faulty, config, None, error, message)

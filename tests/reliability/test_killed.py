@@ -1,0 +1,99 @@
+"""Training killed anywhere and started again ends, bit for bit, like one that was left alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from command_line import contents
+from faults import Faulty, Operation
+
+VARIANTS = {
+    "plain": (),
+    "sampled pieces, batches in parts": ("tokenizer.sampling_alpha=0.2", "training.accumulate=2"),
+    "no average, plateau": ("training.ema_decay=0.0", "training.schedule=plateau", "training.optimizer=adadelta"),
+}
+
+
+def train(config: Path, name: str, *sets: str) -> list[str | Path]:
+    settings = [f"model_dir={config.parent / name}", *sets]
+    return ["train", "--config", config, *(word for one in settings for word in ("--set", one))]
+
+
+def undisturbed(faulty: Faulty, config: Path, *sets: str) -> tuple[dict[str, bytes], tuple[Operation, ...]]:
+    """What a training leaves, and the operations that it does on the way."""
+    outcome = faulty.run(*train(config, "whole", *sets))
+    assert outcome.code == 0, outcome.err
+    return contents(config.parent / "whole"), outcome.operations
+
+
+def resume_and_compare(faulty: Faulty, config: Path, name: str, *sets: str, whole: dict[str, bytes]) -> None:
+    again = faulty.run(*train(config, name, *sets))
+    assert again.code == 0, again.err
+    assert contents(config.parent / name) == whole, name
+    assert [str(path) for path in (config.parent / name).rglob("*.tmp")] == []
+
+
+def telling(operations: Sequence[Operation]) -> list[int]:
+    """The numbers of all operations but the writes to one file between the second and the last."""
+    writes: dict[str, list[int]] = {}
+    for number, (what, path) in enumerate(operations):
+        if what == "write":
+            writes.setdefault(path, []).append(number)
+    alike = {number for numbers in writes.values() for number in numbers[2:-1]}
+    return [number for number in range(len(operations)) if number not in alike]
+
+
+def killed_at(faulty: Faulty, config: Path, some: int | None, *sets: str) -> None:
+    whole, operations = undisturbed(faulty, config, *sets)
+    numbers = telling(operations)
+    for number in numbers if some is None else sorted(random.Random(1).sample(numbers, some)):
+        name = f"killed-at-{number}"
+        killed = faulty.run(*train(config, name, *sets), at=number)
+        assert killed.code == -signal.SIGKILL, (operations[number], killed.err)
+        resume_and_compare(faulty, config, name, *sets, whole=whole)
+
+
+def test_killed_at_some_operations_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
+    """Breaks where the sums behind a log line are left out of the state, where the metrics are not cut at the restored
+    checkpoint, where the index is written before the checkpoint, and where a checkpoint is not renamed into place."""
+    killed_at(faulty, config, 12)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("sets", VARIANTS.values(), ids=VARIANTS)
+def test_killed_at_every_operation_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path, sets):
+    killed_at(faulty, config, None, *sets)
+
+
+def killed_at_random_moments(faulty: Faulty, config: Path, times: int, *sets: str) -> None:
+    """Until it has been killed so often, run after run: in steps, validations, and at the beginning too."""
+    sets = (*sets, "training.logging_freq=1")
+    whole, _ = undisturbed(faulty, config, *sets)
+    seed = os.environ.get("NMT_TEST_SEED") or str(random.randrange(10**6))
+    moments, kills, run = random.Random(seed), 0, 0
+    print(f"NMT_TEST_SEED={seed}")
+    while kills < times:
+        name, code = f"run-{run}", -1
+        while code and kills < times:
+            code = faulty.run(*train(config, name, *sets), kill_after=moments.uniform(0.05, 0.8)).code
+            assert code in (0, -signal.SIGALRM)
+            kills += code != 0
+        resume_and_compare(faulty, config, name, *sets, whole=whole)
+        run += 1
+
+
+def test_killed_at_random_moments_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
+    killed_at_random_moments(faulty, config, 10)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("sets", VARIANTS.values(), ids=VARIANTS)
+def test_killed_a_hundred_times_at_random_moments_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path, sets):
+    killed_at_random_moments(faulty, config, 100, *sets)
