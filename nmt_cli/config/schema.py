@@ -12,6 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
+# Bounds beyond any use: a configuration may come with a stranger's model, and what it says is built.
+Units = Annotated[int, Field(gt=0, le=65_536)]
+Layers = Annotated[int, Field(gt=0, le=64)]
+Count = Annotated[int, Field(gt=0, le=1_000_000)]
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00-\x1f]+$")]
 PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
 
@@ -112,10 +116,10 @@ class EncoderConfig(Section):
 
     rnn_type: RnnType = "gru"
     bidirectional: bool = True
-    hidden_size: PositiveInt = 512
+    hidden_size: Units = 512
     """Units in each direction; an annotation joins both, so it has twice as many."""
-    num_layers: PositiveInt = 1
-    transition_depth: PositiveInt = 1
+    num_layers: Layers = 1
+    transition_depth: Layers = 1
     """Cells that each layer's state goes through at every step, of which the first reads the input (deep transition,
     Miceli Barone et al., 2017); with more layers BiDeep."""
     reverse_source: bool = False
@@ -129,16 +133,16 @@ class DecoderConfig(Section):
     recurrence: Literal["bahdanau", "conditional", "luong"] = "conditional"
     """`bahdanau`: attend with s_{i-1}, then update (Bahdanau et al., 2015). `conditional`: two steps around the
     attention (Nematus). `luong`: update, attend, attentional vector (Luong et al., 2015)."""
-    hidden_size: PositiveInt = 512
-    num_layers: PositiveInt = 1
-    transition_depth: PositiveInt = 1
+    hidden_size: Units = 512
+    num_layers: Layers = 1
+    transition_depth: Layers = 1
     """As in the encoder; the `conditional` recurrence has one cell more in its first layer, before the attention."""
     initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
     """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
     states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""
     readout: Literal["auto", "maxout", "tanh"] = "auto"
     """Deep output before the softmax; `auto` is maxout for `bahdanau`, tanh for `conditional`. `luong` has its own."""
-    readout_size: PositiveInt | None = None
+    readout_size: Units | None = None
     """Units of the readout; the embedding size where the output embedding is tied or this is null."""
     input_feeding: bool = True
     """`luong` only: the attentional vector enters the next step."""
@@ -148,17 +152,17 @@ class AttentionConfig(Section):
     """How the decoder looks at the source."""
 
     type: AttentionType = "additive"
-    size: PositiveInt = 512
+    size: Units = 512
     """Units of the alignment model; unused by `dot`, `general` and `none`."""
     score: Literal["additive", "dot", "general", "concat"] = "general"
     """The score inside `local-m` and `local-p`."""
-    window: PositiveInt = 10
+    window: Units = 10
     """D of `local-m` and `local-p`: positions on either side of the centre."""
-    heads: PositiveInt = 4
+    heads: Units = 4
     """Heads of `multihead`; they share `size`."""
-    filters: PositiveInt = 10
+    filters: Units = 10
     """`location`: convolution filters over the previous alignment."""
-    filter_width: PositiveInt = 11
+    filter_width: Units = 11
     """`location`: width of a filter in source positions; odd."""
     sharpening: PositiveFloat = 1.0
     """`location`: inverse temperature beta of the softmax (Chorowski et al., 2015, 2.3)."""
@@ -215,7 +219,7 @@ class PretrainedConfig(Section):
 class ModelConfig(Section):
     """The encoder-decoder."""
 
-    embedding_size: PositiveInt = 256
+    embedding_size: Units = 256
     tied_embeddings: Literal["none", "target", "source-target", "all"] = "all"
     """`target`: target embedding and softmax; `source-target`: the two embeddings; `all`: the three."""
     layer_norm: bool = True
@@ -343,15 +347,15 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     """How the model translates when the command line does not say otherwise."""
 
-    beam_size: PositiveInt = 5
+    beam_size: Annotated[int, Field(gt=0, le=1_000)] = 5
     length_penalty: Annotated[float, Field(ge=0.0)] = 1.0
     """alpha of ((5+n)/6)^alpha (Wu et al., 2016, eq. 14)."""
-    max_source_pieces: PositiveInt = 250
+    max_source_pieces: Count = 250
     """Longer sources are cut into parts that are translated one by one."""
-    max_length_a: Annotated[float, Field(ge=0.0)] = 2.0
-    max_length_b: PositiveInt = 20
+    max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
+    max_length_b: Count = 20
     """An output has at most a times its source's pieces plus b."""
-    no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
+    no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
     """No sequence of so many pieces twice in an output; 0 is off."""
     batch_tokens: PositiveInt = 16384
     """Rows of the beam times positions of the padded sources in one batch."""

@@ -1,7 +1,7 @@
 """Lines of text from a file, a `.gz` file or standard input: the one way in for raw text.
 
 Lines end at `\\n` only: a CR, U+0085, U+2028 or form feed is part of its line, so parallel files stay in step. Memory
-is that of the longest line. What the lines mean is not known here.
+is that of the longest line, which is bounded. What the lines mean is not known here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nmt_cli.errors import InputError
+
+MAX_LINE_BYTES = 256_000_000
+"""A few bytes of gzip can stand for a line of any length."""
 
 
 class TextLines(NamedTuple):
@@ -81,15 +84,22 @@ def iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of a binary stream without their `\\n`; a last line without one counts as a line.
 
     Raises:
-        InputError: the stream fails while it is read, or is not the gzip data that its name promises.
+        InputError: the stream fails while it is read, is not the gzip data that its name promises, or has a line that
+            is too long to be held in memory.
     """
+    number = 0
     while line := _read_line(stream):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise InputError(
+                f"{_stream_name(stream)}:{number}: the line is longer than {MAX_LINE_BYTES:,} bytes; is this text?"
+            )
         yield line[:-1] if line.endswith(b"\n") else line
 
 
 def _read_line(stream: IO[bytes]) -> bytes:
     try:
-        return stream.readline()
+        return stream.readline(MAX_LINE_BYTES + 1)
     except EOFError:
         raise InputError(f"{_stream_name(stream)}: the compressed data ends too early; the file is cut off") from None
     except (gzip.BadGzipFile, zlib.error) as error:

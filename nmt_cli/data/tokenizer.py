@@ -17,6 +17,7 @@ from nmt_cli.errors import InputError, ModelError
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 TRAINING_THREADS = 4  # a fixed number, so that a tokenizer depends on its text and not on the machine
 MAX_TRAINING_BYTES = 16_384  # of one line; longer ones teach a tokenizer nothing more
+MAX_MODEL_BYTES = 256_000_000
 _WORD = re.compile(r"\S+")
 
 
@@ -50,6 +51,8 @@ class Tokenizer:
     def load(cls, path: Path) -> Tokenizer:
         """Read a model file; `ModelError` says what is wrong with it."""
         try:
+            if path.stat().st_size > MAX_MODEL_BYTES:
+                raise ModelError(f"{path}: is too large for a SentencePiece model")
             return cls(path.read_bytes(), str(path))
         except OSError as error:
             raise ModelError(f"{path}: cannot be read: {error.strerror}") from error

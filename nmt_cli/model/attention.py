@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nmt_cli.model.cells import Product
 from nmt_cli.model.loops import LoopAdditive, LoopInnerProducts, LoopProduct, LoopSum, full_precision, tanh
@@ -234,10 +235,8 @@ class LocationAttention(nn.Module):
         return look
 
     def _weights(self, energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
-        if not self._smoothing:
-            return masked_softmax(energy_BS, valid_BS)
-        gates_BS = torch.sigmoid(energy_BS).masked_fill(~valid_BS, 0.0)
-        return gates_BS / gates_BS.sum(dim=1, keepdim=True).clamp(min=torch.finfo(gates_BS.dtype).tiny)
+        # Sigmoids over their sum are the softmax of their logarithms, which do not vanish.
+        return masked_softmax(F.logsigmoid(energy_BS) if self._smoothing else energy_BS, valid_BS)
 
 
 class CoverageAttention(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,13 +47,25 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Put back what `optimizer_tensors` gave.
+
+    Raises:
+        ValueError: what was lost or has another shape; the kernels of the optimizer would not look.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "optimizer":
-            index, _, key = rest.partition(".")
-            state.setdefault(int(index), {})[key] = tensor
+        if not name.startswith("optimizer."):
+            continue
+        match = re.fullmatch(r"optimizer\.(\d{1,9})\.(\w+)", name)
+        if match is None or int(match[1]) >= len(parameters):
+            raise ValueError(f"holds {name}, which is nothing of this optimizer")
+        parameter = parameters[int(match[1])]
+        if tensor.dtype not in (torch.float32, parameter.dtype) or tensor.shape not in (torch.Size(), parameter.shape):
+            raise ValueError(f"{name} has another shape or type than its parameter")
+        state.setdefault(int(match[1]), {})[match[2]] = tensor
+    if state and (len(state) < len(parameters) or len({tuple(sorted(moments)) for moments in state.values()}) > 1):
+        raise ValueError("the optimizer's moments are incomplete")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nmt_cli.checkpoint import (
     PROGRESS_FILE,
+    TRAINER_FILE,
     Checkpoints,
     Index,
     Ranked,
@@ -134,7 +135,10 @@ class Trainer:
                 if kept is None or kept.shape != average.shape:
                     raise ModelError(f"{path}: the trainer's state lacks the average of parameter {place}")
                 average.copy_(kept)
-        load_optimizer_tensors(self._optimizer, tensors)
+        try:
+            load_optimizer_tensors(self._optimizer, tensors)
+        except ValueError as error:
+            raise ModelError(f"{path / TRAINER_FILE}: the trainer's state is damaged: {error}") from error
         self.state = state
         if (state.precision == "bf16") != self._update.bf16:
             self._update = replace(self._update, bf16=state.precision == "bf16")

@@ -20,15 +20,20 @@ Link = tuple[int, int]
 def merge_to_words(
     weights: NDArray[np.floating], source_words: Sequence[int], target_words: Sequence[int], shape: tuple[int, int]
 ) -> Matrix:
-    """Weights (target pieces, source pieces) as weights of words; `shape` is (target words, source words)."""
+    """Weights (target pieces, source pieces) as weights of words; `shape` is (target words, source words).
+
+    Text that is nothing but white space may have pieces but no words: these pieces are left out.
+    """
     by_source = np.zeros((len(target_words), shape[1]))
     for piece, word in enumerate(source_words):
-        by_source[:, word] += weights[:, piece]
+        if word < shape[1]:
+            by_source[:, word] += weights[:, piece]
     merged = np.zeros(shape)
     counts = np.zeros(shape[0])
     for piece, word in enumerate(target_words):
-        merged[word] += by_source[piece]
-        counts[word] += 1
+        if word < shape[0]:
+            merged[word] += by_source[piece]
+            counts[word] += 1
     return merged / np.maximum(counts, 1)[:, None]
 
 

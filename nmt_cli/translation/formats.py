@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from nmt_cli.translation.alignment import Matrix, hard_links, pharaoh
+from nmt_cli.translation.alignment import Matrix, pharaoh
 from nmt_cli.translation.translator import Translated, Translation
 
 Formatter = Callable[[int, Translated], str]
@@ -16,12 +16,9 @@ Formatter = Callable[[int, Translated], str]
 def formatter(name: str, *, n_best: int = 1, alignment: str = "none") -> Formatter:
     """The formatter `text`, `jsonl` or `moses`; `alignment` is none, hard or soft."""
 
-    def aligned(translation: Translation) -> str | None:
-        return show_alignment(translation.weights, alignment)
-
     def suffix(translation: Translation) -> str:
-        shown = aligned(translation)
-        return "" if shown is None else f" ||| {shown}"
+        shown = _aligned(translation, alignment)
+        return "" if alignment == "none" else f" ||| {shown if isinstance(shown, str) else json.dumps(shown or [])}"
 
     def text(_: int, translated: Translated) -> str:
         lines = [translation.text + suffix(translation) for translation in translated.translations[:n_best]]
@@ -35,10 +32,10 @@ def formatter(name: str, *, n_best: int = 1, alignment: str = "none") -> Formatt
             "translation": best.text,
             "score": best.score,
             "hypotheses": [
-                {"translation": t.text, "score": t.score, "alignment": _in_json(t.weights, alignment)}
+                {"translation": t.text, "score": t.score, "alignment": _aligned(t, alignment)}
                 for t in translated.translations
             ],
-            "alignment": _in_json(best.weights, alignment),
+            "alignment": _aligned(best, alignment),
         }
         return json.dumps(record, ensure_ascii=False) + "\n"
 
@@ -51,17 +48,11 @@ def formatter(name: str, *, n_best: int = 1, alignment: str = "none") -> Formatt
     return {"text": text, "jsonl": jsonl, "moses": moses}[name]
 
 
-def show_alignment(weights: Matrix | None, kind: str) -> str | None:
-    """`hard`: Pharaoh pairs; `soft`: the matrix, a row a target word, as JSON; `none`: None."""
-    if kind == "none" or weights is None:
-        return None
-    return pharaoh(hard_links(weights)) if kind == "hard" else json.dumps(_rounded(weights))
-
-
-def _in_json(weights: Matrix | None, kind: str) -> Any:
-    if kind == "soft" and weights is not None:
-        return _rounded(weights)
-    return show_alignment(weights, kind)
+def _aligned(translation: Translation, kind: str) -> str | list[list[float]] | None:
+    """`hard`: Pharaoh pairs; `soft`: the matrix, a row a target word; None where there is none."""
+    if kind == "hard" and translation.links is not None:
+        return pharaoh(translation.links)
+    return _rounded(translation.weights) if kind == "soft" and translation.weights is not None else None
 
 
 def _rounded(weights: Matrix) -> list[list[float]]:

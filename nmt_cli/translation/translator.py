@@ -22,11 +22,17 @@ from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
 from nmt_cli.search.beam import BeamOptions, Observer, beam_search
 from nmt_cli.search.hypothesis import Hypothesis, Vocabulary
 from nmt_cli.search.sampling import sample
-from nmt_cli.translation.alignment import Matrix, merge_to_words
+from nmt_cli.translation.alignment import Link, Matrix, hard_links, merge_to_words
 from nmt_cli.translation.markup import PlainLine, restore, strip_tags
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
 
 WINDOW_SIZE = 4096
+SEGMENT_LENGTH = 65_536
+"""Characters of a line that are cut into pieces at once; longer lines are taken in several goes."""
+ROUND_LENGTH = 4_000_000
+"""Characters whose pieces are held in memory at once."""
+MAX_WEIGHTS = 16_000_000
+"""Word pairs of a line beyond which it has hard links but no matrix of weights."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -62,7 +68,9 @@ class Translation:
     log_prob: float
     score: float
     weights: Matrix | None = None
-    """Attention between words (target words, source words); None where it was not asked for."""
+    """Attention between words (target words, source words); None where it was not asked for, or would be too large."""
+    links: tuple[Link, ...] | None = None
+    """Each target word with its heaviest source word; None where it was not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +101,18 @@ class Counts:
     blank: int = 0
     invalid: int = 0
     cut: int = 0
+    without_weights: int = 0
     source_pieces: int = 0
     target_pieces: int = 0
+
+
+class _Segment(NamedTuple):
+    """A line, or so much of a long one as is cut into pieces at once."""
+
+    line: int
+    text: str
+    first_word: int
+    """The number of its first word in the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +125,19 @@ class _Job:
     part: int
     ids: tuple[int, ...]
     words: tuple[int, ...]
-    num_words: int
+    """Of each piece, the number of its word in the line; empty where no alignment is wanted."""
+
+
+class _Part(NamedTuple):
+    """A translation of a job."""
+
+    text: str
+    log_prob: float
+    score: float
+    weights: Matrix | None
+    """Attention of its target words to its own source words."""
+    first_word: int
+    """The number of the first of these in the line."""
 
 
 class _Pair(NamedTuple):
@@ -135,23 +165,29 @@ class Translator:
             self.counts.invalid += not is_valid
             texts.append(text)
         plain = [strip_tags(text) if self.options.keep_markup else PlainLine(text, ()) for text in texts]
-        jobs = self._jobs([line.text for line in plain])
-        parts: list[list[list[Translation]]] = [[] for _ in lines]
-        results: dict[tuple[int, int], list[Translation]] = {}
-        for batch in self._batches(jobs):
-            found = without_running_out(batch, lambda some: self._search(some, observe))
-            for job, hypotheses in zip(batch, found, strict=True):
-                results[job.line, job.part] = [self._finish(job, hypothesis) for hypothesis in hypotheses]
-        for job in jobs:
-            parts[job.line].append(results[job.line, job.part])
+        parts: list[list[list[_Part]]] = [[] for _ in lines]
+        num_words = [0] * len(lines)
+        for segments in _rounds([line.text for line in plain], with_words=self.options.with_alignment):
+            jobs = self._jobs(segments, [len(line_parts) for line_parts in parts])
+            results: dict[tuple[int, int], list[_Part]] = {}
+            for batch in self._batches(jobs):
+                found = without_running_out(batch, lambda some: self._search(some, observe))
+                for job, hypotheses in zip(batch, found, strict=True):
+                    results[job.line, job.part] = [self._finish(job, hypothesis) for hypothesis in hypotheses]
+            for job in jobs:
+                parts[job.line].append(results[job.line, job.part])
+            if self.options.with_alignment:
+                for segment in segments:
+                    num_words[segment.line] = segment.first_word + len(segment.text.split())
         self.counts.lines += len(lines)
         self.counts.blank += sum(not line_parts for line_parts in parts)
         self.counts.cut += sum(len(line_parts) > 1 for line_parts in parts)
-        with_alignment = self.options.with_alignment
         joined = [
-            _joined(line_parts, len(line.text.split()), with_alignment=with_alignment)
-            for line, line_parts in zip(plain, parts, strict=True)
+            _joined(line_parts, words, with_alignment=self.options.with_alignment)
+            for line_parts, words in zip(parts, num_words, strict=True)
         ]
+        if self.options.with_alignment:
+            self.counts.without_weights += sum(found[0].weights is None for found in joined)
         if self.options.keep_markup or self.options.copy_unknown:
             joined = [self._restored(line, found) for line, found in zip(plain, joined, strict=True)]
         return [Translated(text, found) for text, found in zip(texts, joined, strict=True)]
@@ -159,9 +195,10 @@ class Translator:
     def _restored(self, line: PlainLine, translations: Sequence[Translation]) -> tuple[Translation, ...]:
         """The translations with what the model must not change put back by their alignments."""
         return tuple(
-            replace(found, text=restore(line, found.text, found.weights, copy_unknown=self.options.copy_unknown))
+            found
+            if found.weights is None
+            else replace(found, text=restore(line, found.text, found.weights, copy_unknown=self.options.copy_unknown))
             for found in translations
-            if found.weights is not None
         )
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
@@ -204,25 +241,33 @@ class Translator:
         if self.counts.cut:
             limit = self.options.max_source_pieces
             warn(f"{self.counts.cut:,} lines of more than {limit} pieces were translated in parts")
+        if self.counts.without_weights:
+            warn(
+                f"{self.counts.without_weights:,} lines are too long for a matrix of weights: they have hard links but "
+                "no soft alignment, and neither markup nor unknown words were carried across"
+            )
 
-    def _jobs(self, texts: Sequence[str]) -> list[_Job]:
-        """The parts of every line that has text in it."""
+    def _jobs(self, segments: Sequence[_Segment], num_parts: Sequence[int]) -> list[_Job]:
+        """The parts of every segment that has text in it; `num_parts` of each line have gone before."""
         tokenizer = self.tokenizers[0]
         limit = self.options.max_source_pieces
-        full = [index for index, text in enumerate(texts) if text.strip()]
+        next_part = list(num_parts)
         jobs = []
         if self.options.with_alignment:
-            encoded = [tokenizer.encode_words(texts[index]) for index in full]
-            pieces = [(e.ids, e.words) for e in encoded]
+            encoded = [tokenizer.encode_words(segment.text) for segment in segments]
+            pieces = [
+                (e.ids, tuple(segment.first_word + word for word in e.words))
+                for segment, e in zip(segments, encoded, strict=True)
+            ]
         else:
-            pieces = [(tuple(ids), ()) for ids in tokenizer.encode_all([texts[index] for index in full])]
-        for index, (ids, words) in zip(full, pieces, strict=True):
+            pieces = [(tuple(ids), ()) for ids in tokenizer.encode_all([segment.text for segment in segments])]
+        for segment, (ids, words) in zip(segments, pieces, strict=True):
             cuts = _cuts(tokenizer.pieces(ids), limit) if len(ids) > limit else [len(ids)]
-            for part, (start, end) in enumerate(zip([0, *cuts], cuts, strict=False)):
+            number = self.counts.lines + segment.line
+            for start, end in zip([0, *cuts], cuts, strict=False):
                 if end > start:
-                    num_words = len(texts[index].split()) if words else 0
-                    number = self.counts.lines + index
-                    jobs.append(_Job(index, number, part, ids[start:end], words[start:end], num_words))
+                    jobs.append(_Job(segment.line, number, next_part[segment.line], ids[start:end], words[start:end]))
+                    next_part[segment.line] += 1
             self.counts.source_pieces += len(ids)
         return jobs
 
@@ -284,20 +329,21 @@ class Translator:
         sums = [float(row_T[:length].double().sum()) for row_T, length in zip(log_probs_BT, lengths, strict=True)]
         return list(zip(sums, weights_BTS.double().numpy(), strict=True))
 
-    def _finish(self, job: _Job, hypothesis: Hypothesis) -> Translation:
+    def _finish(self, job: _Job, hypothesis: Hypothesis) -> _Part:
         """Pieces to text, and their attention to words."""
         tokenizer = self.tokenizers[1]
         self.counts.target_pieces += len(hypothesis.ids)
+        log_prob, score = hypothesis.log_prob, hypothesis.score
         if not self.options.with_alignment:
-            return Translation(tokenizer.decode(hypothesis.ids), hypothesis.log_prob, hypothesis.score)
+            return _Part(tokenizer.decode(hypothesis.ids), log_prob, score, None, 0)
         text, target = tokenizer.decode_words(hypothesis.ids)
-        shape = (target.num_words, job.num_words)
+        first = job.words[0]
+        shape = (target.num_words, job.words[-1] + 1 - first)
         if hypothesis.weights_TS is None or not target.ids:
-            weights = np.zeros(shape)
-        else:
-            pieces = hypothesis.weights_TS[: len(target.ids), : len(job.ids)].double().numpy()
-            weights = merge_to_words(pieces, job.words, target.words, shape)
-        return Translation(text, hypothesis.log_prob, hypothesis.score, weights)
+            return _Part(text, log_prob, score, np.zeros(shape), first)
+        pieces = hypothesis.weights_TS[: len(target.ids), : len(job.ids)].double().numpy()
+        weights = merge_to_words(pieces, [word - first for word in job.words], target.words, shape)
+        return _Part(text, log_prob, score, weights, first)
 
 
 def padded_width(ids: Sequence[int]) -> int:
@@ -324,25 +370,64 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
-def _joined(parts: Sequence[Sequence[Translation]], num_words: int, *, with_alignment: bool) -> tuple[Translation, ...]:
+def _rounds(texts: Sequence[str], *, with_words: bool) -> Iterator[list[_Segment]]:
+    """The segments of all lines that have text in them, in order, so many at a time as are held in memory."""
+    segments: list[_Segment] = []
+    length = 0
+    for line, text in enumerate(texts):
+        if not text or text.isspace():
+            continue
+        start = first_word = 0
+        while start < len(text):
+            end = _end_of_segment(text, start)
+            segment = _Segment(line, text[start:end], first_word)
+            segments.append(segment)
+            if with_words and end < len(text):
+                in_a_word = not text[end - 1].isspace() and not text[end].isspace()
+                first_word += len(segment.text.split()) - in_a_word
+            start = end
+            length += len(segment.text)
+            if length >= ROUND_LENGTH:
+                yield segments
+                segments, length = [], 0
+    if segments:
+        yield segments
+
+
+def _end_of_segment(text: str, start: int) -> int:
+    """At a space in the last half of what a segment may hold, if there is one."""
+    end = start + SEGMENT_LENGTH
+    if end >= len(text):
+        return len(text)
+    space = text.rfind(" ", start + SEGMENT_LENGTH // 2, end)
+    return end if space < 0 else space
+
+
+def _joined(parts: Sequence[Sequence[_Part]], num_words: int, *, with_alignment: bool) -> tuple[Translation, ...]:
     """The translations of a line from those of its parts: the best with the best, and so on down the list."""
-    empty = Translation("", 0.0, 0.0, np.zeros((0, num_words)) if with_alignment else None)
-    if not parts:
-        return (empty,)
-    if len(parts) == 1:
-        return tuple(parts[0])
+    ranks = [
+        [part or line_parts[-1] for part, line_parts in zip(ranked, parts, strict=True)]
+        for ranked in zip_longest(*parts)
+    ]
     joined = []
-    for ranked in zip_longest(*parts):
-        filled = [translation or part[-1] for translation, part in zip(ranked, parts, strict=True)]
-        whole = replace(
-            empty,
-            text=" ".join(translation.text for translation in filled),
-            log_prob=sum(translation.log_prob for translation in filled),
-            score=sum(translation.score for translation in filled),
-        )
-        if with_alignment:
-            whole = replace(whole, weights=np.concatenate([t.weights for t in filled if t.weights is not None]))
-        joined.append(whole)
+    for ranked in ranks or [[]]:
+        text = " ".join(part.text for part in ranked)
+        log_prob, score = sum((part.log_prob for part in ranked), 0.0), sum((part.score for part in ranked), 0.0)
+        if not with_alignment:
+            joined.append(Translation(text, log_prob, score))
+            continue
+        # The last segment of a line may be white space that has pieces but no words.
+        blocks = [(p.first_word, p.weights[:, : num_words - p.first_word]) for p in ranked if p.weights is not None]
+        size = sum(len(block) for _, block in blocks)
+        weights = np.zeros((size, num_words)) if size * num_words <= MAX_WEIGHTS else None
+        links: list[Link] = []
+        row = 0
+        for first_word, block in blocks:
+            links += [(first_word + source, row + target) for source, target in hard_links(block)]
+            if weights is not None:
+                weights[row : row + block.shape[0], first_word : first_word + block.shape[1]] = block
+            row += len(block)
+        joined.append(Translation(text, log_prob, score, weights, tuple(links)))
     return tuple(joined)
 
 

@@ -33,7 +33,10 @@ class Outcome:
 
     code: int
     """Minus the signal's number where one ended it."""
+    out: bytes
     err: str
+    memory: int
+    """Bytes that were resident at most, those shared with the server counted."""
     operations: tuple[Operation, ...]
 
 
@@ -57,7 +60,8 @@ class Faulty:
         self._server.stdin.write(json.dumps(asked).encode() + b"\n")
         self._server.stdin.flush()
         answer = json.loads(self._server.stdout.readline())
-        return Outcome(answer["code"], answer["err"], tuple((what, path) for what, path in answer["operations"]))
+        operations = tuple((what, path) for what, path in answer["operations"])
+        return Outcome(answer["code"], answer["out"].encode("latin-1"), answer["err"], answer["memory"], operations)
 
     def close(self) -> None:
         assert self._server.stdin is not None
@@ -161,23 +165,29 @@ def _serve(warm_up: Sequence[str]) -> None:
         assert _command(warm_up) == 0  # so that a forked process imports nothing more
     for line in sys.stdin.buffer:
         asked = json.loads(line)
-        with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as trace:
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as trace:
             child = os.fork()
             if child == 0:
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                os.dup2(output.fileno(), 1)
                 os.dup2(errors.fileno(), 2)
+                sys.stdout = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"))
                 sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(2), "wb"), write_through=True)
                 if asked["kill_after"] is not None:
                     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # no code of this process runs, as with SIGKILL
                     signal.setitimer(signal.ITIMER_REAL, asked["kill_after"])
                 with watched(_Disk(asked["at"], asked["error"], trace.fileno())):
                     code = _command(asked["args"])
+                sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
-            _, status = os.waitpid(child, 0)
-            errors.seek(0)
-            trace.seek(0)
+            _, status, usage = os.wait4(child, 0)
+            for file in (output, errors, trace):
+                file.seek(0)
             answer = {
                 "code": os.waitstatus_to_exitcode(status),
+                "out": output.read().decode("latin-1"),
+                "memory": usage.ru_maxrss * 1024,
                 "err": errors.read().decode(errors="replace"),
                 "operations": [json.loads(operation) for operation in trace.read().splitlines()],
             }

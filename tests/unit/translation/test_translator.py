@@ -6,9 +6,12 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError
+from nmt_cli.translation import translator
 from nmt_cli.translation.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
 from nmt_cli.translation.translator import _cuts, without_running_out
 from nmt_cli.translation.windows import ReadAhead
@@ -44,6 +47,13 @@ def test_word_weights_are_sums_over_source_pieces_and_means_over_target_pieces()
             rows = [row for row, word in enumerate(target_words) if word == target]
             expected = sum(weights[row, p] for row in rows for p, word in enumerate(source_words) if word == source)
             assert merged[target, source] == pytest.approx(expected / len(rows))
+
+
+def test_pieces_of_no_word_have_no_weights():
+    """Seen to fail on a line that is a line separator: white space to a reader, a piece to the tokenizer."""
+    assert merge_to_words(np.ones((1, 1)), [0], [0], (0, 0)).shape == (0, 0)
+    assert merge_to_words(np.ones((1, 1)), [0], [0], (1, 0)).shape == (1, 0)
+    assert merge_to_words(np.ones((1, 2)), [0, 0], [0], (0, 1)).shape == (0, 1)
 
 
 def test_hard_links_take_the_heaviest_source_word_and_none_where_there_is_no_weight():
@@ -109,3 +119,30 @@ def test_a_file_that_fails_half_way_is_absent(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write_half()
     assert list(tmp_path.iterdir()) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    text=st.text(st.sampled_from("ab \t\u2028\u00a0\u00e9"), max_size=80),
+    length=st.integers(2, 12),
+    bound=st.integers(1, 40),
+)
+def test_the_segments_of_a_line_are_the_line_and_number_its_words(text: str, length: int, bound: int):
+    """Breaks where a cut inside a word begins a new one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "SEGMENT_LENGTH", length)
+        patch.setattr(translator, "ROUND_LENGTH", bound)
+        rounds = list(translator._rounds([text, "", text], with_words=True))
+    for line in (0, 2):
+        segments = [segment for some in rounds for segment in some if segment.line == line]
+        assert "".join(segment.text for segment in segments) == ("" if text.isspace() else text)
+        assert all(0 < len(segment.text) <= length for segment in segments)
+        words = text.split()
+        for segment in segments:
+            own = segment.text.split()
+            there = words[segment.first_word : segment.first_word + len(own)]
+            assert all(part in word for part, word in zip(own, there, strict=True))
+        if segments:
+            last = segments[-1]
+            assert last.first_word + len(last.text.split()) == len(words)
+    assert all(sum(len(segment.text) for segment in some[:-1]) < bound for some in rounds)

@@ -1,0 +1,45 @@
+"""Reading from a directory in which a training goes on."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+
+import torch
+
+from nmt_cli.checkpoint import Index, Ranked, Snapshot
+from nmt_cli.experiment import Experiment
+
+
+def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model: Path, tmp_path: Path):
+    """Breaks where a checkpoint that has gone between being named and being open is an error."""
+    directory = tmp_path / "run"
+    shutil.copytree(model, directory, ignore=shutil.ignore_patterns("cache", "logs"))
+    experiment = Experiment(directory)
+    shapes = {name: parameter.shape for name, parameter in experiment.load_model().named_parameters()}
+    checkpoints, tokenizers = experiment.checkpoints, experiment.fingerprints
+    ended = threading.Event()
+
+    def train() -> None:
+        for step in range(101, 151):
+            weights = {name: torch.full(shape, float(step)) for name, shape in shapes.items()}
+            checkpoints.save(Snapshot(step, weights, {}, {}), tokenizers)
+            index = Index(step, (Ranked(step, "bleu", step),), (step,))
+            checkpoints.write_index(index)
+            checkpoints.prune(index)
+        ended.set()
+
+    writer = threading.Thread(target=train)
+    writer.start()
+    seen = []
+    while not ended.is_set():
+        for name in ("best", "last"):
+            loaded = Experiment(directory).load_model(name)
+            values = torch.cat([parameter.flatten() for parameter in loaded.parameters()])
+            if values[0] >= 101:
+                assert values.min() == values.max()
+                seen.append(int(values[0]))
+    writer.join()
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 5
