@@ -242,6 +242,7 @@ data:
   encoder: {{rnn_type: gru, bidirectional: true, hidden_size: {sizes.hidden_size}, num_layers: {sizes.num_layers}}}
   decoder: {{rnn_type: gru, recurrence: conditional, hidden_size: {sizes.hidden_size}, num_layers: {sizes.num_layers}}}
   attention: {{type: additive, size: {sizes.hidden_size}}}
+  lexical_model: true        # the source words looked at score the next word by themselves too
   # The less text, the more dropout; raise it if the dev loss rises while the training loss falls.
   dropout: {{{dropout}}}
 training:
