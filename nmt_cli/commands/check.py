@@ -184,7 +184,7 @@ def _measure(config: Config, pieces: _Pieces, reports: list[CorpusReport]) -> _M
     sizes = [tokenizer.vocab_size for tokenizer in pieces.tokenizers or ()] or [config.tokenizer.vocab_size] * 2
     with torch.device("meta"):  # shapes only: no memory is taken
         model = build_model(config.model, source_vocab_size=sizes[0], target_vocab_size=sizes[1])
-    parameters = dict.fromkeys(("embeddings", "encoder", "attention", "decoder", "output"), 0)
+    parameters = dict.fromkeys(("embeddings", "encoder", "attention", "decoder", "lexical", "output"), 0)
     for name, parameter in model.named_parameters():
         parameters[_part(name)] += parameter.numel()
     longest = max((report.longest_kept for report in reports if report.is_training), default=0)

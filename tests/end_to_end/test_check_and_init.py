@@ -103,11 +103,13 @@ def test_the_report_for_machines_is_one_json_object(corpus):
     assert report["memory_bytes"]["weights"] == 4 * report["parameters"]["total"]
 
 
-def test_parameters_are_those_of_the_model_that_training_builds(corpus):
+@pytest.mark.parametrize("sets", [[], ["model.lexical_model=true"]], ids=["plain", "lexical model"])
+def test_parameters_are_those_of_the_model_that_training_builds(corpus, sets):
     from nmt_cli.model.build import build_model
 
-    report = json.loads(nmt(corpus, "check", "--config", "c.yaml", "--json")[1])
-    model = build_model(load_config(corpus / "c.yaml").model, source_vocab_size=320, target_vocab_size=320)
+    options = [word for one in sets for word in ("--set", one)]
+    report = json.loads(nmt(corpus, "check", "--config", "c.yaml", "--json", *options)[1])
+    model = build_model(load_config(corpus / "c.yaml", sets).model, source_vocab_size=320, target_vocab_size=320)
     assert report["parameters"]["total"] == sum(parameter.numel() for parameter in model.parameters())
     assert report["parameters"]["attention"] == sum(p.numel() for p in model.decoder.attention.parameters())
 
