@@ -19,6 +19,8 @@ ERRORS = {
     "not permitted": (errno.EACCES, "permission denied"),
 }
 
+QUICK = ("no space", "input/output error")
+
 
 def fails(faulty: Faulty, config: Path, some: int | None, error: int, message: str) -> None:
     whole, operations = undisturbed(faulty, config)
@@ -36,7 +38,10 @@ def fails(faulty: Faulty, config: Path, some: int | None, error: int, message: s
         assert contents(config.parent / name) == whole, operations[number]
 
 
-@pytest.mark.parametrize(("error", "message"), ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [pytest.param(*ERRORS[name], id=name, marks=() if name in QUICK else pytest.mark.slow) for name in ERRORS],
+)
 def test_an_operation_that_fails_ends_training_with_one_message_and_the_same_command_goes_on(
     faulty: Faulty, config: Path, error: int, message: str
 ):

@@ -110,7 +110,9 @@ def checked(directory: Path, config: Path, sources: bytes, targets: bytes) -> No
     assert result.out or result.err
 
 
-@pytest.mark.parametrize("options", FORMATS, ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [*FORMATS[:4], *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[4:])], ids=" ".join
+)
 def test_as_many_lines_come_out_as_go_in(model: Path, options):
     QUICK(given(files)(lambda data: translated(model, data, options)))()
 

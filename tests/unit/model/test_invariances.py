@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from checks import EXACT, LENGTHS, assert_padding_changes_nothing, assert_steps_are_teacher_forcing
 from tiny_models import (
     ATTENTIONS,
     RECURRENCES,
@@ -19,40 +20,19 @@ from tiny_models import (
 from nmt_cli.model.attention import AdditiveScore, DotScore, GeneralScore, GlobalAttention, masked_softmax
 from nmt_cli.model.memory import Memory
 
-LENGTHS = (5, 3, 1)
 SCORES = {"additive": AdditiveScore(6, 8, 7), "dot": DotScore(), "general": GeneralScore(6, 8)}
-EXACT = {"rtol": 1e-12, "atol": 1e-12}
 WITH_WEIGHTS = [kind for kind in every_attention() if not kind[1].startswith("none")]
 
 
 @pytest.mark.parametrize("kind", every_kind())
-@torch.no_grad()
 def test_step_by_step_gives_what_teacher_forcing_gives(kind):
     """Breaks where a state is left out of `DecoderState`, or where a step looks at the wrong one."""
-    model = tiny_model(kind, num_layers=2)
-    inputs_BT = random_ids((3, 4), seed=2)
-    memory = model.encode(random_ids((3, 5)), valid_of(LENGTHS))
-    together = model.decode(inputs_BT, memory, model.start(memory))
-    state = model.start(memory)
-    for step in range(4):
-        alone = model.decode(inputs_BT[:, step : step + 1], memory, state)
-        state = alone.state
-        torch.testing.assert_close(alone.readout_BTR[:, 0], together.readout_BTR[:, step], **EXACT)
-        torch.testing.assert_close(alone.weights_BTS[:, 0], together.weights_BTS[:, step], **EXACT)
-    torch.testing.assert_close(state, together.state, **EXACT)
+    assert_steps_are_teacher_forcing(tiny_model(kind, num_layers=2))
 
 
 @pytest.mark.parametrize("kind", every_kind())
-@torch.no_grad()
 def test_padding_and_neighbours_change_nothing(kind):
-    """Each sentence alone and unpadded, against the batch padded with pieces of any kind."""
-    model = tiny_model(kind, num_layers=2)
-    source_BS, inputs_BT = random_ids((3, 8)), random_ids((3, 4), seed=2)
-    together = run(model, source_BS, valid_of(LENGTHS, width=8), inputs_BT)
-    for row, length in enumerate(LENGTHS):
-        alone = run(model, source_BS[row : row + 1, :length], valid_of([length]), inputs_BT[row : row + 1])
-        torch.testing.assert_close(together.readout_BTR[row], alone.readout_BTR[0], **EXACT)
-        torch.testing.assert_close(together.weights_BTS[row, :, :length], alone.weights_BTS[0], **EXACT)
+    assert_padding_changes_nothing(tiny_model(kind, num_layers=2))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from checks import (
+    LENGTHS,
+    assert_gradient_is_the_slope,
+    assert_padding_changes_nothing,
+    assert_steps_are_teacher_forcing,
+)
 from pydantic import ValidationError
 from tiny_models import random_ids, random_values, randomise, run, tiny_config, tiny_model, valid_of
 
@@ -14,7 +20,6 @@ KINDS = [
     ("luong", "local-p", "lstm", False),
     ("bahdanau", "dot", "gru", False),
 ]
-LENGTHS = (5, 3, 1)
 
 
 def memory_of(embedded_BSE, rows=1):
@@ -47,49 +52,22 @@ def test_rows_of_a_search_share_the_embedded_source():
     torch.testing.assert_close(shared, alone)
 
 
+@pytest.mark.parametrize("wanted", ["", "lexical"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_gradient_is_the_slope_along_a_random_direction(kind):
-    model = tiny_model(kind, lexical_model=True)
-
-    def loss():
-        decoded = run(model, random_ids((3, 5)), valid_of(LENGTHS), random_ids((3, 4), seed=2))
-        return (model.logits(decoded.readout_BTR.flatten(0, 1)) * random_values(12, 11, seed=5)).sum()
-
-    parameters = dict(model.named_parameters())
-    assert "lexical.hidden.weight" in parameters
-    gradients = torch.autograd.grad(loss(), list(parameters.values()), allow_unused=True)
-    directions = [
-        random_values(*parameter.shape, seed=7 + place) for place, parameter in enumerate(parameters.values())
-    ]
-    slope = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True) if g is not None)
-    found = []
-    with torch.no_grad():
-        for sign in (1.0, -1.0):
-            for parameter, direction in zip(parameters.values(), directions, strict=True):
-                parameter.add_(direction, alpha=sign * 1e-6)
-            found.append(float(loss()))
-            for parameter, direction in zip(parameters.values(), directions, strict=True):
-                parameter.sub_(direction, alpha=sign * 1e-6)
-    assert slope == pytest.approx((found[0] - found[1]) / 2e-6, rel=1e-5)
+def test_the_gradient_is_the_slope_along_a_random_direction(kind, wanted):
+    assert_gradient_is_the_slope(tiny_model(kind, lexical_model=True), wanted)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_steps_and_padding_change_nothing_and_it_does(kind):
     model = tiny_model(kind, lexical_model=True)
-    source_BS, inputs_BT = random_ids((3, 5)), random_ids((3, 4), seed=2)
-    memory = model.encode(source_BS, valid_of(LENGTHS))
-    together = model.decode(inputs_BT, memory, model.start(memory))
-    state = model.start(memory)
-    for step in range(4):
-        alone = model.decode(inputs_BT[:, step : step + 1], memory, state)
-        state = alone.state
-        torch.testing.assert_close(alone.readout_BTR[:, 0], together.readout_BTR[:, step], rtol=1e-12, atol=1e-12)
-    for row, length in enumerate(LENGTHS):
-        own = run(model, source_BS[row : row + 1, :length], valid_of([length]), inputs_BT[row : row + 1])
-        torch.testing.assert_close(own.readout_BTR[0], together.readout_BTR[row], rtol=1e-12, atol=1e-12)
+    assert_steps_are_teacher_forcing(model)
+    assert_padding_changes_nothing(model)
+    batch = (random_ids((3, 5)), valid_of(LENGTHS), random_ids((3, 4), seed=2))
+    together = run(model, *batch)
     model.lexical = None
-    without = run(model, source_BS, valid_of(LENGTHS), inputs_BT)
+    without = run(model, *batch)
     assert float((without.readout_BTR - together.readout_BTR).abs().min()) > 0.0
 
 
