@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, Threads
 from nmt_cli.console import Progress, log
 from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import TextPair
+    from nmt_cli.scoring import Score
+
+LENGTH_PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
+"""alpha of ((5+n)/6)^alpha that are tried on the dev set."""
 
 
 def evaluate(
@@ -22,6 +30,9 @@ def evaluate(
         Path | None,
         typer.Option("--output", "-o", help="Directory of the report; reports/ in the model directory unless told."),
     ] = None,
+    tune_length_penalty: Annotated[
+        bool, typer.Option("--tune-length-penalty", help="First choose the length penalty on the dev set.")
+    ] = False,
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
@@ -49,19 +60,43 @@ def evaluate(
     translator = open_translator(
         [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads
     )
+    if tune_length_penalty and config.data.dev is None:
+        raise InputError(f"{experiments[0].config_path}: names no dev set, on which the length penalty could be chosen")
     directory = output or experiments[0].reports_path
     directory.mkdir(parents=True, exist_ok=True)
-    report: dict[str, Any] = {"models": [str(e.directory) for e in experiments], "checkpoint": checkpoint, "sets": {}}
-    for name in chosen:
-        texts = DevSet.read(sets[name].source, sets[name].target)
+    report: dict[str, Any] = {"models": [str(e.directory) for e in experiments], "checkpoint": checkpoint}
+
+    def translated(name: str, pair: TextPair) -> tuple[list[str], list[Score]]:
+        texts = DevSet.read(pair.source, pair.target)
         hypotheses = []
         with Progress(name, total=len(texts.sources), unit="line") as progress:
-            for translated in translator.translate(texts.sources):
-                hypotheses.append(translated.translations[0].text)
+            for found in translator.translate(texts.sources):
+                hypotheses.append(found.translations[0].text)
                 progress.advance()
-        scores = score_corpus(
-            hypotheses, [texts.references], lowercase=config.scoring.lowercase, tokenize=config.scoring.tokenize
+        scoring = config.scoring
+        return hypotheses, score_corpus(
+            hypotheses, [texts.references], lowercase=scoring.lowercase, tokenize=scoring.tokenize
         )
+
+    if tune_length_penalty:
+        assert config.data.dev is not None
+        bleu: dict[float, float] = {}
+        for penalty in sorted({*LENGTH_PENALTIES, translator.options.length_penalty}):
+            translator.options = replace(translator.options, length_penalty=penalty)
+            _, scores = translated(f"length penalty {penalty:g}", config.data.dev)
+            bleu[penalty] = scores[0].score
+            log(f"length penalty {penalty:g}: dev {scores[0].label} = {scores[0].score:.2f}")
+        # Of equal ones that which is nearest to the usual.
+        best = max(bleu, key=lambda penalty: (bleu[penalty], -abs(penalty - config.decoding.length_penalty)))
+        translator.options = replace(translator.options, length_penalty=best)
+        report["length_penalty"] = {
+            "chosen": best,
+            "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()},
+        }
+        log(f"length penalty {best:g} is taken; so it is with nmt translate --length-penalty {best:g}")
+    report["sets"] = {}
+    for name in chosen:
+        hypotheses, scores = translated(name, sets[name])
         with atomic_path(directory / f"{name}.{config.data.target_lang}") as temporary:
             temporary.write_text("".join(f"{line}\n" for line in hypotheses), encoding="utf-8", newline="\n")
         report["sets"][name] = {s.name: {"score": s.score, "signature": s.signature} for s in scores}

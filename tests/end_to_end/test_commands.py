@@ -153,6 +153,23 @@ def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, cor
     assert "no test set nothing; there are: book" in wrong.err
 
 
+def test_evaluate_chooses_the_length_penalty_on_the_dev_set_alone(nmt, model: Path, corpus: Path, tmp_path: Path):
+    """The choice is what `nmt translate` and `nmt score` would give for each penalty; the test set has no say."""
+    result = nmt("evaluate", "--model", model, "--tune-length-penalty", "-o", tmp_path)
+    assert result.code == 0, result.err
+    report = json.loads((tmp_path / "report.json").read_text())["length_penalty"]
+    by_hand = {}
+    for penalty in report["dev_bleu"]:
+        hypotheses = tmp_path / "dev.fr"
+        nmt("translate", corpus / "dev.en", "--model", model, "--length-penalty", penalty, "-o", hypotheses)
+        by_hand[penalty] = json.loads(nmt("score", hypotheses, "--reference", corpus / "dev.fr", "--json").out)["bleu"]
+    assert report["dev_bleu"] == pytest.approx({penalty: score["score"] for penalty, score in by_hand.items()})
+    assert report["dev_bleu"][f"{report['chosen']:g}"] == max(report["dev_bleu"].values())
+    assert f"length penalty {report['chosen']:g} is taken; so it is with nmt translate --length-penalty" in result.err
+    nmt("translate", corpus / "test.en", "--model", model, "--length-penalty", str(report["chosen"]), "-o", hypotheses)
+    assert hypotheses.read_bytes() == (tmp_path / "book.fr").read_bytes()
+
+
 def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpus: Path, tmp_path: Path):
     text = b"Where is the red car?\n\nThe cat is small.\n"
     for ending in ("png", "svg", "html"):
