@@ -1,7 +1,7 @@
 """What each part of the recipe is worth: leave one out, or add one; `python -m benchmarks.ablation`.
 
-Every run is `configs/multi30k_en_de.yaml` with a budget of four epochs, about ten minutes of two cores, and is scored
-on val; no test set is read. A run's figures go to `docs/ablation.jsonl` as it ends, one that stands there is not
+Every run is `configs/multi30k_en_de.yaml` with a budget of four epochs, about ten minutes of one core, and is scored on
+val; no test set is read. A run's figures go to `docs/ablation.jsonl` as it ends, one that stands there is not
 trained again, and the table, as Markdown, goes to standard output.
 """
 
@@ -25,7 +25,13 @@ SEEDS = (1, 2, 3)
 WHOLE = "the recipe"
 PARTS: dict[str, tuple[str, ...]] = {
     WHOLE: (),
-    "+ lexical model": ("model.lexical_model=true",),
+    "- lexical model": ("model.lexical_model=false",),
+    "- lexical model, + deep transition": (
+        "model.lexical_model=false",
+        "model.encoder.transition_depth=2",
+        "model.decoder.transition_depth=2",
+    ),
+    "- lexical model, vocabulary of 4,000": ("model.lexical_model=false", "tokenizer.vocab_size=4000"),
     "+ deep transition": ("model.encoder.transition_depth=2", "model.decoder.transition_depth=2"),
     "+ R-Drop 5, half of the epochs": ("training.r_drop=5", "training.max_epochs=2"),
     "- layer normalisation": ("model.layer_norm=false",),
