@@ -287,7 +287,7 @@ def damaged_somewhere(faulty: Faulty, sound: Outcome, model: Path, line: Path, t
     """Bytes flipped, cut out, put in or cut off, anywhere."""
     seed = os.environ.get("NMT_TEST_SEED") or str(random.randrange(10**6))
     print(f"NMT_TEST_SEED={seed}")
-    rng = random.Random(seed)
+    rng, refusals = random.Random(seed), 0
     for number in range(times):
         directory = tmp_path / "damaged"
         shutil.rmtree(directory, ignore_errors=True)
@@ -304,6 +304,8 @@ def damaged_somewhere(faulty: Faulty, sound: Outcome, model: Path, line: Path, t
             assert outcome.out.count(b"\n") == 1, told
         else:
             assert str(directory) in outcome.err, told
+            refusals += 1
+    print(f"{refusals} of {times} were refused, the others translated")
 
 
 def damage(content: bytes, rng: random.Random, *, in_header: bool) -> bytes:
@@ -331,7 +333,7 @@ def test_whatever_byte_is_wrong_there_is_a_translation_or_one_message(
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_whatever_bytes_are_wrong_in_thousands_of_directories(
+def test_whatever_bytes_are_wrong_in_two_thousand_directories(
     faulty: Faulty, sound: Outcome, model: Path, line: Path, tmp_path: Path
 ):
-    damaged_somewhere(faulty, sound, model, line, tmp_path, 5_000)
+    damaged_somewhere(faulty, sound, model, line, tmp_path, 2_000)

@@ -127,6 +127,7 @@ def disks_of_a_training(config: Path, keep: Callable[[int], bool]) -> list[Path]
         platter.close()
     assert result.code == 0, result.err
     assert reached == 12
+    print(f"{count} disks")
     return kept
 
 
