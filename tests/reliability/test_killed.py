@@ -97,7 +97,7 @@ def test_killed_at_random_moments_it_ends_like_an_undisturbed_run(faulty: Faulty
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("sets", "times"), zip(VARIANTS.values(), (100, 50, 50), strict=True), ids=VARIANTS)
+@pytest.mark.parametrize(("sets", "times"), list(zip(VARIANTS.values(), (100, 50, 50), strict=True)), ids=VARIANTS)
 def test_killed_many_times_at_random_moments_it_ends_like_an_undisturbed_run(
     faulty: Faulty, config: Path, sets: tuple[str, ...], times: int
 ):
