@@ -201,6 +201,7 @@ def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts
     assert [step for event, step in steps if event == "checkpoint"] == [3, 6, 9, 12, 15, 18, 20]
     state = json.loads((config.parent / "run/checkpoints/step-00000020/trainer.json").read_text())
     assert (state["rewinds"], state["rate_factor"]) == (2, 0.25)
+    assert (state["epoch"], state["batch"]) == (0, 20)
 
 
 def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, config: Path, monkeypatch):

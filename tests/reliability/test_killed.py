@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,18 @@ def telling(operations: Sequence[Operation]) -> list[int]:
     return [number for number in range(len(operations)) if number not in alike]
 
 
-def killed_at(faulty: Faulty, config: Path, some: int | None, *sets: str) -> None:
+def one_of_each_kind(operations: Sequence[Operation]) -> list[int]:
+    """One torn write, one torn tensor file and one rename for each name of a file, drawn anew each time."""
+    kinds: dict[tuple[str, str], list[int]] = {}
+    for number, (what, path) in enumerate(operations):
+        if what in ("write", "save", "replace"):
+            kinds.setdefault((what, re.sub(r"[0-9a-f]{16}|\d+", "#", Path(path).name)), []).append(number)
+    return sorted(random.choice(numbers) for numbers in kinds.values())
+
+
+def killed_at(faulty: Faulty, config: Path, choose: Callable[[Sequence[Operation]], list[int]], *sets: str) -> None:
     whole, operations = undisturbed(faulty, config, *sets)
-    numbers = telling(operations)
-    chosen = numbers if some is None else sorted(random.Random(1).sample(numbers, some))
+    chosen = choose(operations)
     print(f"{len(chosen)} of {len(operations):,} operations")
     for number in chosen:
         name = f"killed-at-{number}"
@@ -60,17 +69,17 @@ def killed_at(faulty: Faulty, config: Path, some: int | None, *sets: str) -> Non
         resume_and_compare(faulty, config, name, *sets, whole=whole)
 
 
-def test_killed_at_some_operations_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
-    """Breaks where the sums behind a log line are left out of the state, where the metrics are not cut at the restored
-    checkpoint, where the index is written before the checkpoint, and where a checkpoint is not renamed into place."""
-    killed_at(faulty, config, 12)
+def test_killed_at_each_kind_of_operation_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
+    """Breaks where the sums behind a log line or the cursor are left out of the state, where the metrics are not cut at
+    the restored checkpoint, where the index is written before the checkpoint, and where a file is written in place."""
+    killed_at(faulty, config, one_of_each_kind)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("sets", VARIANTS.values(), ids=VARIANTS)
 def test_killed_at_every_operation_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path, sets):
-    killed_at(faulty, config, None, *sets)
+    killed_at(faulty, config, telling, *sets)
 
 
 def killed_at_random_moments(faulty: Faulty, config: Path, times: int, *sets: str) -> None:
