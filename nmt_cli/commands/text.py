@@ -24,7 +24,7 @@ def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", ou
     Example: nmt encode file.txt --model runs/demo
     """
     tokenizer = _tokenizer(model, side)
-    _filter(file, output, lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
+    _filter(file, output, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
 
 
 def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", output: OutputFile = None) -> None:
@@ -34,7 +34,7 @@ def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", ou
     """
     tokenizer = _tokenizer(model, side)
     # Only the space separates pieces: other white space may stand in one.
-    _filter(file, output, lambda text: tokenizer.decode(tokenizer.ids_of([p for p in text.split(" ") if p])))
+    _filter(file, output, " ▁", lambda text: tokenizer.decode(tokenizer.ids_of([p for p in text.split(" ") if p])))
 
 
 def _tokenizer(model: Path, side: str) -> Tokenizer:
@@ -47,9 +47,11 @@ def _tokenizer(model: Path, side: str) -> Tokenizer:
     return Experiment(model).tokenizers[0 if side == "source" else 1]
 
 
-def _filter(file: str | None, output: Path | None, change: Callable[[str], str]) -> None:
+def _filter(file: str | None, output: Path | None, mark: str, change: Callable[[str], str]) -> None:
+    """Write every line changed, a long one segment by segment, which `mark` begins."""
     from nmt_cli.data.lines import decode_line, iter_lines, open_input
     from nmt_cli.data.output import open_output
+    from nmt_cli.data.tokenizer import segments
     from nmt_cli.translation.windows import ReadAhead
 
     num_invalid = 0
@@ -58,7 +60,11 @@ def _filter(file: str | None, output: Path | None, change: Callable[[str], str])
             for line in window:
                 text, is_valid = decode_line(line)
                 num_invalid += not is_valid
-                out.write(change(text).encode("utf-8", errors="replace") + b"\n")
+                separator = ""
+                for changed in filter(None, map(change, segments(text, mark))):
+                    out.write((separator + changed).encode("utf-8", errors="replace"))
+                    separator = " "
+                out.write(b"\n")
             out.flush()
     if num_invalid:
         warn(f"{num_invalid:,} lines were not valid UTF-8; U+FFFD stands for their invalid bytes")

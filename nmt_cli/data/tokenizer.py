@@ -17,6 +17,8 @@ from nmt_cli.errors import InputError, ModelError
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 TRAINING_THREADS = 4  # a fixed number, so that a tokenizer depends on its text and not on the machine
 MAX_TRAINING_BYTES = 16_384  # of one line; longer ones teach a tokenizer nothing more
+SEGMENT_LENGTH = 65_536
+"""Characters of a line that are cut into pieces at once, so that a long line needs no more memory than its text."""
 MAX_MODEL_BYTES = 256_000_000
 _WORD = re.compile(r"\S+")
 
@@ -114,6 +116,17 @@ class Tokenizer:
     def ids_of(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces as written in the vocabulary; unknown ones give <unk>."""
         return [self._processor.piece_to_id(piece) for piece in pieces]
+
+
+def segments(text: str, mark: str = " ") -> Iterator[str]:
+    """A long line in parts that are cut into pieces, or joined, like the whole: each but the first begins with `mark`,
+    a space in text, a space and "▁" in pieces."""
+    start = 0
+    while start < len(text):
+        end = text.find(mark, start + SEGMENT_LENGTH)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end
 
 
 def train_tokenizer(

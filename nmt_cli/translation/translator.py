@@ -18,7 +18,7 @@ import torch
 from nmt_cli.console import log, warn
 from nmt_cli.data.batch import make_batch, pad_sources, round_up
 from nmt_cli.data.lines import decode_line
-from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
+from nmt_cli.data.tokenizer import BOS, EOS, SEGMENT_LENGTH, PieceWords, Tokenizer
 from nmt_cli.search.beam import BeamOptions, Observer, beam_search
 from nmt_cli.search.hypothesis import Hypothesis, Vocabulary
 from nmt_cli.search.sampling import sample
@@ -27,8 +27,6 @@ from nmt_cli.translation.markup import PlainLine, restore, strip_tags
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
 
 WINDOW_SIZE = 4096
-SEGMENT_LENGTH = 65_536
-"""Characters of a line that are cut into pieces at once; longer lines are taken in several goes."""
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
 MAX_WEIGHTS = 16_000_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmt_cli.config.loader import dump_config, parse_yaml, validate
 from nmt_cli.data import phrasebook
-from nmt_cli.data.tokenizer import Tokenizer, train_tokenizer
+from nmt_cli.data.tokenizer import Tokenizer, segments, train_tokenizer
 from nmt_cli.errors import ConfigError
 
 BOOK = phrasebook.generate(seed=3, num_train=300, num_dev=1, num_test=1).train
@@ -41,6 +41,21 @@ def test_no_character_is_lost_but_white_space_is_joined(tokenizer: Tokenizer, li
     # Identity normalisation still joins spaces; SentencePiece's own space mark stands for one.
     line = line.replace("▁", "_")
     assert tokenizer.decode(tokenizer.encode(line)).split() == line.split()
+
+
+@given(line=LINES, length=st.integers(1, 20))
+@settings(max_examples=150, deadline=None)
+def test_a_line_in_segments_has_the_pieces_of_the_whole_and_comes_back_from_them(tokenizer: Tokenizer, line, length):
+    """Breaks where a segment ends inside a word."""
+    if not tokenizer.spells_bytes:
+        return  # neighbouring unknown words are one piece
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nmt_cli.data.tokenizer.SEGMENT_LENGTH", length)
+        ids = [id_ for segment in segments(line) for id_ in tokenizer.encode(segment)]
+        assert ids == tokenizer.encode(line)
+        pieces = " ".join(tokenizer.pieces(ids))
+        parts = [tokenizer.decode(tokenizer.ids_of(part.split())) for part in segments(pieces, " ▁")]
+    assert " ".join(filter(None, parts)).split() == tokenizer.decode(tokenizer.ids_of(pieces.split())).split()
 
 
 @given(ids=st.lists(st.integers(4, 399), max_size=30))

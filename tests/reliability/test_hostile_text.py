@@ -114,6 +114,7 @@ def checked(directory: Path, config: Path, sources: bytes, targets: bytes) -> No
     "options", [*FORMATS[:4], *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[4:])], ids=" ".join
 )
 def test_as_many_lines_come_out_as_go_in(model: Path, options):
+    translated(model, "\u2028\n \n\t\n\u3000\n\u0085".encode(), options)  # white space all, of which some has pieces
     QUICK(given(files)(lambda data: translated(model, data, options)))()
 
 
@@ -217,6 +218,20 @@ def test_a_line_of_100_megabytes_is_one_line_in_less_than_a_gigabyte(
     assert memory < base + GIGABYTE
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_line_of_100_megabytes_goes_through_pieces_in_less_than_a_gigabyte(model: Path, tmp_path: Path, base: int):
+    path, pieces = tmp_path / "long", tmp_path / "pieces"
+    path.write_bytes(b"Where is the station ? " * 4_500_000)
+    code, _, err, memory = most_memory("encode", path, "--model", model, "-o", pieces)
+    assert code == 0, err
+    assert memory < base + GIGABYTE
+    code, out, err, memory = most_memory("decode", pieces, "--model", model)
+    assert code == 0, err
+    assert memory < base + GIGABYTE
+    assert out.split() == path.read_bytes().split()
+
+
 # Who writes and who reads -----------------------------------------------------------------------------------------
 
 
@@ -254,6 +269,9 @@ def test_a_reader_that_is_slow_holds_the_writer_back(model: Path, tmp_path: Path
     process = start_nmt("translate", "--model", model, "--beam-size", "1", stdin=-1, stdout=-1, stderr=-3)
     assert process.stdin is not None
     assert process.stdout is not None
+    process.stdin.write(b"the\n")
+    process.stdin.flush()
+    assert process.stdout.readline()  # from now on it reads
     os.set_blocking(process.stdin.fileno(), False)
     line = b"Where is the station? " * 20 + b"\n"
     written, quiet_since = 0, time.monotonic()

@@ -38,7 +38,7 @@ def loss_and_gradients(kind, lengths, scale, precision):
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 def test_loss_and_gradient_are_finite_whatever_the_length(kind, lengths, precision):
-    """Breaks where a softmax over nothing is not guarded."""
+    """Breaks where the weights of a softmax over nothing are left as they come."""
     total, nll, gradients = loss_and_gradients(kind, lengths, 1.0, precision)
     assert torch.tensor([total, nll]).isfinite().all()
     if "local-p" in kind[1] and max(lengths) == LONGEST:
