@@ -196,7 +196,7 @@ def _open_store(experiment: Experiment, config: Config) -> PairStore:
         [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train],
         experiment.tokenizers,
         Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
-        with_text=bool(config.tokenizer.sampling_alpha or _is_guided(config)),
+        with_text=_is_guided(config),
     )
     for name, report in store.reports.items():
         log(f"{name}: {report}")

@@ -79,6 +79,23 @@ class Tokenizer:
         line_feed = (self._processor.piece_to_id("<0x0A>"),) if self.spells_bytes else ()
         return (PAD, BOS, *((UNK,) if self.spells_bytes else ()), *line_feed)
 
+    def fixed_ids(self) -> frozenset[int]:
+        """Pieces that are no part of a segmentation: special ones, bytes, and symbols, which stand before the bytes."""
+        first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
+        special = (self._processor.is_control, self._processor.is_unknown, self._processor.is_byte)
+        return frozenset(
+            id_ for id_ in range(self.vocab_size) if id_ < first_byte or any(is_special(id_) for is_special in special)
+        )
+
+    def scores(self) -> list[float]:
+        """Of each piece: its log-probability in a unigram model, minus its rank among the merges of BPE."""
+        return [float(self._processor.get_score(id_)) for id_ in range(self.vocab_size)]
+
+    @property
+    def merges(self) -> bool:
+        """True of BPE, whose scores are whole numbers."""
+        return all(score.is_integer() for score in self.scores())
+
     def encode(self, text: str) -> list[int]:
         """The ids of the text's best segmentation, without <s> and </s>."""
         return list(self._processor.encode(text))
@@ -86,15 +103,6 @@ class Tokenizer:
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each text."""
         return [list(ids) for ids in self._processor.encode(list(texts), num_threads=1)]
-
-    def sample_all(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
-        """A random segmentation of each text; the same for the same texts and seed.
-
-        `alpha` is the smoothing of a unigram model (Kudo, 2018) or the merges dropped by BPE (Provilkov et al., 2020).
-        """
-        sentencepiece.set_random_generator_seed(seed % 2**32)
-        sampled = self._processor.encode(list(texts), enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1)
-        return [list(ids) for ids in sampled]
 
     def encode_words(self, text: str) -> PieceWords:
         """The text's pieces, each with its word."""

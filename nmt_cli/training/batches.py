@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 
 from nmt_cli.data.batch import Batch, make_batch
+from nmt_cli.data.regularisation import SubwordSampler
 from nmt_cli.data.sampler import Drawn
 from nmt_cli.data.store import PairStore
 from nmt_cli.data.tokenizer import PieceWords, Tokenizer
@@ -24,26 +26,19 @@ class BatchMaker:
         sampling_alpha: float = 0.0,
         with_links: bool = False,
     ) -> None:
-        self._store, self._tokenizers, self._seed = store, tokenizers, seed
-        self._sampling_alpha, self._with_links = sampling_alpha, with_links
+        self._store, self._tokenizers, self._seed, self._with_links = store, tokenizers, seed, with_links
+        self._samplers = [SubwordSampler(tokenizer, sampling_alpha) for tokenizer in tokenizers if sampling_alpha]
 
     def __call__(self, drawn: Drawn, step: int) -> Batch:
         numbers = [int(number) for number in drawn.pairs]
         if self._with_links:
             return self._with_alignments(numbers)
-        if self._sampling_alpha:
-            texts = [self._store.texts(number) for number in numbers]
-            sources, targets = (
-                tokenizer.sample_all(
-                    [text[side] for text in texts],
-                    alpha=self._sampling_alpha,
-                    seed=self._seed * 1_000_003 + 2 * step + side,
-                )
-                for side, tokenizer in enumerate(self._tokenizers)
-            )
-            return make_batch(sources, targets)
         pairs = [self._store.ids(number) for number in numbers]
-        return make_batch([source for source, _ in pairs], [target for _, target in pairs])
+        sides = [list(side) for side in zip(*pairs, strict=True)]
+        for side, sampler in enumerate(self._samplers):
+            random = Random(self._seed * 1_000_003 + 2 * step + side)
+            sides[side] = [sampler.sample(ids, random) for ids in sides[side]]
+        return make_batch(*sides)
 
     def _with_alignments(self, numbers: Sequence[int]) -> Batch:
         sources, targets, links = [], [], []

@@ -1,0 +1,121 @@
+"""Subword regularisation: a random segmentation of what the tokenizer cut, that depends on its random numbers alone.
+
+SentencePiece samples too, but from a generator that begins elsewhere in every process, whatever the seed; a training
+that is resumed would see other pieces than one that was left alone. Pieces never cross the space that begins a word, so
+each word is sampled by itself; bytes and symbols stay as they are.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+
+from nmt_cli.data.tokenizer import UNK, Tokenizer
+
+CACHED_WORDS = 200_000
+
+Lattice = list[tuple[list[float], list[tuple[int, int]]]]
+"""For each end of a piece in a word: the cumulative probabilities of the pieces that may end there, and of each piece
+its beginning and its id."""
+
+
+class SubwordSampler:
+    """Samples segmentations of a unigram model (Kudo, 2018) or drops merges of BPE (Provilkov et al., 2020)."""
+
+    def __init__(self, tokenizer: Tokenizer, alpha: float) -> None:
+        self._pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+        self._fixed = tokenizer.fixed_ids()
+        self._ids = {piece: id_ for id_, piece in enumerate(self._pieces) if id_ not in self._fixed}
+        self._scores = tokenizer.scores()
+        self._longest = max(map(len, self._ids), default=1)
+        self._alpha = alpha
+        self._merges = tokenizer.merges
+        self._lattice_of = lru_cache(CACHED_WORDS)(self.lattice)
+
+    def sample(self, ids: Sequence[int], random: Random) -> list[int]:
+        """Another segmentation of the text that `ids` spell."""
+        sampled: list[int] = []
+        word = ""
+        for id_ in ids:
+            fixed = id_ in self._fixed
+            if word and (fixed or self._pieces[id_].startswith("▁")):
+                sampled += self._word(word, random)
+                word = ""
+            if fixed:
+                sampled.append(id_)
+            else:
+                word += self._pieces[id_]
+        return sampled + self._word(word, random) if word else sampled
+
+    def _word(self, word: str, random: Random) -> list[int]:
+        return self._merged(word, random) if self._merges else self._drawn(word, random)
+
+    def _drawn(self, word: str, random: Random) -> list[int]:
+        """From the end of the word to its beginning, each piece with its probability given those behind it."""
+        lattice = self._lattice_of(word)
+        end = len(word)
+        ids = []
+        while end:
+            cumulative, pieces = lattice[end]
+            place = min(bisect_right(cumulative, random.random()), len(pieces) - 1)
+            end, id_ = pieces[place]
+            ids.append(id_)
+        return ids[::-1]
+
+    def lattice(self, word: str) -> Lattice:
+        """All segmentations of a word, each with probability ∝ exp(alpha · sum of its scores) (Kudo, 2018, eq. 8), by
+        forward filtering: the probability of the last piece of every prefix."""
+        mass = [0.0] + [-math.inf] * len(word)
+        lattice: Lattice = [([], [])]
+        for end in range(1, len(word) + 1):
+            pieces, weights = [], []
+            for start in range(max(0, end - self._longest), end):
+                id_ = self._ids.get(word[start:end])
+                if id_ is not None and mass[start] > -math.inf:
+                    pieces.append((start, id_))
+                    weights.append(mass[start] + self._alpha * self._scores[id_])
+            if not pieces and mass[end - 1] > -math.inf:  # a character that is no piece: of a model of another program
+                pieces, weights = [(end - 1, UNK)], [mass[end - 1]]
+            highest = max(weights, default=-math.inf)
+            shares = [math.exp(weight - highest) for weight in weights]
+            total = math.fsum(shares)
+            mass[end] = highest + math.log(total) if pieces else -math.inf
+            cumulative, below = [], 0.0
+            for share in shares:
+                below += share / total
+                cumulative.append(below)
+            lattice.append((cumulative, pieces))
+        return lattice
+
+    def _merged(self, word: str, random: Random) -> list[int]:
+        """Neighbours are merged, the best pair first, as SentencePiece does; each is dropped with probability alpha."""
+        symbols: list[str] = list(word)
+        before = list(range(-1, len(word) - 1))
+        after = [*range(1, len(word)), -1]
+        agenda: list[tuple[float, int, int, str]] = []
+
+        def consider(left: int, right: int) -> None:
+            if left >= 0 and right >= 0:
+                merged = symbols[left] + symbols[right]
+                id_ = self._ids.get(merged)
+                if id_ is not None:
+                    heapq.heappush(agenda, (-self._scores[id_], left, right, merged))
+
+        for left in range(len(word) - 1):
+            consider(left, left + 1)
+        while agenda:
+            _, left, right, merged = heapq.heappop(agenda)
+            is_past = after[left] != right or symbols[left] + symbols[right] != merged
+            if is_past or random.random() < self._alpha:
+                continue
+            symbols[left], symbols[right] = merged, ""
+            after[left] = after[right]
+            if after[left] >= 0:
+                before[after[left]] = left
+            consider(before[left], left)
+            consider(left, after[left])
+        return [self._ids.get(symbol, UNK) for symbol in symbols if symbol]
