@@ -158,7 +158,12 @@ class Trainer:
         if diverged.rewinds >= MAX_REWINDS:
             raise DivergenceError(f"{_diverged(diverged)} again after {MAX_REWINDS} rewinds; {_REMEDY}")
         good = [step for step in steps if not _state_at(checkpoints.path_of(step)).skipped_in_a_row]
-        self._restore(checkpoints.path_of((good or steps)[0]))
+        step = (good or steps)[0]
+        self._restore(checkpoints.path_of(step))
+        # What came later is of a branch that is left: it counts no longer before its steps are written anew.
+        kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
+        checkpoints.write_index(kept)
+        checkpoints.prune(kept)
         self.state = replace(
             self.state,
             skipped_in_a_row=0,
@@ -380,8 +385,7 @@ class Trainer:
         metrics.write("checkpoint", step)  # before the index: if this is the last act, both are made again
         metrics.sync()
         index = checkpoints.index()
-        # Later steps are of a branch that was left when the training went back.
-        best = [ranked for ranked in index.best if ranked.step < step and ranked.metric == metric]
+        best = [ranked for ranked in index.best if ranked.step != step and ranked.metric == metric]
         if metric in values:
             best.append(Ranked(step, metric, values[metric]))
         sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0

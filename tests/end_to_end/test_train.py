@@ -204,6 +204,26 @@ def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts
     assert (state["epoch"], state["batch"]) == (0, 20)
 
 
+def test_a_checkpoint_written_amid_skipped_updates_is_no_place_to_go_back_to(nmt, config: Path, monkeypatch):
+    """Such as SIGTERM leaves one. Breaks where the index still names what came after the place gone back to."""
+    options = ("--set", "training.on_divergence=rewind", "--set", "training.schedule=constant")
+    assert nmt("train", "--config", config, *options).code == 0
+    checkpoints = config.parent / "run/checkpoints"
+    state = checkpoints / "step-00000012/trainer.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"skipped_in_a_row": 5}))
+    diverging(monkeypatch, above=0.0, after=9)
+    result = nmt("train", "--config", config, *options, "--set", "training.max_steps=30")
+    assert result.code == 1
+    assert "warning: step 17: 10 updates in a row were not finite" in result.err
+    assert result.err.count("going back to step 9 ") == 5
+    index = json.loads((checkpoints / "index.json").read_text())
+    assert index["last"] == 9
+    named = {*index["recent"], *(best["step"] for best in index["best"])}
+    assert max(named) <= 9
+    assert all((checkpoints / f"step-{step:08d}").is_dir() for step in named)
+    assert not state.parent.exists()
+
+
 def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, config: Path, monkeypatch):
     diverging(monkeypatch, above=0.0, after=4)
     options = ("--set", "training.max_steps=20", "--set", "training.on_divergence=rewind")
