@@ -49,7 +49,9 @@ def main() -> None:
     """Run the command line and exit with the code that the contract gives it."""
     # An exception in the place of sudden death, so that half-written files go; training has a handler of its own.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    sys.exit(_run())
+    code = _run()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, with its own exit code
+    sys.exit(code)
 
 
 def _run() -> int:
@@ -58,7 +60,8 @@ def _run() -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except NmtError as error:
-        print(f"nmt: {error}", file=sys.stderr)
+        if str(error):
+            print(f"nmt: {error}", file=sys.stderr)
         return error.exit_code
     except _ClickError as error:
         error.show()

@@ -11,10 +11,13 @@ from typing import TextIO
 from tqdm import tqdm
 
 _log_files: list[TextIO] = []
+_is_silent = False
 
 
 def log(message: str) -> None:
     """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open."""
+    if _is_silent:
+        return
     with tqdm.external_write_mode(file=sys.stderr):
         print(message, file=sys.stderr, flush=True)
     for file in _log_files:
@@ -24,6 +27,17 @@ def log(message: str) -> None:
 def warn(message: str) -> None:
     """Write a line marked as a warning."""
     log(f"warning: {message}")
+
+
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Neither log lines nor progress bars while the block runs: of several processes one is enough to watch."""
+    global _is_silent
+    _is_silent = True
+    try:
+        yield
+    finally:
+        _is_silent = False
 
 
 @contextmanager
@@ -51,7 +65,7 @@ class Progress:
             dynamic_ncols=True,
             leave=False,
             file=sys.stderr,
-            disable=not sys.stderr.isatty(),
+            disable=_is_silent or not sys.stderr.isatty(),
         )
 
     def advance(self, amount: int = 1, note: str | None = None) -> None:

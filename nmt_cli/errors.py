@@ -25,6 +25,14 @@ class DivergenceError(NmtError):
     """Training met too many non-finite losses or gradients in a row."""
 
 
+class ToldElsewhere(NmtError):  # noqa: N818 (not an error of this process)
+    """Another process of the same training has failed; without a message where that process, or the first, tells it."""
+
+    def __init__(self, exit_code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
     """A signal asked the command to stop and what was to be saved is saved."""
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING
 
 from nmt_cli.errors import ConfigError, InputError, ModelError
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
     from nmt_cli.data.tokenizer import Tokenizer
     from nmt_cli.model.seq2seq import Seq2Seq
+
+
+SHARED_SECONDS = 5
+"""How long a file may take from one host to another."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,10 @@ class Experiment:
     def reports_path(self) -> Path:
         """Where `nmt evaluate` writes."""
         return self.directory / "reports"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.directory / ".lock"
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -140,7 +151,7 @@ class Experiment:
             make_directory(self.directory)
             # No link is followed: the directory may be a stranger's, and what it points to another's file.
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock_file = os.fdopen(os.open(self.directory / ".lock", flags, 0o666), "r+")
+            lock_file = os.fdopen(os.open(self.lock_path, flags, 0o666), "r+")
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise InputError(f"{self.directory}: cannot be a model directory: {reason}") from error
@@ -155,12 +166,24 @@ class Experiment:
                 ) from error
             file.seek(0)
             file.truncate()
-            file.write(f"process {os.getpid()}")
+            began = datetime.now().astimezone().isoformat(timespec="microseconds")
+            file.write(f"process {os.getpid()} on {gethostname()} since {began}")
             file.flush()
             tokenizers = self.tokenizer_path("joint").parent
             for directory in (self.directory, tokenizers, self.cache_path, self.checkpoints.directory):
                 remove_unfinished(directory)
             yield
+
+    def holder(self, *, expected: str | None = None) -> str:
+        """Who holds the directory, or held it last. Shared file systems show what another host wrote a little later: it
+        is looked for some seconds until it is what was `expected`."""
+        for attempt in range(SHARED_SECONDS * 5):
+            if attempt:
+                time.sleep(0.2)
+            found = self.lock_path.read_text(encoding="utf-8") if self.lock_path.is_file() else ""
+            if expected in (None, found):
+                break
+        return found
 
 
 def newest_finished(root: Path) -> Experiment | None:

@@ -33,6 +33,7 @@ def demo(
     from nmt_cli.commands.train import run_training
     from nmt_cli.config.loader import with_absolute_paths
     from nmt_cli.data import phrasebook
+    from nmt_cli.distributed import World
     from nmt_cli.experiment import Experiment
 
     began = time.monotonic()
@@ -41,7 +42,7 @@ def demo(
     log(f"1. data: {len(book.train):,} English-French pairs -> {directory / 'data'}")
     phrasebook.write(book, directory / "data")
     log("2. tokenizer and training: nmt train --config config.yaml")
-    run_training(Experiment(directory.absolute()), with_absolute_paths(config))
+    run_training(Experiment(directory.absolute()), with_absolute_paths(config), World())
     log(f"3. translation: nmt translate {directory / 'data/test.en'} --model {directory}")
     translator = open_translator([directory], with_alignment=True)
     hypotheses = [found.translations[0].text for found in translator.translate([p.source for p in book.test])]

@@ -66,12 +66,11 @@ def train_tokenizers(experiment: Experiment, config: Config) -> None:
 
 def training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
     """The lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
-    from nmt_cli.data.corpus import Corpus, read_pairs
+    from nmt_cli.data.corpus import Corpus, count_pairs, read_pairs
 
     corpora = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
     limit = config.tokenizer.max_training_lines
-    pairs = sum(1 for corpus in corpora for _ in read_pairs(corpus, invalid_utf8=config.data.invalid_utf8))
-    stride = -(-pairs * len(columns) // limit)
+    stride = -(-sum(map(count_pairs, corpora)) * len(columns) // limit)
     number = 0
     for corpus in corpora:
         for pair in read_pairs(corpus, invalid_utf8=config.data.invalid_utf8):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import nmt_cli
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.console import log, log_file, warn
 from nmt_cli.errors import InputError
@@ -44,29 +48,79 @@ def train(
     Example: nmt train --config configs/multi30k_en_de.yaml
     """
     from nmt_cli.config.loader import dump_config, load_config, with_absolute_paths
+    from nmt_cli.distributed import open_world
     from nmt_cli.experiment import Experiment
 
-    effective = with_absolute_paths(load_config(config, set_ or ()))
-    experiment = Experiment(Path(effective.model_dir))
-    if dry_run:
-        check_inputs(effective)
-        check_resumable(experiment, effective)
-        print(dump_config(effective), end="")
-        return
-    run_training(experiment, effective)
+    with open_world() as world:
+        effective = world.agreed(lambda: with_absolute_paths(load_config(config, set_ or ())))
+        experiment = Experiment(Path(effective.model_dir))
+        if dry_run:
+            world.agreed(lambda: check_inputs(effective))
+            world.agreed(lambda: check_resumable(experiment, effective))
+            if world.is_primary:
+                print(dump_config(effective), end="")
+            return
+        run_training(experiment, effective, world)
 
 
-def run_training(experiment: Experiment, config: Config) -> None:
+def run_training(experiment: Experiment, config: Config, world: World) -> None:
     """Train, or go on training, in the model directory until the configured end."""
-    with experiment.lock():
-        check_resumable(experiment, config)
-        finished = finished_reason(experiment, config)
+    with ExitStack() as stack:
+        world.agreed(lambda: _check_alike(config, world))
+        world.agreed(lambda: stack.enter_context(experiment.lock()) if world.is_primary else None)
+        world.agreed(lambda: _check_shared(experiment, world))
+        world.agreed(lambda: check_resumable(experiment, config))
+        finished = world.agreed(lambda: finished_reason(experiment, config))
         if finished is not None:
             log(f"finished already ({finished}); raise training.max_steps or max_epochs to go on")
             return
-        check_inputs(config)
-        with log_file(experiment.log_path):
-            _train(experiment, config)
+        world.agreed(lambda: check_inputs(config))
+        if world.is_primary:
+            stack.enter_context(log_file(experiment.log_path))
+        _train(experiment, config, world)
+
+
+def _check_alike(config: Config, world: World) -> None:
+    """`InputError` where a process has another configuration or another version of the program than the first."""
+    from nmt_cli.config.loader import differing_values
+
+    own = {"host": gethostname(), "program": _fingerprint(), "config": config.model_dump(mode="json")}
+    first, *others = world.gathered(own)
+    for rank, other in enumerate(others, start=1):
+        where = f"rank {rank} on {other['host']}"
+        if other["program"] != first["program"]:
+            raise InputError(
+                f"{where} runs another version of nmt or torch than rank 0 on {first['host']}; install the same on all"
+            )
+        if keys := differing_values(first["config"], other["config"]):
+            raise InputError(
+                f"{where} has another configuration than rank 0 on {first['host']}; these keys differ: "
+                f"{', '.join(keys)}. Give all the same file and the same --set"
+            )
+
+
+def _fingerprint() -> str:
+    """SHA-256 of the program's own files, and the version of torch."""
+    import torch
+
+    package = Path(nmt_cli.__file__).parent
+    content = sha256()
+    for path in sorted(package.rglob("*.py")):
+        content.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"{content.hexdigest()} {torch.__version__}"
+
+
+def _check_shared(experiment: Experiment, world: World) -> None:
+    """`InputError` where the model directory of a process is not that of the first, which holds the lock in it."""
+    held, *_ = world.gathered(experiment.holder() if world.is_primary else "")
+    seen = world.gathered(experiment.holder(expected=held))
+    hosts = world.gathered(gethostname())
+    for rank, (holder, host) in enumerate(zip(seen, hosts, strict=True)):
+        if holder != held:
+            raise InputError(
+                f"{experiment.directory}: is another directory on rank {rank} on {host} than on rank 0 on {hosts[0]}; "
+                "all processes need the same one, on a file system that they share"
+            )
 
 
 def check_inputs(config: Config) -> None:
@@ -125,46 +179,38 @@ def _limits(config: Config) -> Limits:
     return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
 
 
-def _train(experiment: Experiment, config: Config) -> None:
+def _train(experiment: Experiment, config: Config, world: World) -> None:
     import torch
 
     from nmt_cli.allocator import keep_freed_memory
-    from nmt_cli.commands.tokenizer import train_tokenizers, write_config
-    from nmt_cli.distributed import World, find_device
-    from nmt_cli.files import make_directory
     from nmt_cli.training.metrics_log import MetricsLog
 
     training = config.training
-    world = World(find_device(training.device))
+    world.agreed(lambda: world.take_device(training.device))
     keep_freed_memory()
     if training.threads:
         torch.set_num_threads(training.threads)
     if training.deterministic and world.device.type == "cuda":
         torch.use_deterministic_algorithms(mode=True, warn_only=True)
-    write_config(experiment, config)
-    if not experiment.has_tokenizers(joint=config.tokenizer.joint):
-        if training.init_from:
-            _take_tokenizers(experiment, Path(training.init_from))
-        else:
-            train_tokenizers(experiment, config)
-    store = _open_store(experiment, config)
-    model = _first_model(experiment, config)
-    trainer = _build_trainer(experiment, config, model.to(world.device), store, world)
+    world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
+    store = world.first(lambda: _open_store(experiment, config))
+    model = world.agreed(lambda: _first_model(experiment, config))
+    trainer = world.agreed(lambda: _build_trainer(experiment, config, model.to(world.device), store, world))
     checkpoints = experiment.checkpoints
-    make_directory(checkpoints.directory)
     if checkpoints.index().last is not None:
-        trainer.restore(checkpoints)
+        world.agreed(lambda: trainer.restore(checkpoints))
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     _tell_precision(training.precision, trainer.state.precision, world)
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    processes = f"{world.size} processes of " if world.size > 1 else ""
     log(
         f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
-        f"{torch.get_num_threads()} threads"
+        f"{processes}{torch.get_num_threads()} threads"
     )
     metrics = MetricsLog(
-        experiment.metrics_path,
+        experiment.metrics_path if world.is_primary else None,
         keep_to_step=trainer.state.step,
-        tensorboard=experiment.tensorboard_path if training.tensorboard else None,
+        tensorboard=experiment.tensorboard_path if training.tensorboard and world.is_primary else None,
     )
     reason = trainer.run(checkpoints, experiment.fingerprints, metrics)
     best = checkpoints.index().best
@@ -172,6 +218,20 @@ def _train(experiment: Experiment, config: Config) -> None:
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
     log(f"finished: {reason}{described}{rewinds}")
     log(f"try: nmt translate FILE --model {experiment.directory}")
+
+
+def _prepare(experiment: Experiment, config: Config) -> None:
+    """Write the configuration, and make the tokenizers and directories that are not there."""
+    from nmt_cli.commands.tokenizer import train_tokenizers, write_config
+    from nmt_cli.files import make_directory
+
+    write_config(experiment, config)
+    make_directory(experiment.checkpoints.directory)
+    if not experiment.has_tokenizers(joint=config.tokenizer.joint):
+        if config.training.init_from:
+            _take_tokenizers(experiment, Path(config.training.init_from))
+        else:
+            train_tokenizers(experiment, config)
 
 
 def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
@@ -188,6 +248,8 @@ def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
 
 
 def _open_store(experiment: Experiment, config: Config) -> PairStore:
+    import torch
+
     from nmt_cli.data.corpus import Corpus
     from nmt_cli.data.store import Filters, open_store
 
@@ -197,6 +259,7 @@ def _open_store(experiment: Experiment, config: Config) -> PairStore:
         experiment.tokenizers,
         Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
         with_text=_is_guided(config),
+        threads=torch.get_num_threads(),
     )
     for name, report in store.reports.items():
         log(f"{name}: {report}")
@@ -239,7 +302,7 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
         DevSet.read(config.data.dev.source, config.data.dev.target),
         experiment.tokenizers,
         decoding_options(config.decoding),
-        device=world.device,
+        world=world,
         tokenize=config.scoring.tokenize,
         lowercase=config.scoring.lowercase,
         num_samples=config.training.num_samples,
@@ -282,11 +345,17 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
         store.source_lengths,
         store.target_lengths,
         bounds=store.bounds,
+        target_pieces=store.target_pieces,
         weights=[corpus.weight for corpus in config.data.train],
         batch_size=training.batch_size,
         batch_type=training.batch_type,
         seed=config.seed,
     )
+    if sampler.sentences_a_batch < world.size:
+        raise InputError(
+            f"training.batch_size: {training.batch_size} {training.batch_type} are about "
+            f"{sampler.sentences_a_batch:.1f} sentences, for {world.size} processes; raise it, or start fewer"
+        )
     guided = _is_guided(config)
     update = Update(
         loss=TranslationLoss(

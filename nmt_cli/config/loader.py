@@ -160,6 +160,11 @@ def with_absolute_paths(config: Config) -> Config:
 
 def differing_keys(one: Config, other: Config) -> list[str]:
     """The dotted keys whose values differ."""
+    return differing_values(one.model_dump(mode="json"), other.model_dump(mode="json"))
+
+
+def differing_values(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """`differing_keys` of two configurations as JSON holds them."""
 
     def flatten(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
@@ -168,8 +173,7 @@ def differing_keys(one: Config, other: Config) -> list[str]:
         else:
             yield prefix, value
 
-    first = dict(flatten(one.model_dump(mode="json"), ""))
-    second = dict(flatten(other.model_dump(mode="json"), ""))
+    first, second = dict(flatten(one, "")), dict(flatten(other, ""))
     return [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
 
 

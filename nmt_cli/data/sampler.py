@@ -1,28 +1,42 @@
 """Which pairs make which batch: a new order each epoch that depends on the seed and the epoch and on nothing else.
 
-An epoch's pairs are shuffled and taken in pools; within a pool, pairs of like length share a batch. A pool is planned
-when it is reached, so the cost of a batch does not grow with the corpus, and any batch can be reached again.
+An epoch's pairs are shuffled and taken in pools; within a pool, pairs of like length share a batch. Neither the order
+nor the corpus is held: a pool is planned when it is reached, from its number alone, so that neither a batch nor going
+on in the middle of an epoch costs more where the corpus is larger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt_cli.data.permutation import Permutation
 from nmt_cli.errors import InputError
 
 BATCHES_IN_POOL = 100
+_ORDER, _SHARE, _BATCHES = 1, 2, 3
+"""What a random order is of: of an epoch, of a corpus of which a part is taken, of the batches of a pool."""
 Numbers = NDArray[Any]
+
+
+class Lengths(Protocol):
+    """The lengths of all pairs, on disk or in memory."""
+
+    def __getitem__(self, numbers: Numbers, /) -> Numbers:
+        """Those of some pairs."""
+        ...
 
 
 class Cursor(NamedTuple):
     """A place in the sequence of batches: the next one to come."""
 
     epoch: int = 0
+    pool: int = 0
     batch: int = 0
+    """Of the pool; beyond its last it is a batch of a later pool."""
 
 
 class Drawn(NamedTuple):
@@ -40,82 +54,72 @@ class Sampler:
 
     def __init__(
         self,
-        source_lengths: Numbers,
-        target_lengths: Numbers,
+        source_lengths: Lengths,
+        target_lengths: Lengths,
         *,
         bounds: Sequence[int],
+        target_pieces: Sequence[int],
         weights: Sequence[float],
         batch_size: int,
         batch_type: str,
         seed: int,
     ) -> None:
-        """`bounds` and `weights` are those of the corpora; `batch_size` counts padded target pieces with </s>, or
-        sentences.
+        """`bounds`, `target_pieces` (their sum, </s> not counted) and `weights` are those of the corpora; `batch_size`
+        counts padded target pieces with </s>, or sentences.
 
         Raises:
             InputError: the weights leave an epoch without a pair.
         """
-        self._source_lengths, self._target_lengths = source_lengths, target_lengths + 1
-        self._bounds, self._weights = bounds, weights
+        self._source_lengths, self._target_lengths = source_lengths, target_lengths
         self._batch_size, self._batch_type, self._seed = batch_size, batch_type, seed
-        if not len(self._order(np.random.default_rng(0))):
+        self._starts = np.asarray(bounds[:-1], dtype=np.int64)
+        self._sizes = np.diff(bounds)
+        whole, fraction = np.divmod(np.asarray(weights, dtype=float), 1.0)
+        # A corpus of weight 2.5 comes twice, and a random half of it once more.
+        self._repeated = self._sizes * whole.astype(np.int64)
+        self._ends = np.cumsum(self._repeated + np.round(self._sizes * fraction).astype(np.int64))
+        if not self.pairs_an_epoch:
             raise InputError("data.train: the weights leave no pair for an epoch; raise them")
-        mean = float(self._target_lengths.mean())
-        per_batch = batch_size if batch_type == "sentences" else max(1, round(batch_size / mean))
-        self._pool_size = BATCHES_IN_POOL * per_batch
+        shares = np.diff(self._ends, prepend=0) / np.maximum(self._sizes, 1)
+        pieces = float((shares * (np.asarray(target_pieces) + self._sizes)).sum())
+        self.sentences_a_batch = batch_size if batch_type == "sentences" else batch_size * self.pairs_an_epoch / pieces
+        """About how many."""
+        self._pool_size = BATCHES_IN_POOL * max(1, round(self.sentences_a_batch))
+
+    @property
+    def pairs_an_epoch(self) -> int:
+        """Those that come twice counted twice."""
+        return int(self._ends[-1]) if len(self._ends) else 0
 
     def batches_an_epoch(self) -> float:
         """About how many batches an epoch has."""
-        sizes = np.diff(self._bounds) * np.asarray(self._weights)
-        if self._batch_type == "sentences":
-            return float(sizes.sum()) / self._batch_size
-        means = [
-            float(self._target_lengths[start:end].mean()) if end > start else 0.0
-            for start, end in zip(self._bounds[:-1], self._bounds[1:], strict=True)
-        ]
-        return float((sizes * means).sum()) / self._batch_size
+        return self.pairs_an_epoch / self.sentences_a_batch
 
     def from_cursor(self, cursor: Cursor) -> Iterator[Drawn]:
         """Every batch from `cursor` on, without end."""
-        epoch, first = cursor
+        epoch, pool, batch = cursor
+        num_pools = -(-self.pairs_an_epoch // self._pool_size)
         while True:
-            index = 0
-            for pairs, done in self._epoch(epoch, first):
-                index += 1
-                if index <= first:
-                    continue
-                ends = done >= 1.0
-                yield Drawn(pairs, Cursor(epoch + 1, 0) if ends else Cursor(epoch, index), epoch + done)
-            epoch, first = epoch + 1, 0
+            if pool >= num_pools:
+                epoch, pool, batch = epoch + 1, 0, 0
+            batches = self._plan(epoch, pool)
+            done = pool * self._pool_size + sum(map(len, batches[:batch]))
+            for index in range(batch, len(batches)):
+                done += len(batches[index])
+                following = Cursor(epoch, pool, index + 1)
+                if index + 1 == len(batches):
+                    following = Cursor(epoch, pool + 1, 0) if pool + 1 < num_pools else Cursor(epoch + 1, 0, 0)
+                yield Drawn(batches[index], following, epoch + done / self.pairs_an_epoch)
+            pool, batch = pool + 1, max(0, batch - len(batches))
 
-    def _epoch(self, epoch: int, first: int) -> Iterator[tuple[Numbers, float]]:  # noqa: ARG002
-        """Batches with the share of the epoch that is done after each."""
-        random = np.random.default_rng([self._seed, epoch])
-        order = self._order(random)
-        done = 0
-        for start in range(0, len(order), self._pool_size):
-            pool = order[start : start + self._pool_size]
-            for batch in self._plan(pool, random):
-                done += len(batch)
-                yield batch, 1.0 if done == len(order) else done / len(order)
-
-    def _order(self, random: np.random.Generator) -> Numbers:
-        """All pairs of the epoch, shuffled: a corpus of weight 2.5 twice and a random half."""
-        parts = []
-        for start, end, weight in zip(self._bounds[:-1], self._bounds[1:], self._weights, strict=True):
-            whole, fraction = divmod(weight, 1.0)
-            parts.extend([np.arange(start, end)] * int(whole))
-            share = round(fraction * (end - start))
-            if share:
-                parts.append(start + random.choice(end - start, size=share, replace=False))
-        order = np.concatenate(parts) if parts else np.arange(0)
-        random.shuffle(order)
-        return order
-
-    def _plan(self, pool: Numbers, random: np.random.Generator) -> list[Numbers]:
-        """Cut a pool, sorted by length, into batches, and shuffle these."""
-        by_length = pool[np.lexsort((self._source_lengths[pool], self._target_lengths[pool]))]
-        lengths = self._target_lengths[by_length]
+    def _plan(self, epoch: int, pool: int) -> list[Numbers]:
+        """The batches of a pool: its pairs, sorted by length and cut, in random order."""
+        first = pool * self._pool_size
+        places = np.arange(first, min(first + self._pool_size, self.pairs_an_epoch))
+        pairs = self._pairs(epoch, Permutation(self.pairs_an_epoch, [self._seed, epoch, _ORDER])(places))
+        target_lengths = self._target_lengths[pairs] + 1
+        order = np.lexsort((self._source_lengths[pairs], target_lengths))
+        by_length, lengths = pairs[order], target_lengths[order]
         batches, start = [], 0
         for end in range(1, len(by_length) + 1):
             # Sorted, so the last is the longest: the next pair would pad all others to its own length.
@@ -128,5 +132,17 @@ class Sampler:
             if end == len(by_length) or cost > self._batch_size:
                 batches.append(by_length[start:end])
                 start = end
-        random.shuffle(batches)
+        np.random.default_rng([self._seed, epoch, _BATCHES, pool]).shuffle(batches)
         return batches
+
+    def _pairs(self, epoch: int, entries: Numbers) -> Numbers:
+        """The pair numbers of entries of an epoch, which stand corpus after corpus, repetitions side by side."""
+        corpora = np.searchsorted(self._ends, entries, side="right")
+        within = entries - np.where(corpora > 0, self._ends[corpora - 1], 0)
+        pairs: Numbers = self._starts[corpora] + within % np.maximum(self._sizes[corpora], 1)
+        for corpus in np.unique(corpora[within >= self._repeated[corpora]]):
+            drawn = np.flatnonzero((corpora == corpus) & (within >= self._repeated[corpora]))
+            places = within[drawn] - self._repeated[corpus]
+            some = Permutation(int(self._sizes[corpus]), [self._seed, epoch, _SHARE, int(corpus)])
+            pairs[drawn] = self._starts[corpus] + some(places)
+        return pairs

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ from numpy.typing import NDArray
 
 from nmt_cli.console import Progress, log
 from nmt_cli.data.corpus import Corpus, FilterReport, Pair, parse_links, read_pairs
+from nmt_cli.data.sampler import Lengths
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.files import atomic_directory, atomic_path, make_directory
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 CHUNK = 4096
-Int64s = NDArray[np.int64]
+READS_RESIDENT = 512
+"""Reads after which the pages of a file are given back; a read makes up to 64 kB of them resident."""
+Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +43,57 @@ class Filters:
     invalid_utf8: str = "error"
 
 
-@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """A memory-mapped array of which little is resident, however much of it is read, in whatever order."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        self._map = None
+        if path.stat().st_size:  # an empty file cannot be mapped
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._values = np.frombuffer(self._map if self._map is not None else b"", dtype=dtype)
+        self._reads = 0
+
+    def between(self, start: int, end: int) -> Numbers:
+        """A copy of a stretch."""
+        self._give_back(1)
+        return self._values[start:end].copy()
+
+    def at(self, places: Numbers) -> Numbers:
+        """A copy of what stands at some places."""
+        taken = np.empty(len(places), dtype=self._values.dtype)
+        for start in range(0, len(places), READS_RESIDENT):
+            some = slice(start, start + READS_RESIDENT)
+            taken[some] = self._values[places[some]]
+            self._give_back(READS_RESIDENT)
+        return taken
+
+    def _give_back(self, reads: int) -> None:
+        """Pages that were read stay in the system's cache; the process lets go of them."""
+        self._reads += reads
+        if self._reads >= READS_RESIDENT and self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self._reads = 0
+
+
 class _Ragged:
-    """Rows of different lengths in one memory-mapped array."""
+    """Rows of different lengths in one file, with the places where they begin and end in another."""
 
-    values: NDArray[Any]
-    bounds: Int64s
+    def __init__(self, path: Path, dtype: str) -> None:
+        self._values = _Mapped(path, dtype)
+        self._bounds = _Mapped(_bounds_of(path), "int64")
 
-    @classmethod
-    def open(cls, path: Path, dtype: str) -> _Ragged:
-        bounds = np.fromfile(path.with_name(f"{path.name}.bounds"), dtype=np.int64)
-        empty = path.stat().st_size == 0  # which cannot be mapped
-        return cls(np.zeros(0, dtype) if empty else np.memmap(path, dtype=dtype, mode="r"), bounds)
+    def row(self, number: int) -> Numbers:
+        start, end = self._bounds.between(number, number + 2)
+        return self._values.between(int(start), int(end))
 
-    def __getitem__(self, row: int) -> NDArray[Any]:
-        return self.values[self.bounds[row] : self.bounds[row + 1]]
+    def __getitem__(self, numbers: Numbers) -> Numbers:
+        """The lengths of some rows."""
+        return self._bounds.at(numbers + 1) - self._bounds.at(numbers)
 
-    @property
-    def lengths(self) -> Int64s:
-        return np.diff(self.bounds)
+
+def _bounds_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.bounds")
 
 
 class PairStore:
@@ -68,38 +104,40 @@ class PairStore:
         self.reports = {name: FilterReport(**report) for name, report in manifest["reports"].items()}
         self.bounds: list[int] = manifest["bounds"]
         """Where each corpus begins, and the end of the last."""
-        self._ids = [_Ragged.open(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
+        self.target_pieces: list[int] = manifest["target_pieces"]
+        """Of each corpus, </s> not counted."""
+        self._ids = [_Ragged(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
         has_text = manifest["key"]["with_text"]
-        self._texts = [_Ragged.open(directory / f"{side}.text", "uint8") for side in ("source", "target") if has_text]
-        self._links = _Ragged.open(directory / "alignment.links", "uint16") if has_text else None
+        self._texts = [_Ragged(directory / f"{side}.text", "uint8") for side in ("source", "target") if has_text]
+        self._links = _Ragged(directory / "alignment.links", "uint16") if has_text else None
 
     def __len__(self) -> int:
         return self.bounds[-1]
 
     @property
-    def source_lengths(self) -> Int64s:
+    def source_lengths(self) -> Lengths:
         """Pieces of each source, </s> not counted."""
-        return self._ids[0].lengths
+        return self._ids[0]
 
     @property
-    def target_lengths(self) -> Int64s:
+    def target_lengths(self) -> Lengths:
         """Pieces of each target, </s> not counted."""
-        return self._ids[1].lengths
+        return self._ids[1]
 
     def ids(self, number: int) -> tuple[list[int], list[int]]:
         """The pieces of a pair in their best segmentation."""
-        source, target = (ragged[number].tolist() for ragged in self._ids)
+        source, target = (ragged.row(number).tolist() for ragged in self._ids)
         return source, target
 
     def texts(self, number: int) -> tuple[str, str]:
         """The text of a pair; only where the store was made with text."""
-        source, target = (ragged[number].tobytes().decode("utf-8") for ragged in self._texts)
+        source, target = (ragged.row(number).tobytes().decode("utf-8") for ragged in self._texts)
         return source, target
 
     def links(self, number: int) -> list[tuple[int, int]]:
         """The word alignment of a pair; only where the store was made with text."""
         assert self._links is not None
-        return [(source, target) for source, target in self._links[number].reshape(-1, 2).tolist()]
+        return [(source, target) for source, target in self._links.row(number).reshape(-1, 2).tolist()]
 
 
 def open_store(
@@ -109,8 +147,9 @@ def open_store(
     filters: Filters,
     *,
     with_text: bool = False,
+    threads: int = 1,
 ) -> PairStore:
-    """The store of these corpora below `root`, made now if it is not there.
+    """The store of these corpora below `root`, made now, with so many threads, if it is not there.
 
     Raises:
         InputError: a corpus cannot be read, has unequal line counts, or nothing is left of all of them.
@@ -126,7 +165,7 @@ def open_store(
     if not _is_whole(directory):
         if directory.exists():
             log(f"{directory}: is damaged; it is made again")
-        _make(directory, key, corpora, tokenizers, filters, with_text=with_text)
+        _make(directory, key, corpora, tokenizers, filters, with_text=with_text, threads=threads)
     store = PairStore(directory)
     if len(store) == 0:
         described = "; ".join(f"{name}: {report}" for name, report in store.reports.items())
@@ -149,7 +188,7 @@ def _content(corpus: Corpus, root: Path) -> list[str]:
         memory: dict[str, list[Any]] = json.loads(memory_path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         memory = {}
-    digests = []
+    digests, before = [], dict(memory)
     for path in filter(None, (corpus.source, corpus.target, corpus.alignment)):
         try:
             status = Path(path).stat()
@@ -166,9 +205,10 @@ def _content(corpus: Corpus, root: Path) -> list[str]:
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from error
         digests.append(str(known[2]))
-    make_directory(root)
-    with atomic_path(memory_path) as temporary:
-        temporary.write_text(json.dumps(memory), encoding="utf-8")
+    if memory != before:
+        make_directory(root)
+        with atomic_path(memory_path) as temporary:
+            temporary.write_text(json.dumps(memory), encoding="utf-8")
     return digests
 
 
@@ -180,6 +220,7 @@ def _make(
     filters: Filters,
     *,
     with_text: bool,
+    threads: int,
 ) -> None:
     with atomic_directory(directory) as temporary:
         dtype = "uint16" if max(tokenizer.vocab_size for tokenizer in tokenizers) <= 2**16 else "uint32"
@@ -187,28 +228,30 @@ def _make(
         texts = [_Writer(temporary / f"{side}.text", "uint8") for side in ("source", "target") if with_text]
         links = [_Writer(temporary / "alignment.links", "uint16")] if with_text else []
         reports: dict[str, FilterReport] = {}
-        bounds = [0]
+        bounds, target_pieces = [0], []
         with Progress("tokenizing", unit="pair") as progress:
             for corpus in corpora:
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
                 pairs = read_pairs(corpus, invalid_utf8=filters.invalid_utf8, report=report)
+                first, first_piece = sides[1].num_rows, sides[1].num_values
                 while chunk := list(islice(pairs, CHUNK)):
-                    for pair, ids in _kept(chunk, tokenizers, filters, report):
-                        for writer, row in zip(sides, ids, strict=True):
-                            writer.add(row)
-                        for writer, text in zip(texts, (pair.source, pair.target), strict=False):
-                            writer.add(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
-                        for writer in links:
-                            place = f"{corpus.alignment}:{pair.number}"
-                            writer.add([index for link in parse_links(pair.alignment, place) for index in link])
+                    kept = list(_kept(chunk, tokenizers, filters, report, threads))
+                    for writer, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
+                        writer.add(rows)
+                    for side, writer in enumerate(texts):
+                        writer.add([(pair.source, pair.target)[side].encode("utf-8") for pair, _ in kept])
+                    for writer in links:
+                        writer.add([_flat_links(corpus, pair) for pair, _ in kept])
                     progress.advance(len(chunk))
-                bounds.append(bounds[-1] + report.kept)
+                bounds.append(bounds[-1] + sides[1].num_rows - first)
+                target_pieces.append(sides[1].num_values - first_piece)
         for writer in (*sides, *texts, *links):
             writer.close()
         manifest = {
             "key": key,
             "dtype": dtype,
             "bounds": bounds,
+            "target_pieces": target_pieces,
             "reports": {name: asdict(report) for name, report in reports.items()},
         }
         # Last, with the sizes of the others: what a crash or a full disk has cut is seen when the store is opened.
@@ -217,10 +260,10 @@ def _make(
 
 
 def _kept(
-    chunk: list[Pair], tokenizers: tuple[Tokenizer, Tokenizer], filters: Filters, report: FilterReport
+    chunk: list[Pair], tokenizers: tuple[Tokenizer, Tokenizer], filters: Filters, report: FilterReport, threads: int
 ) -> Iterator[tuple[Pair, tuple[list[int], list[int]]]]:
-    sources = tokenizers[0].encode_all([pair.source for pair in chunk])
-    targets = tokenizers[1].encode_all([pair.target for pair in chunk])
+    sources = tokenizers[0].encode_all([pair.source for pair in chunk], threads=threads)
+    targets = tokenizers[1].encode_all([pair.target for pair in chunk], threads=threads)
     for pair, source, target in zip(chunk, sources, targets, strict=True):
         longer, shorter = max(len(source), len(target)), min(len(source), len(target))
         if shorter == 0:
@@ -234,19 +277,31 @@ def _kept(
             yield pair, (source, target)
 
 
+def _flat_links(corpus: Corpus, pair: Pair) -> list[int]:
+    return [index for link in parse_links(pair.alignment, f"{corpus.alignment}:{pair.number}") for index in link]
+
+
 class _Writer:
     """Appends rows to a file, and their bounds to one beside it."""
 
     def __init__(self, path: Path, dtype: str) -> None:
-        self._path, self._dtype = path, dtype
-        self._file = path.open("wb")
-        self._bounds = [0]
+        self._dtype = dtype
+        self._files = path.open("wb"), _bounds_of(path).open("wb")
+        self.num_rows = self.num_values = 0
+        self._write_bounds(np.zeros(1, dtype=np.int64))
 
-    def add(self, row: Sequence[int] | NDArray[Any]) -> None:
-        values = np.asarray(row, dtype=self._dtype)
-        self._file.write(values.tobytes())
-        self._bounds.append(self._bounds[-1] + len(values))
+    def add(self, rows: Sequence[Sequence[int]]) -> None:
+        """Rows of whole numbers, or of bytes."""
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        values = np.array(list(chain.from_iterable(rows)), dtype=self._dtype)
+        self._files[0].write(values.tobytes())
+        self._write_bounds(self.num_values + np.cumsum(lengths))
+        self.num_rows += len(rows)
+        self.num_values += len(values)
+
+    def _write_bounds(self, bounds: Numbers) -> None:
+        self._files[1].write(bounds.tobytes())
 
     def close(self) -> None:
-        self._file.close()
-        np.asarray(self._bounds, dtype=np.int64).tofile(self._path.with_name(f"{self._path.name}.bounds"))
+        for file in self._files:
+            file.close()

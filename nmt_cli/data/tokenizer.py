@@ -100,9 +100,9 @@ class Tokenizer:
         """The ids of the text's best segmentation, without <s> and </s>."""
         return list(self._processor.encode(text))
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode_all(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """`encode` of each text."""
-        return [list(ids) for ids in self._processor.encode(list(texts), num_threads=1)]
+        return [list(ids) for ids in self._processor.encode(list(texts), num_threads=threads)]
 
     def encode_words(self, text: str) -> PieceWords:
         """The text's pieces, each with its word."""

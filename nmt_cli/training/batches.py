@@ -29,15 +29,16 @@ class BatchMaker:
         self._store, self._tokenizers, self._seed, self._with_links = store, tokenizers, seed, with_links
         self._samplers = [SubwordSampler(tokenizer, sampling_alpha) for tokenizer in tokenizers if sampling_alpha]
 
-    def __call__(self, drawn: Drawn, step: int) -> Batch:
-        numbers = [int(number) for number in drawn.pairs]
+    def __call__(self, drawn: Drawn, step: int, places: Sequence[int]) -> Batch:
+        """The pairs at some places of what was drawn; the pieces of each do not depend on which others are made."""
+        numbers = [int(drawn.pairs[place]) for place in places]
         if self._with_links:
             return self._with_alignments(numbers)
         pairs = [self._store.ids(number) for number in numbers]
         sides = [list(side) for side in zip(*pairs, strict=True)]
         for side, sampler in enumerate(self._samplers):
-            random = Random(self._seed * 1_000_003 + 2 * step + side)
-            sides[side] = [sampler.sample(ids, random) for ids in sides[side]]
+            randoms = [Random(f"{self._seed} {step} {place} {side}") for place in places]
+            sides[side] = [sampler.sample(ids, random) for ids, random in zip(sides[side], randoms, strict=True)]
         return make_batch(*sides)
 
     def _with_alignments(self, numbers: Sequence[int]) -> Batch:

@@ -13,14 +13,15 @@ from nmt_cli.files import atomic_path, sync
 class MetricsLog:
     """Appends records; on resuming, those after the restored checkpoint are cut, for they will come again."""
 
-    def __init__(self, path: Path, *, keep_to_step: int, tensorboard: Path | None = None) -> None:
+    def __init__(self, path: Path | None, *, keep_to_step: int, tensorboard: Path | None = None) -> None:
+        """Without a path nothing is written: of several processes one writes."""
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
         self.cut(keep_to_step)
 
     def cut(self, keep_to_step: int) -> None:
         """Remove the records after a step."""
-        if self._path.exists():
+        if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
             with atomic_path(self._path) as temporary:
                 temporary.write_bytes(b"".join(line + b"\n" for line in kept))
@@ -31,11 +32,15 @@ class MetricsLog:
 
     def sync(self) -> None:
         """Push what was written to the disk."""
+        if self._path is None:
+            return
         sync(self._path)
         sync(self._path.parent)  # else the name of a new file can be lost
 
     def write(self, event: str, step: int, **values: Any) -> None:
         """Append one record; numbers that are not finite are written as null."""
+        if self._path is None:
+            return
         finite = {
             key: None if value != value or value in (float("inf"), float("-inf")) else value
             for key, value in values.items()

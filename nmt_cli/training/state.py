@@ -9,7 +9,7 @@ from typing import Any
 from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
 
-ADDED = ("rewinds",)
+ADDED = ("pool", "rewinds")
 """What the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
@@ -21,6 +21,7 @@ class TrainingState:
     step: int = 0
     epoch: int = 0
     """The cursor of the next batch."""
+    pool: int = 0
     batch: int = 0
     epochs_done: float = 0.0
     best_value: float | None = None
@@ -47,7 +48,7 @@ class TrainingState:
 
     @property
     def cursor(self) -> Cursor:
-        return Cursor(self.epoch, self.batch)
+        return Cursor(self.epoch, self.pool, self.batch)
 
     def validated(self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int) -> TrainingState:
         """The state after a validation that gave `value`."""

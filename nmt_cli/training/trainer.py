@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt_cli.checkpoint import (
     PROGRESS_FILE,
@@ -89,6 +89,17 @@ class _Meter:
         return self.num_tokens / max(self.seconds, 1e-9)
 
 
+class _Objective(nn.Module):
+    """The loss of a batch as a module, whose gradients a world of several processes can sum."""
+
+    def __init__(self, model: Seq2Seq, loss: TranslationLoss) -> None:
+        super().__init__()
+        self._model, self._loss = model, loss
+
+    def forward(self, batch: Batch, noise: Noise) -> LossSum:
+        return self._loss(self._model, batch, noise)
+
+
 class Trainer:
     """Trains one model to its end, from wherever its checkpoints say it stands."""
 
@@ -97,7 +108,7 @@ class Trainer:
         model: Seq2Seq,
         optimizer: torch.optim.Optimizer,
         sampler: Sampler,
-        make_batch: Callable[[Drawn, int], Batch],
+        make_batch: Callable[[Drawn, int, Sequence[int]], Batch],
         *,
         update: Update,
         limits: Limits,
@@ -111,6 +122,10 @@ class Trainer:
         self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._average = WeightAverage(self._trained, ema_decay) if ema_decay else None
         self._world = world
+        self._objective = world.parallel(_Objective(model, update.loss))
+        self._saved_step: int | None = None
+        self._stop_signal = 0
+        """SIGINT or SIGTERM, once any process has received it."""
         self.state = TrainingState(precision="bf16" if update.bf16 else "fp32")
 
     # Resuming and saving ------------------------------------------------------------------------------------------
@@ -120,6 +135,7 @@ class Trainer:
         index = checkpoints.index()
         assert index.last is not None
         self._restore(checkpoints.path_of(index.last))
+        self._saved_step = self.state.step
 
     def _restore(self, path: Path) -> None:
         state = _state_at(path)
@@ -161,9 +177,12 @@ class Trainer:
         step = (good or steps)[0]
         self._restore(checkpoints.path_of(step))
         # What came later is of a branch that is left: it counts no longer before its steps are written anew.
+        self._world.gathered(step)  # nobody prunes while another still reads
         kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
-        checkpoints.write_index(kept)
-        checkpoints.prune(kept)
+        self._saved_step = step
+        if self._world.is_primary:
+            checkpoints.write_index(kept)
+            checkpoints.prune(kept)
         self.state = replace(
             self.state,
             skipped_in_a_row=0,
@@ -216,7 +235,7 @@ class Trainer:
             reason = self._limits.reached(self.state)
             batches = self._sampler.from_cursor(self.state.cursor)
             while reason is None:
-                self._step(next(batches), meter)
+                self._step(next(batches), meter, signals)
                 if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
                     if not self._update.rewinds:
                         raise DivergenceError(f"{_diverged(self.state)}; {_REMEDY}")
@@ -236,36 +255,44 @@ class Trainer:
                 if self._validator is not None and is_sound and step % self._rhythm.validation_freq == 0:
                     self._validate_and_save(checkpoints, tokenizers, metrics)
                 reason = self._limits.reached(self.state)
-                is_due = (is_sound and step % self._rhythm.checkpoint_freq == 0) or signals.received
-                if is_due and reason is None and checkpoints.index().last != step:
+                is_due = (is_sound and step % self._rhythm.checkpoint_freq == 0) or self._stop_signal
+                if is_due and reason is None and self._saved_step != step:
                     self._save(checkpoints, tokenizers, metrics, {})
-                if signals.received and reason is None:
+                if self._stop_signal and reason is None:
                     raise Interrupted(
                         f"interrupted at step {step}, which is saved; the same command goes on from there",
-                        signals.received,
+                        self._stop_signal,
                     )
         self._finish(checkpoints, tokenizers, metrics, reason)
         return reason
 
     def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
-        if checkpoints.index().last != self.state.step:
+        if self._saved_step != self.state.step:
             # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
             values = self._validate(metrics, "at the end") if self._validator is not None else {}
             self._save(checkpoints, tokenizers, metrics, values)
-        checkpoints.write_index(replace(checkpoints.index(), finished=reason))
+        if self._world.is_primary:
+            checkpoints.write_index(replace(checkpoints.index(), finished=reason))
 
     def _expected_steps(self) -> int | None:
         """About how many updates there will be, for the progress bar."""
         by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self._sampler.batches_an_epoch())
         return min((steps for steps in (self._limits.max_steps, by_epoch) if steps), default=None)
 
-    def _step(self, drawn: Drawn, meter: _Meter) -> None:
+    def _step(self, drawn: Drawn, meter: _Meter, signals: _Signals) -> None:
         """One update: all parts of the batch forward and backward, one division, one step of the optimizer."""
         began = time.monotonic()
         step = self.state.step + 1
-        batch = self._make_batch(drawn, step)
-        num_tokens = batch.num_target_tokens
-        nll = self._gradients(batch, num_tokens, step)
+        places = self._world.places(len(drawn.pairs))
+        # A process for which no pair is left takes part with one that does not count.
+        batch = self._make_batch(drawn, step, places or range(1))
+        weight = 1.0 if places else 0.0
+        own_tokens, own_padded = batch.num_target_tokens * weight, batch.outputs_BT.numel() * weight
+        num_tokens, num_padded = (int(number) for number in self._world.sums(own_tokens, own_padded))
+        own_nll = self._gradients(batch, num_tokens, step, weight)
+        nll, num_signals = self._world.sums(own_nll, bool(signals.received))
+        if num_signals:
+            self._stop_signal = signals.received or signal.SIGTERM
         norm = self._gradient_norm()
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
@@ -280,13 +307,14 @@ class Trainer:
             self.state,
             step=step,
             epoch=drawn.next.epoch,
+            pool=drawn.next.pool,
             batch=drawn.next.batch,
             epochs_done=drawn.progress,
             skipped_in_a_row=skipped,
             target_tokens=self.state.target_tokens + num_tokens,
             logged_nll=self.state.logged_nll + (nll if is_finite else 0.0),
             logged_tokens=self.state.logged_tokens + (num_tokens if is_finite else 0),
-            logged_padded=self.state.logged_padded + batch.outputs_BT.numel(),
+            logged_padded=self.state.logged_padded + num_padded,
         )
         if not is_finite:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
@@ -294,31 +322,39 @@ class Trainer:
         meter.grad_norm = norm
         meter.seconds += time.monotonic() - began
 
-    def _gradients(self, batch: Batch, num_tokens: int, step: int) -> float:
+    def _gradients(self, batch: Batch, num_tokens: int, step: int, weight: float) -> float:
         """Accumulate the gradient of the mean loss; the summed nll comes back. Parts are halved if memory runs out."""
-        parts = self._update.accumulate
         while True:
             try:
-                self._optimizer.zero_grad(set_to_none=True)
-                return sum(
-                    self._backward(part, num_tokens, step, index) for index, part in enumerate(batch.split(parts))
-                )
+                return self._accumulate(batch.split(self._update.accumulate), num_tokens, step, weight)
             except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error) or parts >= batch.num_sentences:
+                # Of several processes the others are in the middle of a sum.
+                is_last_resort = self._update.accumulate >= batch.num_sentences or self._world.size > 1
+                if not is_out_of_memory(error) or is_last_resort:
                     raise
-            parts *= 2
+            parts = 2 * self._update.accumulate
             log(f"out of memory at step {step}; going on with the batch in {parts} parts")
             self._update = replace(self._update, accumulate=parts)
             if self._world.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _backward(self, part: Batch, num_tokens: int, step: int, index: int) -> float:
-        device = self._world.device
-        generator = torch.Generator(device).manual_seed(_noise_seed(self._update.seed, step, index))
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._update.bf16):
-            loss: LossSum = self._update.loss(self._model, part.to(device), Noise(generator))
-        (loss.total / num_tokens).backward()
-        return loss.nll
+    def _accumulate(self, parts: Sequence[Batch], num_tokens: int, step: int, weight: float) -> float:
+        self._optimizer.zero_grad(set_to_none=True)
+        nll = 0.0
+        for index, part in enumerate(parts):
+            is_last = index + 1 == len(parts)
+            with nullcontext() if is_last else self._world.accumulating(self._objective):
+                nll += self._backward(part, num_tokens, step, index, weight)
+        return nll
+
+    def _backward(self, part: Batch, num_tokens: int, step: int, index: int, weight: float) -> float:
+        world = self._world
+        noise_seed = _noise_seed(self._update.seed, step, index * world.size + world.rank)
+        generator = torch.Generator(world.device).manual_seed(noise_seed)
+        with torch.autocast(world.device.type, dtype=torch.bfloat16, enabled=self._update.bf16):
+            loss: LossSum = self._objective(part.to(world.device), Noise(generator))
+        (loss.total * (weight * world.size) / num_tokens).backward()  # the world takes the mean
+        return loss.nll * weight
 
     def _gradient_norm(self) -> float:
         """The norm before clipping."""
@@ -380,6 +416,9 @@ class Trainer:
         self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, values: dict[str, float]
     ) -> None:
         """Write the checkpoint, then the index that makes it count, then remove what counts no longer."""
+        self._saved_step = self.state.step
+        if not self._world.is_primary:
+            return
         step, metric = self.state.step, self._rhythm.early_stopping_metric
         checkpoints.save(self._snapshot(values), tokenizers)
         metrics.write("checkpoint", step)  # before the index: if this is the last act, both are made again

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from nmt_cli.console import log
 from nmt_cli.data.batch import make_batch
 from nmt_cli.data.corpus import Corpus, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
+from nmt_cli.distributed import World
 from nmt_cli.errors import InputError
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.scoring import score_corpus
@@ -47,12 +46,12 @@ class Validator:
         tokenizers: tuple[Tokenizer, Tokenizer],
         options: TranslatorOptions,
         *,
-        device: torch.device,
+        world: World,
         tokenize: str | None = None,
         lowercase: bool = False,
         num_samples: int = 3,
     ) -> None:
-        self._dev, self._tokenizers, self._options, self._device = dev, tokenizers, options, device
+        self._dev, self._tokenizers, self._options, self._world = dev, tokenizers, options, world
         self._tokenize, self._lowercase, self._num_samples = tokenize, lowercase, num_samples
         sources = tokenizers[0].encode_all(dev.sources)
         targets = tokenizers[1].encode_all(dev.references)
@@ -64,12 +63,12 @@ class Validator:
 
     def __call__(self, model: Seq2Seq) -> dict[str, float]:
         """`loss` (nats a target piece), `perplexity`, `bleu` and `chrf`."""
-        total, num_tokens = 0.0, 0
-        for batch in self._batches:
-            nll, count = evaluate_nll(model, batch.to(self._device))
-            total, num_tokens = total + nll, num_tokens + count
-        translator = Translator(TrainedModels([model], device=self._device), self._tokenizers, self._options)
-        hypotheses = [translated.translations[0].text for translated in translator.translate(self._dev.sources)]
+        own_total, own_tokens = 0.0, 0
+        for place in self._world.places(len(self._batches)):
+            nll, count = evaluate_nll(model, self._batches[place].to(self._world.device))
+            own_total, own_tokens = own_total + nll, own_tokens + count
+        total, num_tokens = self._world.sums(own_total, own_tokens)
+        hypotheses = self._hypotheses(model)
         scores = score_corpus(
             hypotheses, [self._dev.references], metrics=("bleu", "chrf"), lowercase=self._lowercase,
             tokenize=self._tokenize,
@@ -81,6 +80,17 @@ class Validator:
             "perplexity": math.exp(min(loss, 700.0)),
             **{score.name: score.score for score in scores},
         }
+
+    def _hypotheses(self, model: Seq2Seq) -> list[str]:
+        """Each process translates its part; which does not change a translation."""
+        models = TrainedModels([model], device=self._world.device)
+        translator = Translator(models, self._tokenizers, self._options)
+        own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
+        texts = [translated.translations[0].text for translated in translator.translate(own)]
+        hypotheses = [""] * len(self._dev.sources)
+        for rank, part in enumerate(self._world.gathered(texts)):
+            hypotheses[rank :: self._world.size] = part
+        return hypotheses
 
     def _show_samples(self, hypotheses: Sequence[str]) -> None:
         count = min(self._num_samples, len(hypotheses))

@@ -1,7 +1,7 @@
 """Which pairs make which batch: every pair once an epoch, and any batch can be reached again."""
 
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +27,14 @@ SOURCE, TARGET = lengths(1), lengths(2)
 
 def sampler_of(*, bounds=(0, NUM_PAIRS), weights=(1.0,), batch_size=64, batch_type="tokens", seed=1):
     return Sampler(
-        SOURCE, TARGET, bounds=bounds, weights=weights, batch_size=batch_size, batch_type=batch_type, seed=seed
+        SOURCE,
+        TARGET,
+        bounds=bounds,
+        target_pieces=[int(TARGET[start:end].sum()) for start, end in pairwise(bounds)],
+        weights=weights,
+        batch_size=batch_size,
+        batch_type=batch_type,
+        seed=seed,
     )
 
 
@@ -139,12 +146,49 @@ def test_a_weight_is_how_often_an_epoch_goes_through_a_corpus(weight):
 @pytest.mark.parametrize(("batch_type", "batch_size"), KINDS)
 def test_the_progress_of_an_epoch_is_the_share_of_its_pairs(batch_type, batch_size):
     sampler = sampler_of(batch_type=batch_type, batch_size=batch_size)
-    done, batches = 0, epoch_of(sampler, 2)
-    for index, one in enumerate(batches, start=1):
+    done, batches, cursor = 0, epoch_of(sampler, 2), Cursor(2)
+    for one in batches:
         done += len(one.pairs)
         assert one.progress == pytest.approx(2 + done / NUM_PAIRS)
-        assert one.next == (Cursor(3, 0) if done == NUM_PAIRS else Cursor(2, index))
+        assert cursor < one.next <= Cursor(3)
+        cursor = one.next
+    assert cursor == Cursor(3)
     assert batches[-1].progress == 3.0
+
+
+@pytest.mark.parametrize(("batch_type", "batch_size"), KINDS)
+def test_a_cursor_that_counts_the_batches_of_all_pools_goes_on_at_the_same_place(batch_type, batch_size):
+    """What version 0.1 wrote has no pool."""
+    sampler = sampler_of(batch_type=batch_type, batch_size=batch_size)
+    straight = plain(drawn(sampler, len(epoch_of(sampler)) + 4))
+    for place in (0, 7, len(straight) // 2, len(straight) - 5):
+        assert plain(drawn(sampler, 4, Cursor(0, 0, place))) == straight[place : place + 4]
+
+
+class Counted:
+    """Lengths of which it is known how many were looked at."""
+
+    def __init__(self, lengths):
+        self.lengths, self.num_read = lengths, 0
+
+    def __getitem__(self, numbers):
+        self.num_read += len(numbers)
+        return self.lengths[numbers]
+
+
+@pytest.mark.parametrize("num_pairs", [1_000, 1_000_000])
+def test_a_batch_and_going_on_anywhere_cost_the_same_whatever_the_corpus(num_pairs):
+    """One pool's lengths are looked at. Breaks where the order of an epoch is made as a whole, or gone through."""
+    source, target = Counted(np.full(num_pairs, 9)), Counted(np.full(num_pairs, 9))
+    sampler = Sampler(
+        source, target, bounds=(0, num_pairs), target_pieces=[9 * num_pairs], weights=[1.0], batch_size=100,
+        batch_type="tokens", seed=1,
+    )  # fmt: skip
+    last_pool = -(-num_pairs // (5 * 10)) - 1
+    for cursor in (Cursor(), Cursor(3, last_pool // 2, 2), Cursor(0, last_pool, 0)):
+        source.num_read = target.num_read = 0
+        drawn(sampler, 1, cursor)
+        assert source.num_read == target.num_read <= 5 * 10
 
 
 @pytest.mark.parametrize(("batch_type", "batch_size"), [("tokens", 300), ("sentences", 7), ("sentences", 1)])

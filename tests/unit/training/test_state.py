@@ -11,7 +11,7 @@ from nmt_cli.training.state import TrainingState
 
 PLATEAU = {"plateau_factor": 0.5, "plateau_patience": 2}
 FULL = TrainingState(
-    step=7, epoch=2, batch=3, epochs_done=2.25, best_value=0.1 + 0.2, best_step=5, stalled=1, rate_factor=0.25,
+    step=7, epoch=2, pool=4, batch=3, epochs_done=2.25, best_value=0.1 + 0.2, best_step=5, stalled=1, rate_factor=0.25,
     plateau_stalled=1, skipped_in_a_row=1, logged_nll=2.5, logged_tokens=9, logged_padded=11,
     target_tokens=12345678901, seconds=1 / 3, precision="bf16", rewinds=2,
 )  # fmt: skip
@@ -28,7 +28,7 @@ def test_a_state_comes_back_equal_from_json(state):
 
 
 def test_the_cursor_is_the_place_of_the_next_batch():
-    assert FULL.cursor == Cursor(epoch=2, batch=3)
+    assert FULL.cursor == Cursor(epoch=2, pool=4, batch=3)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,196 @@
+"""A training of several processes on one machine: the same updates as of one, one voice, one end."""
+
+import json
+import math
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import contents
+from launching import outcomes, train
+from safetensors.torch import load_file
+
+HERE = Path(__file__).parent
+
+
+def twenty_steps(launch, directory, size, accumulate=1):
+    directory.mkdir()
+    ends = outcomes(launch.python(size, HERE / "twenty_steps.py", directory, str(accumulate)))
+    assert [end.code for end in ends] == [0] * size, ends[0].err
+    return json.loads(ends[0].out), load_file(directory / "parameters.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("size", "accumulate"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.slow)], ids=["two", "three, two parts each"]
+)
+def test_several_processes_make_the_updates_of_one(launch, tmp_path, size, accumulate):
+    """In float64, where one batch in four has fewer pairs than processes. Breaks where a process divides by its own
+    tokens, where the mean of the gradients is taken for their sum, and where a pair too few counts."""
+    losses, parameters = twenty_steps(launch, tmp_path / "one", 1)
+    many_losses, many_parameters = twenty_steps(launch, tmp_path / "many", size, accumulate)
+    assert len(losses) == 20
+    assert len(set(losses)) == 20
+    assert many_losses == pytest.approx(losses, rel=0, abs=1e-9)
+    for name, parameter in parameters.items():
+        assert parameter.dtype == torch.float64
+        assert (parameter - many_parameters[name]).abs().max() < 1e-9, name
+
+
+def finished(processes):
+    ends = outcomes(processes)
+    assert [end.code for end in ends] == [0] * len(ends), ends[0].err
+    return ends
+
+
+def losses_of(run):
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(record["event"], record["step"], record["loss"]) for record in records if "loss" in record]
+
+
+@pytest.mark.slow
+def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, config, tmp_path):
+    """Their losses, on the training and on the dev set, are those of one that was left alone, to rounding; the second
+    of two says nothing."""
+    alone = ["model_dir=" + str(tmp_path / "alone"), "training.max_steps=12"]
+    finished([launch.program(sys.executable, *train(config, *alone))])
+    first = finished(launch.python(2, *train(config, "training.max_steps=4")))
+    assert "2 processes of 1 threads" in first[0].err
+    assert [end.out for end in first] == [b"", b""]
+    assert first[1].err == ""
+    (second,) = finished([launch.program(sys.executable, *train(config, "training.max_steps=8"))])
+    assert "resuming at step 4" in second.err
+    third = finished(launch.python(2, *train(config, "training.max_steps=12")))
+    assert "resuming at step 8" in third[0].err
+    expected = {(event, step): loss for event, step, loss in losses_of(tmp_path / "alone")}
+    for event, step, loss in losses_of(tmp_path / "run"):
+        if (event, step) in expected:
+            assert math.isclose(loss, expected.pop((event, step)), rel_tol=1e-5)
+    assert expected == {}
+    again = finished(launch.python(2, *train(config, "training.max_steps=12")))
+    assert again[0].err == "finished already (max_steps 12 reached); raise training.max_steps or max_epochs to go on\n"
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_ends_the_others_with_the_reason(launch, config):
+    processes = launch.python(2, *train(config, "training.max_steps=100000", "training.validation_freq=100000"))
+    wait_for_step(config.parent / "run", 6)
+    processes[1].kill()
+    began = time.monotonic()
+    first, second = outcomes(processes)
+    assert time.monotonic() - began < 30
+    assert (first.code, second.code) == (1, -signal.SIGKILL)
+    last = first.err.splitlines()[-1]
+    assert last.startswith("nmt: rank 0 on ")
+    assert "lost another process (connection" in last
+    assert last.endswith("The last checkpoint is whole, and the same command goes on from it")
+
+
+def wait_for_step(run, step):
+    deadline = time.monotonic() + 120
+    while not list(run.glob(f"checkpoints/step-*{step}")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+DIES_ONCE = """
+import os, sys, threading, time
+from pathlib import Path
+marker, step = Path(sys.argv[1]), Path(sys.argv[2])
+def die():
+    while not step.exists():
+        time.sleep(0.01)
+    marker.touch()
+    os.kill(os.getpid(), 9)
+if os.environ["RANK"] == "1" and not marker.exists():
+    threading.Thread(target=die, daemon=True).start()
+sys.argv[:3] = ["nmt"]
+from nmt_cli.cli import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_torchrun_starts_again_what_died_and_the_end_is_the_same(launch, config, tmp_path):
+    """Bit for bit, and twice two processes are the same too."""
+    sets = ["training.max_steps=24", "tokenizer.sampling_alpha=0.2"]
+    finished(launch.python(2, *train(config, *sets, f"model_dir={tmp_path / 'alone'}")))
+    marker, step = tmp_path / "died", tmp_path / "run/checkpoints/step-00000009"
+    torchrun = Path(sys.executable).with_name("torchrun")
+    program = tmp_path / "dies_once.py"
+    program.write_text(DIES_ONCE)
+    launched = [torchrun, "--nproc-per-node", "2", "--max-restarts", "1", "--standalone", program, marker, step]
+    (end,) = outcomes([launch.program(*launched, *train(config, *sets)[2:])])
+    assert end.code == 0, end.err
+    assert marker.exists()
+    assert "resuming at step" in end.err
+    assert contents(tmp_path / "run") == contents(tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_ends_all_after_the_same_step_with_a_checkpoint(launch, config):
+    processes = launch.python(2, *train(config, "training.max_steps=100000", "training.validation_freq=100000"))
+    wait_for_step(config.parent / "run", 3)
+    processes[1].send_signal(signal.SIGINT)
+    first, second = outcomes(processes)
+    assert (first.code, second.code) == (128 + signal.SIGTERM, 128 + signal.SIGINT)
+    step = json.loads((config.parent / "run/checkpoints/index.json").read_text())["last"]
+    assert f"interrupted at step {step}, which is saved" in first.err
+    assert second.err == ""
+
+
+# What all of them must have alike ---------------------------------------------------------------------------------
+
+
+def refused(processes):
+    """The message of the first; the others say nothing, and all end alike."""
+    first, *others = outcomes(processes)
+    assert [first.code, *(other.code for other in others)] == [2] * len(processes)
+    assert [other.err for other in others] == [""] * len(others)
+    return first.err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_processes_that_do_not_belong_together_are_told_so_by_the_first(launch, config, tmp_path):
+    told = refused(launch.python(2, *train(config), each=lambda rank: ["--set", f"seed={rank}"]))
+    assert told.startswith("nmt: rank 1 on ")
+    assert told.endswith("these keys differ: seed. Give all the same file and the same --set")
+
+    told = refused(launch.python(2, *train(config), each=lambda rank: ["--set", "training.seed=1"] * rank))
+    assert told.startswith("nmt: rank 1 on ")
+    assert "unknown key 'training.seed'" in told
+
+    told = refused(launch.python(2, *train(config, "training.batch_type=sentences", "training.batch_size=1")))
+    assert told == (
+        "nmt: training.batch_size: 1 sentences are about 1.0 sentences, for 2 processes; raise it, or start fewer"
+    )
+    shutil.rmtree(tmp_path / "run")
+
+    holder = launch.program(sys.executable, *train(config, "training.max_steps=100000"))
+    wait_for_step(tmp_path / "run", 3)
+    told = refused(launch.python(2, *train(config, "training.max_steps=100000")))
+    assert f"is in use by process {holder.pid} on " in told
+
+
+NOT_SHARED = """
+import os
+from pathlib import Path
+from nmt_cli.cli import main
+from nmt_cli.experiment import Experiment
+if os.environ["RANK"] == "1":
+    Experiment.lock_path = property(lambda self: Path("/nowhere/.lock"))
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_directory_that_is_not_shared_is_noticed(launch, config, tmp_path):
+    """The second process does not see what the first has written."""
+    program = tmp_path / "not_shared.py"
+    program.write_text(NOT_SHARED)
+    told = refused(launch.python(2, program, *train(config)[2:]))
+    assert told.startswith(f"nmt: {tmp_path / 'run'}: is another directory on rank 1 on ")
+    assert told.endswith("all processes need the same one, on a file system that they share")
