@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: install demo check test soak bench browser clean
+.PHONY: install demo check test soak bench browser ray clean
 
 install: $(READY)
 
@@ -25,12 +25,16 @@ check: install
 test: install
 	$(BIN)/pytest -n 2
 
-# The long tests, the browser's among them.
-soak: install browser
-	$(BIN)/pytest -n 2 -m 'slow or soak'
+# The long tests, those of the browser and of Ray among them.
+soak: install browser ray
+	$(BIN)/pytest -n 2 -m 'slow or soak or ray'
 
 bench: install
 	$(BIN)/python -m benchmarks --output benchmarks/latest.json
+
+# Ray, for bulk translation and its tests: large, so nothing else installs it.
+ray: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
 
 # Headless Chromium for the tests of the attention page; as root, on Debian.
 browser:

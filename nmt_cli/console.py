@@ -68,6 +68,11 @@ class Progress:
             disable=_is_silent or not sys.stderr.isatty(),
         )
 
+    @property
+    def is_shown(self) -> bool:
+        """False where it is not drawn, and log lines must tell how it goes."""
+        return not self._bar.disable
+
     def advance(self, amount: int = 1, note: str | None = None) -> None:
         """Move the bar on; `note` is shown at its end."""
         if note is not None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from socket import gethostname
 from typing import TYPE_CHECKING
 
 from nmt_cli.errors import ConfigError, InputError, ModelError
-from nmt_cli.files import make_directory, remove_unfinished
+from nmt_cli.files import locked, remove_unfinished
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
@@ -144,31 +143,23 @@ class Experiment:
         load_parameters(model, path / MODEL_FILE)
         return model.requires_grad_(False)
 
+    def fingerprint(self, checkpoint: str = "best") -> str:
+        """SHA-256 of all that decides what the model says: sizes and kinds, tokenizers, the checkpoint's weights."""
+        from nmt_cli.checkpoint import MODEL_FILE
+
+        path = self.checkpoints.resolve(checkpoint) / MODEL_FILE
+        try:
+            with path.open("rb") as file:
+                weights = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        parts = [self.config.model.model_dump(mode="json"), self.fingerprints, weights]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the directory against a second training; a process that dies leaves no lock behind."""
-        try:
-            make_directory(self.directory)
-            # No link is followed: the directory may be a stranger's, and what it points to another's file.
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock_file = os.fdopen(os.open(self.lock_path, flags, 0o666), "r+")
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise InputError(f"{self.directory}: cannot be a model directory: {reason}") from error
-        with lock_file as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                file.seek(0)
-                holder = file.read().strip() or "another process"
-                raise InputError(
-                    f"{self.directory}: is in use by {holder}; wait for it or choose another model_dir"
-                ) from error
-            file.seek(0)
-            file.truncate()
-            began = datetime.now().astimezone().isoformat(timespec="microseconds")
-            file.write(f"process {os.getpid()} on {gethostname()} since {began}")
-            file.flush()
+        with locked(self.lock_path, "a model directory", "wait for it or choose another model_dir"):
             tokenizers = self.tokenizer_path("joint").parent
             for directory in (self.directory, tokenizers, self.cache_path, self.checkpoints.directory):
                 remove_unfinished(directory)

@@ -7,14 +7,17 @@ order a crash leaves the old or the new, never a part (Pillai et al., "All File 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from socket import gethostname
 
-from nmt_cli.errors import NmtError
+from nmt_cli.errors import InputError, NmtError
 
 
 @contextmanager
@@ -77,6 +80,36 @@ def make_directory(path: Path) -> None:
         make_directory(path.parent)
     path.mkdir(exist_ok=True)
     sync(path.parent)
+
+
+@contextmanager
+def locked(path: Path, what: str, advice: str) -> Iterator[None]:
+    """Make the directory of `path`, a file for just this, and hold it against others; who dies leaves no lock behind.
+
+    Raises:
+        InputError: it cannot be `what` it should; another process holds it, with `advice` what to do then.
+    """
+    try:
+        make_directory(path.parent)
+        # No link is followed: the directory may be a stranger's, and what it points to another's file.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock_file = os.fdopen(os.open(path, flags, 0o666), "r+")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"{path.parent}: cannot be {what}: {reason}") from error
+    with lock_file as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise InputError(f"{path.parent}: is in use by {holder}; {advice}") from error
+        file.seek(0)
+        file.truncate()
+        began = datetime.now().astimezone().isoformat(timespec="microseconds")
+        file.write(f"process {os.getpid()} on {gethostname()} since {began}")
+        file.flush()
+        yield
 
 
 def sync(path: Path) -> None:

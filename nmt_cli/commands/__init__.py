@@ -19,6 +19,7 @@ from nmt_cli.commands.text import decode, encode
 from nmt_cli.commands.tokenizer import tokenizer
 from nmt_cli.commands.train import train
 from nmt_cli.commands.translate import translate
+from nmt_cli.commands.translate_corpus import translate_corpus
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
@@ -30,6 +31,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "decode": decode,
     "train": train,
     "translate": translate,
+    "translate-corpus": translate_corpus,
     "score": score,
     "evaluate": evaluate,
     "align": align,

@@ -62,20 +62,25 @@ def open_translator(
                 f"{other.directory}: has another tokenizer than {first.directory}; an ensemble needs the same one"
             )
     models = [experiment.load_model(checkpoint) for experiment in experiments]
-    chosen = {name: value for name, value in options.items() if value is not None}
     words = None
     if shortlist is not None:
         sizes = (tokenizers[0].vocab_size, tokenizers[1].vocab_size)
         words = read_shortlist(shortlist, first.fingerprints, sizes).without(tokenizers[1].banned_ids())
     trained = TrainedModels(models, device=found_device, precision=precision, shortlist=words)
-    return Translator(trained, tokenizers, replace(decoding_options(configs[0].decoding), **chosen))
+    return Translator(trained, tokenizers, decoding_options(configs[0].decoding, **options))
 
 
-def decoding_options(decoding: DecodingConfig) -> TranslatorOptions:
-    """The model's own decoding defaults, for validation and translation alike."""
+def need_attention(translator: Translator) -> None:
+    """Refuse options that take alignments where the model has none to give."""
+    if translator.options.with_alignment and not translator.models.has_attention:
+        raise InputError("this model has no attention, so --alignment, --copy-unknown and --markup are not possible")
+
+
+def decoding_options(decoding: DecodingConfig, **options: Any) -> TranslatorOptions:
+    """The model's own decoding defaults, for validation and translation alike; `options` that are not None go first."""
     from nmt_cli.translation.translator import TranslatorOptions
 
-    return TranslatorOptions(
+    defaults = TranslatorOptions(
         beam_size=decoding.beam_size,
         length_penalty=decoding.length_penalty,
         no_repeat_ngram=decoding.no_repeat_ngram,
@@ -84,3 +89,4 @@ def decoding_options(decoding: DecodingConfig) -> TranslatorOptions:
         max_length_b=decoding.max_length_b,
         batch_tokens=decoding.batch_tokens,
     )
+    return replace(defaults, **{name: value for name, value in options.items() if value is not None})

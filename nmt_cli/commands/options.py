@@ -31,6 +31,38 @@ Threads = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--threads", min=1, help="CPU threads; all cores unless told."),
 ]
+BeamSize = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--beam-size", "-k", min=1, help="1 is greedy; the model's own unless told."),
+]
+LengthPenalty = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--length-penalty", min=0.0, help="alpha of ((5+n)/6)^alpha."),
+]
+NoRepeatNgram = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--no-repeat-ngram", min=0, help="No sequence of N pieces twice; 0 is off."),
+]
+BatchTokens = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--batch-tokens", min=1, help="Beam rows times source positions in a batch."),
+]
+Sample = Annotated[bool, typer.Option("--sample", help="Draw from the model instead of searching.")]
+Temperature = Annotated[float, typer.Option("--temperature", min=0.01, help="Of --sample.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of --sample.")]
+CopyUnknown = Annotated[
+    bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from where it looked.")
+]
+Markup = Annotated[
+    bool, typer.Option("--markup", help="Carry tags (<b>...</b>) and placeholders (__URL__) across by alignment.")
+]
+Shortlist = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--shortlist", help="Say only what `nmt shortlist` found to go with the source: faster.", metavar="FILE"
+    ),
+]
+Precision = Annotated[str, typer.Option("--precision", help="auto (fp32), fp32, bf16 or int8.")]
 OutputFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(

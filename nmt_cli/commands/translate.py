@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Optional
+from itertools import islice
+from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, InputFile, ModelDirs, OutputFile, Threads
+from nmt_cli.commands.options import (
+    BatchTokens,
+    BeamSize,
+    Checkpoint,
+    CopyUnknown,
+    Device,
+    InputFile,
+    LengthPenalty,
+    Markup,
+    ModelDirs,
+    NoRepeatNgram,
+    OutputFile,
+    Precision,
+    Sample,
+    Seed,
+    Shortlist,
+    Temperature,
+    Threads,
+)
 from nmt_cli.console import Progress, log
 from nmt_cli.errors import InputError
 
@@ -16,38 +34,25 @@ def translate(
     file: InputFile = None,
     model: ModelDirs = None,
     output: OutputFile = None,
-    beam_size: Annotated[
-        int | None, typer.Option("--beam-size", "-k", min=1, help="1 is greedy; the model's own unless told.")
-    ] = None,
+    beam_size: BeamSize = None,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations a line, at most the beam.")] = 1,
-    length_penalty: Annotated[
-        float | None, typer.Option("--length-penalty", min=0.0, help="alpha of ((5+n)/6)^alpha.")
-    ] = None,
+    length_penalty: LengthPenalty = None,
     format_: Annotated[str, typer.Option("--format", help="text, jsonl or moses.")] = "text",
     alignment: Annotated[str, typer.Option("--alignment", help="none, hard (Pharaoh) or soft (weights).")] = "none",
-    sample: Annotated[bool, typer.Option("--sample", help="Draw from the model instead of searching.")] = False,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.01, help="Of --sample.")] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of --sample.")] = 1,
-    copy_unknown: Annotated[
-        bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from where it looked.")
-    ] = False,
-    markup: Annotated[
-        bool, typer.Option("--markup", help="Carry tags (<b>...</b>) and placeholders (__URL__) across by alignment.")
-    ] = False,
-    no_repeat_ngram: Annotated[
-        int | None, typer.Option("--no-repeat-ngram", min=0, help="No sequence of N pieces twice; 0 is off.")
-    ] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option("--batch-tokens", min=1, help="Beam rows times source positions in a batch.")
-    ] = None,
-    shortlist: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "--shortlist", help="Say only what `nmt shortlist` found to go with the source: faster.", metavar="FILE"
-        ),
+    sample: Sample = False,
+    temperature: Temperature = 1.0,
+    seed: Seed = 1,
+    copy_unknown: CopyUnknown = False,
+    markup: Markup = False,
+    no_repeat_ngram: NoRepeatNgram = None,
+    batch_tokens: BatchTokens = None,
+    shortlist: Shortlist = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", help="Only the I-th of N equal parts of FILE, for a job array.", metavar="I/N"),
     ] = None,
     device: Device = "auto",
-    precision: Annotated[str, typer.Option("--precision", help="auto (fp32), fp32, bf16 or int8.")] = "auto",
+    precision: Precision = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
 ) -> None:
@@ -61,13 +66,14 @@ def translate(
     ):
         if value not in allowed:
             raise InputError(f"{option} {value}: must be one of {', '.join(allowed)}")
-    from nmt_cli.commands.loading import open_translator
-    from nmt_cli.data.lines import iter_lines, open_input
+    from nmt_cli.commands.loading import need_attention, open_translator
+    from nmt_cli.data.lines import iter_lines, lines_of_shard, open_input
     from nmt_cli.data.output import open_output
     from nmt_cli.translation.formats import formatter
     from nmt_cli.translation.translator import WINDOW_SIZE
     from nmt_cli.translation.windows import ReadAhead
 
+    chosen = lines_of_shard(file, shard) if shard is not None else None
     with open_input(file) as stream:
         translator = open_translator(
             model or [],
@@ -87,10 +93,7 @@ def translate(
             sampling_temperature=temperature if sample else None,
             seed=seed,
         )
-        if translator.options.with_alignment and not translator.models.has_attention:
-            raise InputError(
-                "this model has no attention, so --alignment, --copy-unknown and --markup are not possible"
-            )
+        need_attention(translator)
         if not sample and n_best > translator.options.beam_size:
             raise InputError(
                 f"--n-best {n_best}: is more than the beam, {translator.options.beam_size}; raise --beam-size"
@@ -98,8 +101,11 @@ def translate(
         write = formatter(format_, n_best=n_best, alignment=alignment)
         with open_output(output) as out, Progress("translating", unit="line") as progress:
             clock = _Clock()
-            for window in ReadAhead(iter_lines(stream), WINDOW_SIZE).windows():
-                first = translator.counts.lines
+            lines = iter_lines(stream)
+            if chosen is not None:
+                lines, translator.first_line = islice(lines, chosen.start, chosen.stop), chosen.start
+            for window in ReadAhead(lines, WINDOW_SIZE).windows():
+                first = translator.first_line + translator.counts.lines
                 for number, translated in enumerate(translator.translate_window(window), start=first):
                     out.write(write(number, translated).encode("utf-8", errors="replace"))
                 out.flush()

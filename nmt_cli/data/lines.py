@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -95,6 +96,30 @@ def iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
                 f"{_stream_name(stream)}:{number}: the line is longer than {MAX_LINE_BYTES:,} bytes; is this text?"
             )
         yield line[:-1] if line.endswith(b"\n") else line
+
+
+def lines_of_shard(path: str | os.PathLike[str] | None, shard: str) -> range:
+    """The numbers (from 0) of the lines of shard `I/N`, I from 1: of L lines, those from L(I-1)/N to L·I/N.
+
+    The shards of a file, one after the other, are the file.
+
+    Raises:
+        InputError: it is not of this form, or the input is one that cannot be read twice.
+    """
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard, flags=re.ASCII)
+    number, num_shards = (int(group) for group in match.groups()) if match else (0, 0)
+    if not 1 <= number <= num_shards:
+        raise InputError(f"--shard {shard}: must be I/N with I from 1 to N, such as 1/4")
+    if is_standard_input(path) or is_special_file(path):
+        raise InputError(f"--shard {shard}: needs a file, which is counted first; {input_name(path)} is read once only")
+    with open_input(path) as stream:
+        num_lines = sum(1 for _ in iter_lines(stream))
+    return range(num_lines * (number - 1) // num_shards, num_lines * number // num_shards)
+
+
+def is_special_file(path: str | os.PathLike[str] | None) -> bool:
+    """True of a pipe or a device, which can be read once only."""
+    return path is not None and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _read_line(stream: IO[bytes]) -> bytes:

@@ -103,6 +103,23 @@ class Counts:
     source_pieces: int = 0
     target_pieces: int = 0
 
+    def add(self, other: Counts) -> None:
+        """Count in what another translator counted."""
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def report(self, max_source_pieces: int) -> None:
+        """Say on stderr what happened to lines that were not ordinary."""
+        if self.invalid:
+            warn(f"{self.invalid:,} lines were not valid UTF-8; U+FFFD stands for their invalid bytes")
+        if self.cut:
+            warn(f"{self.cut:,} lines of more than {max_source_pieces} pieces were translated in parts")
+        if self.without_weights:
+            warn(
+                f"{self.without_weights:,} lines are too long for a matrix of weights: they have hard links but "
+                "no soft alignment, and neither markup nor unknown words were carried across"
+            )
+
 
 class _Segment(NamedTuple):
     """A line, or so much of a long one as is cut into pieces at once."""
@@ -154,6 +171,8 @@ class Translator:
     tokenizers: tuple[Tokenizer, Tokenizer]
     options: TranslatorOptions
     counts: Counts = field(default_factory=Counts)
+    first_line: int = 0
+    """The number of the first line in the whole input, of which this may be a part: samples belong to it."""
 
     def translate_window(self, lines: Sequence[bytes], observe: Observer | None = None) -> list[Translated]:
         """The translation of each line, in order."""
@@ -234,16 +253,7 @@ class Translator:
 
     def report(self) -> None:
         """Say on stderr what happened to lines that were not ordinary."""
-        if self.counts.invalid:
-            warn(f"{self.counts.invalid:,} lines were not valid UTF-8; U+FFFD stands for their invalid bytes")
-        if self.counts.cut:
-            limit = self.options.max_source_pieces
-            warn(f"{self.counts.cut:,} lines of more than {limit} pieces were translated in parts")
-        if self.counts.without_weights:
-            warn(
-                f"{self.counts.without_weights:,} lines are too long for a matrix of weights: they have hard links but "
-                "no soft alignment, and neither markup nor unknown words were carried across"
-            )
+        self.counts.report(self.options.max_source_pieces)
 
     def _jobs(self, segments: Sequence[_Segment], num_parts: Sequence[int]) -> list[_Job]:
         """The parts of every segment that has text in it; `num_parts` of each line have gone before."""
@@ -261,7 +271,7 @@ class Translator:
             pieces = [(tuple(ids), ()) for ids in tokenizer.encode_all([segment.text for segment in segments])]
         for segment, (ids, words) in zip(segments, pieces, strict=True):
             cuts = _cuts(tokenizer.pieces(ids), limit) if len(ids) > limit else [len(ids)]
-            number = self.counts.lines + segment.line
+            number = self.first_line + self.counts.lines + segment.line
             for start, end in zip([0, *cuts], cuts, strict=False):
                 if end > start:
                     jobs.append(_Job(segment.line, number, next_part[segment.line], ids[start:end], words[start:end]))

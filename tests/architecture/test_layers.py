@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "translation": {"data", "search", "model", "checkpoint"},
     "training": {"translation", "scoring", "checkpoint", "data", "model", "distributed"},
     "checkpoint": set(),
+    "cluster": set(),
     "distributed": set(),
     "scoring": set(),
     "console": set(),
@@ -42,6 +43,7 @@ DOORS = {
     "safetensors": {"checkpoint"},
     "matplotlib": {"plots"},
     "pydantic": {"config"},
+    "ray": {"cluster"},
 }
 """Each outside library and who may import it."""
 
@@ -130,6 +132,7 @@ def test_every_module_has_a_place_in_this_plan():
     leaves = {
         "allocator",
         "checkpoint",
+        "cluster",
         "distributed",
         "scoring",
         "console",
@@ -194,7 +197,7 @@ def test_a_file_is_a_small_room(path):
 @pytest.mark.parametrize("module", ["nmt_cli", "nmt_cli.cli"])
 def test_the_command_line_is_there_without_torch(module):
     """`nmt --help` answers at once. Breaks with one `import torch` at the top of a command's file."""
-    heavy = ("torch", "numpy", "sentencepiece", "sacrebleu", "matplotlib", "safetensors", "pydantic", "yaml")
+    heavy = ("torch", "numpy", "sentencepiece", "sacrebleu", "matplotlib", "safetensors", "pydantic", "yaml", "ray")
     code = f"import {module}, sys; print(*sorted(set(sys.modules) & {set(heavy)!r}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == []

@@ -137,6 +137,41 @@ def test_output_goes_to_a_file_whole_and_compressed_by_its_name(nmt, model: Path
     assert [path.name for path in tmp_path.iterdir()] == ["out.gz"]
 
 
+@pytest.mark.parametrize("num_shards", [1, 4, 45])
+def test_the_shards_of_a_file_one_after_the_other_are_its_translation(
+    nmt, model: Path, corpus: Path, tmp_path: Path, num_shards: int
+):
+    """Breaks where the ids or the samples of a shard count from its own beginning; more shards than lines are empty."""
+    lines = (corpus / "test.en").read_bytes().split(b"\n")[:-1]
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"\n".join([*lines, *STRANGE[:9], b"no newline"])))
+    for options in (("--format", "jsonl"), ("--sample", "--format", "moses")):
+        given = ("translate", path, "--model", model, *options)
+        whole = nmt(*given)
+        assert len(whole.lines) == 40
+        shards = [nmt(*given, "--shard", f"{number}/{num_shards}") for number in range(1, num_shards + 1)]
+        assert all(shard.code == 0 for shard in shards)
+        assert b"".join(shard.out for shard in shards) == whole.out
+        assert {shard.out.count(b"\n") for shard in shards} <= {40 // num_shards, -(-40 // num_shards)}
+
+
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "x", "1/0", "-1/4", "1/4/5", "", "\u0661/4"])
+def test_a_shard_that_is_none_is_refused(nmt, model: Path, corpus: Path, shard: str):
+    result = nmt("translate", corpus / "test.en", "--model", model, "--shard", shard)
+    assert (result.code, result.out) == (2, b"")
+    assert result.err == f"nmt: --shard {shard}: must be I/N with I from 1 to N, such as 1/4\n"
+
+
+def test_a_shard_is_one_of_a_file(nmt, model: Path, tmp_path: Path):
+    result = nmt("translate", "--model", model, "--shard", "1/4", stdin=b"a\n")
+    assert (result.code, result.out) == (2, b"")
+    assert result.err == "nmt: --shard 1/4: needs a file, which is counted first; standard input is read once only\n"
+    os.mkfifo(tmp_path / "pipe")
+    result = nmt("translate", tmp_path / "pipe", "--model", model, "--shard", "1/4")
+    assert result.code == 2
+    assert f"{tmp_path / 'pipe'} is read once only" in result.err
+
+
 def test_without_a_model_the_newest_finished_run_is_taken_and_named(nmt, model: Path, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NMT_MODEL", raising=False)

@@ -1,0 +1,284 @@
+"""`nmt translate-corpus`."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from nmt_cli.cluster import Resources
+from nmt_cli.commands.options import (
+    BatchTokens,
+    BeamSize,
+    Checkpoint,
+    CopyUnknown,
+    LengthPenalty,
+    Markup,
+    ModelDirs,
+    NoRepeatNgram,
+    Precision,
+    Sample,
+    Seed,
+    Shortlist,
+    Temperature,
+)
+from nmt_cli.console import Progress, log
+from nmt_cli.errors import InputError, Interrupted
+
+if TYPE_CHECKING:
+    from nmt_cli.translation.shards import Answer, Corpus, Request
+    from nmt_cli.translation.translator import Counts
+
+LOG_SECONDS = 10.0
+
+
+def translate_corpus(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(help="Text files, a sentence a line; .gz, .jsonl and .jsonl.gz too.", metavar="INPUT…"),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The directory of the translations, named as their inputs.", metavar="DIR"),
+    ],
+    model: ModelDirs = None,
+    address: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--address",
+            envvar="RAY_ADDRESS",
+            metavar="RAY",
+            help="A Ray cluster to join, or auto; without it Ray is started on this machine.",
+        ),
+    ] = None,
+    workers: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--workers", min=1, help="Processes with the model; one a GPU, or as many as the cores allow."),
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads of each worker.")] = 1,
+    part_lines: Annotated[int, typer.Option("--part-lines", min=1, help="Lines that a worker does at a time.")] = 4096,
+    field: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--field", help="Of JSON lines: the field with the text.", metavar="NAME"),
+    ] = None,
+    output_field: Annotated[
+        str, typer.Option("--output-field", help="Of JSON lines: the field that is added.", metavar="NAME")
+    ] = "translation",
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    sample: Sample = False,
+    temperature: Temperature = 1.0,
+    seed: Seed = 1,
+    copy_unknown: CopyUnknown = False,
+    markup: Markup = False,
+    no_repeat_ngram: NoRepeatNgram = None,
+    batch_tokens: BatchTokens = None,
+    shortlist: Shortlist = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda: what each worker gets.")] = "auto",
+    precision: Precision = "auto",
+    checkpoint: Checkpoint = "best",
+) -> None:
+    """Translate many files on many devices; the same command again goes on.
+
+    Example: nmt translate-corpus shards/*.gz --output translated --model runs/demo
+    """  # fmt: skip
+    if device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device {device}: must be auto, cpu or cuda; Ray says which worker gets which GPU")
+    from nmt_cli.cluster import require_ray
+    from nmt_cli.commands.loading import PRECISIONS, decoding_options
+    from nmt_cli.experiment import source_of
+    from nmt_cli.translation.shards import Corpus, JsonField, is_json_lines
+
+    if precision not in PRECISIONS:
+        raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
+    require_ray()
+    options = {
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "no_repeat_ngram": no_repeat_ngram,
+        "batch_tokens": batch_tokens,
+        "with_alignment": copy_unknown or markup,
+        "copy_unknown": copy_unknown,
+        "keep_markup": markup,
+        "sampling_temperature": temperature if sample else None,
+        "seed": seed,
+    }
+    experiments = source_of(list(model or []))
+    decoding = decoding_options(experiments[0].config.decoding, **options)
+    fingerprints = [experiment.fingerprint(checkpoint) for experiment in experiments]
+    conditions = {
+        "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),
+        **asdict(decoding),
+        "shortlist": None if shortlist is None else _hash_of(shortlist),
+        "precision": "fp32" if precision == "auto" else precision,
+        "device": device,
+        "threads": threads,
+    }
+    del conditions["batch_tokens"]  # may have to be less where memory did not suffice, and does not matter in fp32
+    settings = {
+        "checkpoint": checkpoint,
+        "precision": precision,
+        "threads": threads,
+        "shortlist": shortlist and shortlist.resolve(),
+        **options,
+    }
+    start = partial(open_work, [experiment.directory.resolve() for experiment in experiments], fingerprints, settings)
+    if field and not any(map(is_json_lines, inputs)):
+        raise InputError(f"--field {field}: no input is called .jsonl or .jsonl.gz")
+    with _interruptible(), Corpus.held(output):
+        corpus = Corpus(
+            output,
+            inputs,
+            conditions,
+            part_lines=part_lines,
+            json_field=JsonField(field, output_field) if field else None,
+        )
+        log(
+            f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
+            f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
+            f"({corpus.num_lines:,} lines)"
+        )
+        if corpus.num_parts:
+            counts = _translate(corpus, start, address=address, workers=workers, threads=threads, device=device)
+            counts.report(decoding.max_source_pieces)
+        corpus.close()
+
+
+def open_work(
+    model_dirs: list[Path], fingerprints: list[str], settings: dict[str, Any], device: str
+) -> Callable[[Request], Answer]:
+    """What a worker calls first, on its own machine: the model is loaded here, once.
+
+    Raises:
+        InputError: there is no model in its place, or another one.
+    """
+    from nmt_cli.commands.loading import need_attention, open_translator
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.shards import translate_request
+
+    translator = open_translator(model_dirs, device=device, **settings)
+    need_attention(translator)
+    for directory, fingerprint in zip(model_dirs, fingerprints, strict=True):
+        if Experiment(directory).fingerprint(settings["checkpoint"]) != fingerprint:
+            raise InputError(
+                f"{directory}: holds another model here than where the command was given; every machine of the "
+                "cluster must see the same model under the same path"
+            )
+    return partial(translate_request, translator)
+
+
+def _translate(
+    corpus: Corpus,
+    start: Callable[..., Callable[[Request], Answer]],
+    *,
+    address: str | None,
+    workers: int | None,
+    threads: int,
+    device: str,
+) -> Counts:
+    """Do all parts that are to be done; returns what was counted."""
+    from nmt_cli.cluster import connect
+    from nmt_cli.translation.translator import Counts
+
+    counts = Counts()
+    with connect(address, num_cpus=workers and workers * threads) as cluster:
+        found_device, needs, available = _share(cluster.resources(), device, threads)
+        num_workers = min(workers or available, corpus.num_parts)
+        pool = cluster.hire(partial(start, found_device), num_workers=num_workers, needs=needs)
+        pool.wait_for_one()
+        pace = _Pace(corpus.num_lines, counts)
+        with Progress("translating", total=corpus.num_lines, unit="line") as progress:
+            for done in pool.answers((part, corpus.request(part)) for part in corpus.parts()):
+                if done is not None:
+                    part, answer = done
+                    corpus.put(part, answer.texts)
+                    counts.add(answer.counts)
+                    pace.note()
+                    progress.advance(answer.counts.lines)
+                if pace.is_due() and not progress.is_shown:
+                    log(pace.so_far())
+    assert not corpus.num_parts
+    log(f"{pace.in_all()}, {num_workers} workers -> {corpus.directory}")
+    return counts
+
+
+def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources, int]:
+    """The device of each worker, what Ray keeps for it, and for how many there is room."""
+    if device == "cuda" and not there.gpus:
+        raise InputError("--device cuda: Ray has no GPU; take cpu or auto")
+    if device != "cpu" and there.gpus:
+        return "cuda", Resources(cpus=1, gpus=1), there.gpus
+    # More threads than cores are the user's business; Ray would wait for the cores for ever.
+    return "cpu", Resources(cpus=min(threads, max(1, there.cpus)), gpus=0), max(1, there.cpus // threads)
+
+
+def _hash_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
+class _Pace:
+    """How fast it goes, from when the first worker was ready to the last answer, and how long it will take."""
+
+    def __init__(self, num_lines: int, counts: Counts) -> None:
+        self._num_lines, self._counts = num_lines, counts
+        self._began = self._noted = self._logged = monotonic()
+
+    def note(self) -> None:
+        """An answer has come and is counted."""
+        self._noted = monotonic()
+
+    def is_due(self) -> bool:
+        """True every ten seconds."""
+        if monotonic() - self._logged < LOG_SECONDS:
+            return False
+        self._logged = monotonic()
+        return True
+
+    def so_far(self) -> str:
+        lines = self._counts.lines
+        if not lines:
+            return f"0 of {self._num_lines:,} lines"
+        left = (self._num_lines - lines) * self._seconds() / lines
+        return f"{lines:,} of {self._num_lines:,} lines  {self._speed()}  {timedelta(seconds=round(left))} left"
+
+    def in_all(self) -> str:
+        return f"{self._counts.lines:,} lines in {self._seconds():.1f} s: {self._speed()}"
+
+    def _seconds(self) -> float:
+        return max(self._noted - self._began, 1e-9)
+
+    def _speed(self) -> str:
+        seconds = self._seconds()
+        return f"{self._counts.lines / seconds:,.1f} lines/s, {self._counts.target_pieces / seconds:,.0f} tokens/s"
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM comes as a KeyboardInterrupt, as SIGINT does: Ray lets no other exception through its calls."""
+    received = [signal.SIGINT]
+
+    def stop(number: int, _: object) -> None:
+        received.append(signal.Signals(number))
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; what is done is kept, and the same command goes on", received[-1]) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

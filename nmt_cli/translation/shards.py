@@ -1,0 +1,414 @@
+"""Bulk translation as files: inputs are cut into parts, and what comes back is joined into shards, whole or absent.
+
+Beside the finished shards there is one hidden folder, which holds what is needed to go on after a stop at any moment:
+
+    DIR/NAME                            a finished shard, under the name of its input
+    DIR/.translate-corpus/record.json   the model, the options and the inputs with which this was begun
+    DIR/.translate-corpus/parts/NAME/   the parts of a shard that are done
+
+A shard that the record names and that has its file is finished; there is no other state to get out of step. Only one
+process writes here. Who translates the parts is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from nmt_cli.data.lines import is_special_file, iter_lines, open_input
+from nmt_cli.data.output import open_output
+from nmt_cli.errors import InputError, NmtError
+from nmt_cli.files import atomic_path, locked, remove_unfinished, sync
+from nmt_cli.translation.translator import WINDOW_SIZE, Counts, Translator
+
+FOLDER = ".translate-corpus"
+FORMAT = 1
+MAX_PART_BYTES = 16_000_000
+"""A part ends there too, so that a part of long lines fits into memory and into a message."""
+
+
+# What is sent to a worker and what comes back ----------------------------------------------------------------------
+
+
+class Request(NamedTuple):
+    """Lines to translate; they begin at the line `first_line` (from 0) of their input."""
+
+    first_line: int
+    lines: list[bytes]
+
+
+class Answer(NamedTuple):
+    """Their translations, one a line."""
+
+    texts: list[str]
+    counts: Counts
+
+
+def translate_request(translator: Translator, request: Request) -> Answer:
+    """What a worker does, window by window, as `nmt translate` does."""
+    translator.counts, translator.first_line = Counts(), request.first_line
+    texts: list[str] = []
+    for start in range(0, len(request.lines), WINDOW_SIZE):
+        window = translator.translate_window(request.lines[start : start + WINDOW_SIZE])
+        texts.extend(translated.translations[0].text for translated in window)
+    return Answer(texts, translator.counts)
+
+
+# What a line of an input is ----------------------------------------------------------------------------------------
+
+
+class LineFormat(Protocol):
+    """Where the text stands in a line, and where its translation goes."""
+
+    def text(self, line: bytes) -> bytes:
+        """The text to translate; `ValueError` says what is wrong with the line."""
+        ...
+
+    def written(self, line: bytes, translation: bytes, /) -> bytes:
+        """The line of the output, without its newline."""
+        ...
+
+
+class PlainText:
+    """A line is a sentence."""
+
+    def text(self, line: bytes) -> bytes:
+        return line
+
+    def written(self, _: bytes, translation: bytes) -> bytes:
+        return translation
+
+
+@dataclass(frozen=True, slots=True)
+class JsonField:
+    """A line is a JSON object; `field` is translated, and the translation is added to the line as `output_field`.
+
+    The line itself is not written anew: its numbers, spaces and escapes stay as they stand.
+    """
+
+    field: str
+    output_field: str
+
+    def text(self, line: bytes) -> bytes:
+        try:
+            record = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"is not valid JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise ValueError("is not a JSON object")
+        if not isinstance(text := record.get(self.field), str):
+            found = "is not a string" if self.field in record else "is missing"
+            raise ValueError(f"the field {self.field!r} {found}; --field NAME says which is translated")
+        if self.output_field in record:
+            raise ValueError(f"has the field {self.output_field!r} already; choose another --output-field")
+        return text.encode("utf-8", errors="replace")
+
+    def written(self, line: bytes, translation: bytes) -> bytes:
+        head, brace, tail = line.rpartition(b"}")
+        name = json.dumps(self.output_field, ensure_ascii=False).encode()
+        value = json.dumps(translation.decode("utf-8"), ensure_ascii=False).encode()
+        return head + b", " + name + b": " + value + brace + tail
+
+
+def is_json_lines(path: Path) -> bool:
+    """True of the names that stand for JSON lines."""
+    return path.name.endswith((".jsonl", ".jsonl.gz"))
+
+
+# Shards and their parts --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One input, as it was read when its translation began."""
+
+    source: Path
+    size: int
+    """Bytes."""
+    modified: int
+    """Nanoseconds since 1970."""
+    part_lines: tuple[int, ...]
+    """Lines in each part."""
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def num_lines(self) -> int:
+        return sum(self.part_lines)
+
+    def check_unchanged(self) -> None:
+        """`InputError` where the input is no longer what it was."""
+        try:
+            found = self.source.stat()
+            is_unchanged = (found.st_size, found.st_mtime_ns) == (self.size, self.modified)
+        except FileNotFoundError:
+            is_unchanged = False
+        if not is_unchanged:
+            raise self.changed()
+
+    def changed(self) -> InputError:
+        """What to say of an input that is no longer what it was."""
+        return InputError(f"{self.source}: has changed since its translation began; choose another --output")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A unit of work: some consecutive lines of a shard."""
+
+    shard: Shard
+    number: int
+    first_line: int
+    """From 0."""
+    lines: list[bytes]
+
+    def __str__(self) -> str:
+        return f"lines {self.first_line + 1:,} to {self.first_line + len(self.lines):,} of {self.shard.source}"
+
+
+def cut(lines: Iterable[bytes], part_lines: int) -> Iterator[list[bytes]]:
+    """The lines in parts of `part_lines`, or fewer where they are long: the same cuts whenever it is done."""
+    part: list[bytes] = []
+    num_bytes = 0
+    for line in lines:
+        part.append(line)
+        num_bytes += len(line)
+        if len(part) == part_lines or num_bytes >= MAX_PART_BYTES:
+            yield part
+            part, num_bytes = [], 0
+    if part:
+        yield part
+
+
+def survey(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
+    """Read an input once before anything is translated, for its lines and what is wrong with them.
+
+    Raises:
+        InputError: it cannot be read, or a line is not what it should be.
+    """
+    sizes: list[int] = []
+    with open_input(source) as stream:
+        found = source.stat()
+        for part in cut(iter_lines(stream), part_lines):
+            for number, line in enumerate(part, start=sum(sizes) + 1):
+                try:
+                    line_format.text(line)
+                except ValueError as error:
+                    raise InputError(f"{source}:{number}: {error}") from None
+            sizes.append(len(part))
+    return Shard(source, found.st_size, found.st_mtime_ns, tuple(sizes))
+
+
+# The directory -----------------------------------------------------------------------------------------------------
+
+
+class Corpus:
+    """The translations of many inputs in one directory, finished or under way."""
+
+    def __init__(
+        self,
+        directory: Path,
+        sources: Sequence[Path],
+        conditions: Mapping[str, Any],
+        *,
+        part_lines: int,
+        json_field: JsonField | None = None,
+    ) -> None:
+        """Begin, or go on with what was begun with the same `conditions`, and check everything before any work.
+
+        `conditions` is JSON: what has a part in the outputs. The directory must be held (`held`).
+
+        Raises:
+            InputError: the directory was begun under other conditions; an input is wrong, has changed, or would
+                overwrite a file that is not of this making.
+        """
+        self.directory = directory
+        self._part_lines, self._json_field = part_lines, json_field
+        self._parts_path = directory / FOLDER / "parts"
+        record_path = directory / FOLDER / "record.json"
+        conditions = {
+            **conditions,
+            "part_lines": part_lines,
+            "field": json_field and json_field.field,
+            "output_field": json_field and json_field.output_field,
+        }
+        known = _read_record(record_path, conditions)
+        self._check_names(sources, known)
+        self.shards = [
+            replace(known[source.name], source=source)
+            if source.name in known
+            else survey(source, self._format(source), part_lines)
+            for source in sources
+        ]
+        _write_record(record_path, conditions, known | {shard.name: shard for shard in self.shards})
+        remove_unfinished(self._joined_path)
+        found = {shard.name: self._missing_parts(shard) for shard in self.shards}
+        self._missing = {name: missing for name, missing in found.items() if missing is not None}
+        self.num_skipped = len(self.shards) - len(self._missing)
+        """Shards that were whole before."""
+        unfinished = [shard for shard in self.shards if shard.name in self._missing]
+        self.num_parts_skipped = sum(len(shard.part_lines) for shard in unfinished) - self.num_parts
+        """Parts of the others that were done before."""
+        for shard in self.shards:
+            self._join_if_whole(shard)
+
+    @staticmethod
+    @contextmanager
+    def held(directory: Path) -> Iterator[None]:
+        """Hold a directory against a second program while the block runs."""
+        if directory.exists() and not directory.is_dir():
+            raise InputError(f"--output {directory}: is a file; give a directory")
+        with locked(directory / FOLDER / "lock", "written to", "wait for it or choose another --output"):
+            yield
+
+    @property
+    def num_parts(self) -> int:
+        """Parts that are still to be done."""
+        return sum(map(len, self._missing.values()))
+
+    @property
+    def num_lines(self) -> int:
+        """Lines that are still to be done."""
+        return sum(s.part_lines[number] for s in self.shards for number in self._missing.get(s.name, ()))
+
+    def parts(self) -> Iterator[Part]:
+        """Every part that is still to be done, in order, read when it is asked for."""
+        for shard in self.shards:
+            missing = self._missing.get(shard.name)
+            if not missing:
+                continue
+            wanted = frozenset(missing)
+            first_line = 0
+            with open_input(shard.source) as stream:
+                for number, lines in enumerate(cut(iter_lines(stream), self._part_lines)):
+                    if shard.part_lines[number : number + 1] != (len(lines),):
+                        raise shard.changed()
+                    if number in wanted:
+                        yield Part(shard, number, first_line, lines)
+                    first_line += len(lines)
+            if first_line != shard.num_lines:
+                raise shard.changed()
+
+    def request(self, part: Part) -> Request:
+        """The text of a part."""
+        text = self._format(part.shard.source).text
+        return Request(part.first_line, [text(line) for line in part.lines])
+
+    def put(self, part: Part, texts: Sequence[str]) -> None:
+        """Keep the translations of a part; the last part of a shard makes it whole."""
+        written = self._format(part.shard.source).written
+        lines = [
+            written(line, text.encode("utf-8", errors="replace")) + b"\n"
+            for line, text in zip(part.lines, texts, strict=True)
+        ]
+        with atomic_path(self._path_of(part.shard, part.number)) as temporary:
+            temporary.write_bytes(b"".join(lines))
+        self._missing[part.shard.name].discard(part.number)
+        self._join_if_whole(part.shard)
+
+    def close(self) -> None:
+        """Remove the folders of parts, where none are left."""
+        for folder in (self._parts_path, self._joined_path):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+    @property
+    def _joined_path(self) -> Path:
+        return self.directory / FOLDER / "joined"
+
+    def _path_of(self, shard: Shard, number: int) -> Path:
+        return self._parts_path / shard.name / f"{number:08d}"
+
+    def _format(self, source: Path) -> LineFormat:
+        if not is_json_lines(source):
+            return PlainText()
+        if self._json_field is None:
+            raise InputError(f"{source}: --field NAME must say which field of the JSON lines is translated")
+        return self._json_field
+
+    def _check_names(self, sources: Sequence[Path], known: Mapping[str, Shard]) -> None:
+        seen: dict[str, Path] = {}
+        for source in sources:
+            if source.name in seen:
+                raise InputError(
+                    f"{seen[source.name]} and {source}: have the same name, which their outputs would have in "
+                    f"{self.directory}; rename one, or translate them into two directories"
+                )
+            seen[source.name] = source
+            if is_special_file(source):
+                raise InputError(f"{source}: is no regular file; inputs are read twice")
+            with open_input(source):  # says what is wrong
+                pass
+            if source.name in known:
+                replace(known[source.name], source=source).check_unchanged()
+            elif os.path.lexists(self.directory / source.name):
+                raise InputError(
+                    f"{self.directory / source.name}: exists and was not made here, so it is not overwritten; move it "
+                    "away or choose another --output"
+                )
+
+    def _missing_parts(self, shard: Shard) -> set[int] | None:
+        """The numbers of the parts that are to be done; None of a shard that is whole."""
+        folder = self._parts_path / shard.name
+        if os.path.lexists(self.directory / shard.name):
+            if folder.is_dir():
+                shutil.rmtree(folder)  # killed after the shard was in its place
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        there = set(os.listdir(folder))
+        return {number for number in range(len(shard.part_lines)) if f"{number:08d}" not in there}
+
+    def _join_if_whole(self, shard: Shard) -> None:
+        if self._missing.get(shard.name, {0}):
+            return
+        shard.check_unchanged()
+        self._joined_path.mkdir(exist_ok=True)
+        joined, output = self._joined_path / shard.name, self.directory / shard.name
+        with open_output(joined) as out:
+            for number, num_lines in enumerate(shard.part_lines):
+                path = self._path_of(shard, number)
+                content = path.read_bytes()
+                if content.count(b"\n") != num_lines:
+                    raise NmtError(f"{path}: is damaged; remove it and run the same command again")
+                out.write(content)
+        if os.path.lexists(output):
+            raise InputError(f"{output}: was made by another meanwhile; move it away and run the same command again")
+        os.replace(joined, output)
+        sync(self.directory)
+        del self._missing[shard.name]
+        shutil.rmtree(self._parts_path / shard.name)
+
+
+def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
+    """The shards that were begun here, if under the same conditions."""
+    if not path.exists():
+        return {}
+    directory = path.parent.parent
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        before = record["conditions"]
+        shards = {
+            name: Shard(Path(entry["source"]), entry["size"], entry["modified"], tuple(entry["part_lines"]))
+            for name, entry in record["shards"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: is damaged: {error!r}; choose another --output") from error
+    if record.get("format") != FORMAT:
+        raise InputError(f"{path}: has format version {record.get('format')!r}, this program reads {FORMAT}")
+    if differing := [name for name in {**conditions, **before} if before.get(name) != conditions.get(name)]:
+        said = ", ".join(f"{name} ({before.get(name)} then, {conditions.get(name)} now)" for name in differing)
+        raise InputError(f"{directory}: was begun with another {said}; repeat that, or choose another --output")
+    return shards
+
+
+def _write_record(path: Path, conditions: Mapping[str, Any], shards: Mapping[str, Shard]) -> None:
+    entries = {name: {**asdict(shard), "source": str(shard.source)} for name, shard in shards.items()}
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps({"format": FORMAT, "conditions": dict(conditions), "shards": entries}) + "\n")
