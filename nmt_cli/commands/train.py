@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -191,7 +192,7 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     if training.threads:
         torch.set_num_threads(training.threads)
     if training.deterministic and world.device.type == "cuda":
-        torch.use_deterministic_algorithms(mode=True, warn_only=True)
+        make_deterministic()
     world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
     store = world.first(lambda: _open_store(experiment, config))
     model = world.agreed(lambda: _first_model(experiment, config))
@@ -232,6 +233,17 @@ def _prepare(experiment: Experiment, config: Config) -> None:
             _take_tokenizers(experiment, Path(config.training.init_from))
         else:
             train_tokenizers(experiment, config)
+
+
+def make_deterministic() -> None:
+    """Have CUDA's kernels give the same bits every time."""
+    import torch
+
+    # What cuBLAS asks for; it reads this with its first product.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    # Everything empty is written before it is read; filling it first would be a launch each.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
@@ -326,6 +338,7 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
     from nmt_cli.data.sampler import Sampler
     from nmt_cli.distributed import multiplies_bf16
     from nmt_cli.training.batches import BatchMaker
+    from nmt_cli.training.captured import CapturedBackward, graphs_for
     from nmt_cli.training.loss import TranslationLoss
     from nmt_cli.training.optim import Schedule, build_optimizer
     from nmt_cli.training.trainer import Rhythm, Trainer, Update
@@ -373,6 +386,10 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
         seed=config.seed,
         rewinds=training.on_divergence == "rewind",
     )
+    # The sum over processes hangs on autograd's nodes, and these on a stream that is not the captures'.
+    graphs = graphs_for(world.device) if world.size == 1 else None
+    if world.size > 1 and world.device.type == "cuda":
+        log("several processes launch kernel by kernel; CUDA graphs are for one")
     return Trainer(
         model,
         optimizer,
@@ -396,4 +413,5 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
         validator=_build_validator(experiment, config, world),
         ema_decay=training.ema_decay,
         world=world,
+        captured=None if graphs is None else CapturedBackward(model, update.loss, graphs),
     )  # fmt: skip

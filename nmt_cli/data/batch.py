@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 
@@ -55,6 +56,24 @@ class Batch(NamedTuple):
         size = -(-self.num_sentences // parts)
         starts = range(0, self.num_sentences, size)
         return [self._mapped(lambda tensor, start=start: tensor[start : start + size]) for start in starts]  # type: ignore[misc]
+
+    def padded(self, num_sentences: int, source_width: int, target_width: int) -> Batch:
+        """The batch with padding at its right and below, up to these sizes."""
+
+        def to_size(tensor: Tensor, *sizes: int) -> Tensor:
+            missing = [size - present for size, present in zip(sizes, tensor.shape, strict=True)]
+            # PAD, False and no link are all 0.
+            return F.pad(tensor, [side for more in reversed(missing) for side in (0, more)])
+
+        source, target = (num_sentences, source_width), (num_sentences, target_width)
+        return Batch(
+            to_size(self.source_BS, *source),
+            to_size(self.source_valid_BS, *source),
+            to_size(self.inputs_BT, *target),
+            to_size(self.outputs_BT, *target),
+            to_size(self.target_valid_BT, *target),
+            None if self.links_BTS is None else to_size(self.links_BTS, *target, source_width),
+        )
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> Batch:
         links = None if self.links_BTS is None else change(self.links_BTS)

@@ -5,10 +5,11 @@ Shapes: B batch, S source, E embedding, C annotation, H hidden, D directions, G 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from nmt_cli.model.cells import InputProjection, RecurrentCell
 from nmt_cli.model.noise import Noise, dropped, mask_for
@@ -37,7 +38,7 @@ class EncoderLayer(nn.Module):
     def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
         """`reversal_BS` reads each source backwards, its padding left at the end; `last_B` is its last piece."""
         batch = inputs_BSI.shape[0]
-        readings = [inputs_BSI, gather_time(inputs_BSI, reversal_BS)][: self.directions]
+        readings = [inputs_BSI, reversed_in_time(inputs_BSI, reversal_BS)][: self.directions]
         inputs_DSBI = torch.stack([reading_BSI.transpose(0, 1) for reading_BSI in readings])
         state_DBX = inputs_BSI.new_zeros(self.directions, batch, self.cell.state_size)
         step = self.cell.unroll(dropout_BH)
@@ -48,7 +49,7 @@ class EncoderLayer(nn.Module):
         forward_BSH, *backward_BSH = torch.stack(states, dim=2).unbind(0)
         rows = torch.arange(batch, device=last_B.device)
         final_BC = torch.cat([hidden_BSH[rows, last_B] for hidden_BSH in (forward_BSH, *backward_BSH)], dim=-1)
-        in_order = [gather_time(hidden_BSH, reversal_BS) for hidden_BSH in backward_BSH]
+        in_order = [reversed_in_time(hidden_BSH, reversal_BS) for hidden_BSH in backward_BSH]
         return Encoded(torch.cat([forward_BSH, *in_order], dim=-1), final_BC)
 
 
@@ -94,7 +95,7 @@ class Encoder(nn.Module):
         last_B = (lengths_B - 1).clamp(min=0)
         positions_BS = torch.arange(valid_BS.shape[1], device=valid_BS.device).expand_as(valid_BS)
         reversal_BS = torch.where(valid_BS, last_B.unsqueeze(1) - positions_BS, positions_BS)
-        inputs = gather_time(embedded_BSE, reversal_BS) if self._reverse_source else embedded_BSE
+        inputs = reversed_in_time(embedded_BSE, reversal_BS) if self._reverse_source else embedded_BSE
         encoded = Encoded(inputs, inputs)
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, EncoderLayer)
@@ -104,10 +105,31 @@ class Encoder(nn.Module):
             entering = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1) if index > 0 else inputs
             encoded = layer(entering, reversal_BS, last_B, dropout)
             inputs = encoded.states_BSC + inputs if index > 0 else encoded.states_BSC
-        states_BSC = gather_time(inputs, reversal_BS) if self._reverse_source else inputs
+        states_BSC = reversed_in_time(inputs, reversal_BS) if self._reverse_source else inputs
         return Encoded(dropped(states_BSC, self._annotation_dropout, noise, shared_dim=1), encoded.final_BC)
 
 
-def gather_time(values_BSX: Tensor, positions_BS: Tensor) -> Tensor:
-    """values[b, positions[b, s]] for all b, s."""
+def reversed_in_time(values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:
+    """values[b, reversal[b, s]] for all b, s, where a reversal done twice changes nothing."""
+    result: Tensor = _Reversed.apply(values_BSX, reversal_BS)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Reversed(torch.autograd.Function):
+    """Its gradient is read at the same places, where autograd would add it up place by place, which deterministic
+    kernels on a GPU do by sorting every number's address."""
+
+    @staticmethod
+    def forward(ctx: Any, values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:
+        ctx.save_for_backward(reversal_BS)
+        return _at(values_BSX, reversal_BS)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BSX: Tensor) -> tuple[Tensor, None]:
+        (reversal_BS,) = ctx.saved_tensors
+        return _at(gradient_BSX, reversal_BS), None
+
+
+def _at(values_BSX: Tensor, positions_BS: Tensor) -> Tensor:
     return values_BSX.gather(1, positions_BS.unsqueeze(-1).expand(-1, -1, values_BSX.shape[-1]))

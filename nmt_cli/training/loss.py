@@ -19,6 +19,8 @@ ROWS_AT_ONCE = 512
 """Positions whose logits are held at a time."""
 ROWS_IN_CACHE = 64
 """Of these, how many go through the softmax together: their logits fit in a core's cache."""
+ROWS_AT_ONCE_CUDA = 4096
+"""On a GPU both: a launch takes longer than the work on a few rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,9 @@ class LossSum:
 
     total: Tensor
     """What is minimised; carries the gradient."""
-    nll: float
-    """The negative log-likelihood alone."""
-    num_tokens: int
+    nll: Tensor
+    """The negative log-likelihood alone, in float64. Like the count it stays on the device until somebody looks."""
+    num_tokens: Tensor
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, targets_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -50,27 +52,32 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     products with it are made at once and scaled in the backward pass. The share of the smoothed target that all pieces
     have alike, eps / V, never meets the logits: what it adds is a product of sums. With `agreement` two rows each, 2i
     and 2i + 1, are one position under two masks, and its multiple of their divergence is added.
+
+    `valid_N1` is 1 on rows that count and 0 on others, whose readout must be zero; None if all count.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float,
-        agreement: float, bf16: bool,
+        ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, valid_N1: Tensor | None,
+        smoothing: float, agreement: float, bf16: bool,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        on_cpu = readout_NR.device.type == "cpu"
+        at_once, together = (ROWS_AT_ONCE, ROWS_IN_CACHE) if on_cpu else (ROWS_AT_ONCE_CUDA, ROWS_AT_ONCE_CUDA)
         product_type = torch.bfloat16 if bf16 else readout_NR.dtype
         weight_product_VR = weight_VR.to(product_type)
         grad_readout_NR = torch.empty_like(readout_NR)
         grad_weight_VR, grad_bias_V = torch.zeros_like(weight_VR), torch.zeros_like(bias_V)
         nll, chosen, divergence = (readout_NR.new_zeros(()) for _ in range(3))
         # Written again for every chunk: memory that stays in the cache.
-        grad_product_NV = readout_NR.new_empty(ROWS_AT_ONCE, len(bias_V), dtype=product_type)
-        scratch_NV = readout_NR.new_empty(ROWS_IN_CACHE, len(bias_V))
-        for start in range(0, len(targets_N), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
+        grad_product_NV = readout_NR.new_empty(at_once, len(bias_V), dtype=product_type)
+        scratch_NV = readout_NR.new_empty(together, len(bias_V))
+        for start in range(0, len(targets_N), at_once):
+            rows = slice(start, start + at_once)
             readout = readout_NR[rows].to(product_type)
             grad_NV = grad_product_NV[: len(readout)]
-            for first in range(0, len(readout), ROWS_IN_CACHE):
-                some = slice(first, first + ROWS_IN_CACHE)
+            for first in range(0, len(readout), together):
+                some = slice(first, first + together)
+                counted_N1 = None if valid_N1 is None else valid_N1[rows][some]
                 target_N1 = targets_N[rows][some].unsqueeze(1)
                 product_NV = torch.mm(readout[some], weight_product_VR.t(), out=grad_NV[some])
                 logits_NV = torch.add(product_NV, bias_V, out=scratch_NV[: len(target_N1)])
@@ -82,29 +89,35 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                     divergence += apart
                 probability_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
                 # max = normalizer + log p_max, and p_max is at least 1/V
-                nll += (largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1).sum()
-                chosen += chosen_N1.sum()
+                losses_N1 = largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1
+                nll += _counted(losses_N1, counted_N1).sum()
+                chosen += _counted(chosen_N1, counted_N1).sum()
                 if pull_NV is not None:
                     probability_NV.add_(pull_NV, alpha=agreement)
                 probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
-                grad_bias_V += probability_NV.sum(dim=0)
+                grad_bias_V += _counted(probability_NV, counted_N1).sum(dim=0)
                 grad_NV[some] = probability_NV
             grad_readout_NR[rows] = torch.mm(grad_NV, weight_product_VR)
             grad_weight_VR += torch.mm(grad_NV.t(), readout)
         total = nll + agreement * divergence
         if smoothing:
             share, sum_R, mean_R = smoothing / len(bias_V), readout_NR.sum(dim=0), weight_VR.mean(dim=0)
+            count = len(targets_N) if valid_N1 is None else valid_N1.sum()
             grad_readout_NR -= smoothing * mean_R
             grad_weight_VR -= share * sum_R
-            grad_bias_V -= share * len(targets_N)
-            total += smoothing * (chosen - torch.dot(sum_R, mean_R) - len(targets_N) * bias_V.mean())
+            grad_bias_V -= share * count
+            total += smoothing * (chosen - torch.dot(sum_R, mean_R) - count * bias_V.mean())
         ctx.save_for_backward(grad_readout_NR, grad_weight_VR, grad_bias_V)
         ctx.mark_non_differentiable(nll)
         return total, nll
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None, None)
+        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None, None, None)
+
+
+def _counted(values_NX: Tensor, valid_N1: Tensor | None) -> Tensor:
+    return values_NX if valid_N1 is None else values_NX * valid_N1
 
 
 def _divergence(logits_NV: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,18 +141,25 @@ def _divergence(logits_NV: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def chunked_cross_entropy(
-    model: Seq2Seq, readout_NR: Tensor, targets_N: Tensor, smoothing: float, agreement: float = 0.0
-) -> tuple[Tensor, Tensor]:
+    model: Seq2Seq, readout_NR: Tensor, targets_N: Tensor, smoothing: float, agreement: float = 0.0,
+    valid_N: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`smoothed_cross_entropy(model.logits(readout_NR), ...)`, the same to rounding, in less memory and time.
 
     With `agreement` rows 2i and 2i + 1 are one position under two dropout masks, and so many times the divergence of
-    their predictions, (KL(p || q) + KL(q || p)) / 2, is added to the first of the two sums.
+    their predictions, (KL(p || q) + KL(q || p)) / 2, is added to the first of the two sums. Rows that are not valid
+    count nothing, whatever is in them.
     """
     device_type = readout_NR.device.type
+    valid_N1 = None
+    if valid_N is not None:
+        # Zeros, so that such a row adds nothing to a product, and the two rows of a pair do not diverge.
+        readout_NR = readout_NR.masked_fill(~valid_N.unsqueeze(1), 0.0)
+        valid_N1 = valid_N.unsqueeze(1).to(readout_NR.dtype)
     bf16 = torch.is_autocast_enabled(device_type)
     with torch.autocast(device_type, enabled=False):
         total, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            readout_NR, model.output_weight, model.output_bias, targets_N, smoothing, agreement, bf16
+            readout_NR, model.output_weight, model.output_bias, targets_N, valid_N1, smoothing, agreement, bf16
         )
     return total, nll
 
@@ -167,20 +187,31 @@ class TranslationLoss:
     """alpha of Liang et al. (2021), eq. 4: every batch goes through the model twice, under two dropout masks, and both
     should predict alike. The two losses count half each."""
 
-    def __call__(self, model: Seq2Seq, batch: Batch, noise: Noise | None = None) -> LossSum:
-        """The loss of a batch under teacher forcing."""
+    def __call__(
+        self, model: Seq2Seq, batch: Batch, noise: Noise | None = None, *, fixed_shapes: bool = False
+    ) -> LossSum:
+        """The loss of a batch under teacher forcing. With `fixed_shapes` no shape depends on what is in the batch:
+        padded positions go through the softmax too, and count nothing."""
         views = 2 if self.r_drop and noise is not None else 1
         source_BS, valid_BS, inputs_BT = (
             tensor.repeat(views, 1) for tensor in (batch.source_BS, batch.source_valid_BS, batch.inputs_BT)
         )
         memory = model.encode(source_BS, valid_BS, noise)
         decoded = model.decode(inputs_BT, memory, model.start(memory), noise)
-        readouts = decoded.readout_BTR.unflatten(0, (views, -1))[:, batch.target_valid_BT]
-        readout_NR = readouts.transpose(0, 1).flatten(0, 1)
-        targets_N = batch.outputs_BT[batch.target_valid_BT]
-        agreement = self.r_drop if views == 2 else 0.0
+        readouts = decoded.readout_BTR.unflatten(0, (views, -1))
+        if fixed_shapes:
+            readouts, targets_N = readouts.flatten(1, 2), batch.outputs_BT.flatten()
+            valid_N = batch.target_valid_BT.flatten().repeat_interleave(views)
+        else:
+            readouts, targets_N = readouts[:, batch.target_valid_BT], batch.outputs_BT[batch.target_valid_BT]
+            valid_N = None
         total, nll = chunked_cross_entropy(
-            model, readout_NR, targets_N.repeat_interleave(views), self.label_smoothing, agreement
+            model,
+            readouts.transpose(0, 1).flatten(0, 1),
+            targets_N.repeat_interleave(views),
+            self.label_smoothing,
+            self.r_drop if views == 2 else 0.0,
+            valid_N,
         )
         if self.coverage_weight:
             valid_BT = batch.target_valid_BT.repeat(views, 1)
@@ -188,7 +219,7 @@ class TranslationLoss:
         if self.alignment_weight and batch.links_BTS is not None:
             links_BTS = batch.links_BTS.repeat(views, 1, 1)
             total = total + self.alignment_weight * alignment_cross_entropy(decoded.weights_BTS, links_BTS)
-        return LossSum(total / views, float(nll) / views, len(targets_N))
+        return LossSum(total / views, nll.double() / views, batch.target_valid_BT.sum())
 
 
 @torch.no_grad()

@@ -33,6 +33,7 @@ from nmt_cli.distributed import World
 from nmt_cli.errors import DivergenceError, Interrupted, ModelError
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.training.captured import CapturedBackward
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule, WeightAverage, load_optimizer_tensors, optimizer_tensors
@@ -116,12 +117,15 @@ class Trainer:
         validator: Validator | None,
         ema_decay: float,
         world: World,
+        captured: CapturedBackward | None = None,
     ) -> None:
+        """With `captured`, which is for one process, forward and backward pass are its."""
+        assert captured is None or world.size == 1
         self._model, self._optimizer, self._sampler, self._make_batch = model, optimizer, sampler, make_batch
         self._update, self._limits, self._rhythm, self._validator = update, limits, rhythm, validator
         self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._average = WeightAverage(self._trained, ema_decay) if ema_decay else None
-        self._world = world
+        self._world, self._captured = world, captured
         self._objective = world.parallel(_Objective(model, update.loss))
         self._saved_step: int | None = None
         self._stop_signal = 0
@@ -289,11 +293,13 @@ class Trainer:
         weight = 1.0 if places else 0.0
         own_tokens, own_padded = batch.num_target_tokens * weight, batch.outputs_BT.numel() * weight
         num_tokens, num_padded = (int(number) for number in self._world.sums(own_tokens, own_padded))
-        own_nll = self._gradients(batch, num_tokens, step, weight)
+        nll_sum = self._gradients(batch, num_tokens, step, weight)
+        # The only place of an update where the host waits for the device.
+        own_nll, norm = torch.stack([nll_sum, self._gradient_norm().double()]).tolist()
         nll, num_signals = self._world.sums(own_nll, bool(signals.received))
-        if num_signals:
+        if num_signals and not self._stop_signal:
             self._stop_signal = signals.received or signal.SIGTERM
-        norm = self._gradient_norm()
+            log("stopping after this step, with a checkpoint")
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
             rate = self._update.schedule.rate(step, self._limits.done(self.state)) * self.state.rate_factor
@@ -322,7 +328,7 @@ class Trainer:
         meter.grad_norm = norm
         meter.seconds += time.monotonic() - began
 
-    def _gradients(self, batch: Batch, num_tokens: int, step: int, weight: float) -> float:
+    def _gradients(self, batch: Batch, num_tokens: int, step: int, weight: float) -> Tensor:
         """Accumulate the gradient of the mean loss; the summed nll comes back. Parts are halved if memory runs out."""
         while True:
             try:
@@ -338,29 +344,34 @@ class Trainer:
             if self._world.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _accumulate(self, parts: Sequence[Batch], num_tokens: int, step: int, weight: float) -> float:
-        self._optimizer.zero_grad(set_to_none=True)
-        nll = 0.0
+    def _accumulate(self, parts: Sequence[Batch], num_tokens: int, step: int, weight: float) -> Tensor:
+        if self._captured is None:
+            self._optimizer.zero_grad(set_to_none=True)
+        else:
+            self._captured.clear()
+        nll = torch.zeros((), dtype=torch.float64, device=self._world.device)
         for index, part in enumerate(parts):
             is_last = index + 1 == len(parts)
             with nullcontext() if is_last else self._world.accumulating(self._objective):
                 nll += self._backward(part, num_tokens, step, index, weight)
         return nll
 
-    def _backward(self, part: Batch, num_tokens: int, step: int, index: int, weight: float) -> float:
+    def _backward(self, part: Batch, num_tokens: int, step: int, index: int, weight: float) -> Tensor:
         world = self._world
         noise_seed = _noise_seed(self._update.seed, step, index * world.size + world.rank)
+        if self._captured is not None:
+            return self._captured(part, num_tokens, noise_seed, bf16=self._update.bf16)
         generator = torch.Generator(world.device).manual_seed(noise_seed)
         with torch.autocast(world.device.type, dtype=torch.bfloat16, enabled=self._update.bf16):
             loss: LossSum = self._objective(part.to(world.device), Noise(generator))
         (loss.total * (weight * world.size) / num_tokens).backward()  # the world takes the mean
         return loss.nll * weight
 
-    def _gradient_norm(self) -> float:
+    def _gradient_norm(self) -> Tensor:
         """The norm before clipping."""
         limit = self._update.clip_grad_norm
         norm: Tensor = torch.nn.utils.clip_grad_norm_(self._trained, math.inf if limit is None else limit)
-        return float(norm)
+        return norm
 
     def _note(self, meter: _Meter) -> str:
         loss = self.state.logged_nll / self.state.logged_tokens if self.state.logged_tokens else math.nan
@@ -445,8 +456,7 @@ class _Signals:
     def _note(self, number: int, _: FrameType | None) -> None:
         if self.received:
             raise KeyboardInterrupt
-        self.received = number
-        log("stopping after this step, with a checkpoint")
+        self.received = number  # and nothing else: whatever it interrupted may be writing to the log
 
     def __enter__(self) -> _Signals:
         try:

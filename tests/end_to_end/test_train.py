@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from command_line import contents, start_nmt
 
 from nmt_cli.data import phrasebook
@@ -156,7 +157,7 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
     from nmt_cli.training import trainer
 
     monkeypatch.setattr(trainer.Trainer, "_backward", lambda *_: float("nan"))
-    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", lambda _: 1.0)
+    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", lambda _: torch.tensor(1.0))
     result = nmt("train", "--config", config)
     assert result.code == 1
     assert result.err.count("is not finite; skipped") == 10
@@ -174,7 +175,7 @@ def diverging(monkeypatch, *, above: float, after: int) -> None:
 
     def norm(self):
         ruined = self.state.step >= after and self._update.schedule.peak * self.state.rate_factor > above
-        return float("nan") if ruined else real(self)
+        return torch.tensor(float("nan")) if ruined else real(self)
 
     monkeypatch.setattr(trainer.Trainer, "_gradient_norm", norm)
 

@@ -5,7 +5,7 @@ import torch
 from tiny_models import random_values, randomise, valid_of
 
 from nmt_cli.model.cells import InputProjection, RecurrentCell
-from nmt_cli.model.encoder import Encoder
+from nmt_cli.model.encoder import Encoder, reversed_in_time
 from nmt_cli.model.noise import Noise
 
 EMBEDDING, HIDDEN, LENGTHS, WIDTH = 3, 4, (5, 2, 1), 6
@@ -110,3 +110,11 @@ def test_annotation_dropout_takes_the_same_units_at_all_positions():
     assert set(ratio_BSC.round(decimals=9).unique().tolist()) == {0.0, 2.0}
     torch.testing.assert_close(ratio_BSC, ratio_BSC[:, :1].expand_as(ratio_BSC))
     assert not torch.equal(ratio_BSC[0, 0], ratio_BSC[1, 0])
+
+
+def test_a_reading_backwards_has_the_slope_of_a_numerical_difference():
+    """Breaks where the gradient is handed back in the order in which it came."""
+    reversal_BS = torch.tensor([[3, 2, 1, 0], [1, 0, 2, 3]])
+    values = random_values(2, 4, 3).requires_grad_()
+    torch.testing.assert_close(reversed_in_time(values, reversal_BS)[0], values[0].flip(0), rtol=0, atol=0)
+    assert torch.autograd.gradcheck(lambda given: reversed_in_time(given, reversal_BS), (values,))

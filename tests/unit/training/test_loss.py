@@ -88,6 +88,23 @@ def test_cross_entropy_in_chunks_is_that_of_all_logits_at_once_with_its_gradient
         torch.testing.assert_close(our_gradient, gradient, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("agreement", [0.0, 0.7])
+def test_rows_that_do_not_count_change_neither_loss_nor_gradient_whatever_is_in_them(agreement):
+    """Against the counted rows alone. Breaks where any of the sums (bias, smoothing, loss) takes all rows, and where a
+    row is multiplied by zero, which leaves NaN."""
+    model, targets_N = projection(), ids(2 * ROWS_AT_ONCE).repeat_interleave(2)[: ROWS_AT_ONCE + 66]
+    readout_NR = values(len(targets_N), 7, seed=4)
+    valid_N = (torch.arange(len(targets_N) // 2) % 3 > 0).repeat_interleave(2)
+    readout_NR[~valid_N] = float("nan")
+    readout_NR.requires_grad_()
+    leaves = [readout_NR, model.output_weight, model.output_bias]
+    alone = chunked_cross_entropy(model, readout_NR[valid_N], targets_N[valid_N], 0.1, agreement)
+    among = chunked_cross_entropy(model, readout_NR, targets_N, 0.1, agreement, valid_N)
+    torch.testing.assert_close(among, alone, rtol=1e-9, atol=1e-9)
+    expected, found = (torch.autograd.grad(total * 0.37, leaves) for total, _ in (alone, among))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_cross_entropy_in_chunks_has_the_slope_of_a_numerical_difference():
     model, targets_N = projection(size=3), ids(5)
     readout_NR = values(5, 3, seed=4).requires_grad_()
@@ -180,7 +197,7 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_alone():
             total += 0.3 * alignment_cross_entropy(decoded.weights_BTS, one.links_BTS)
     assert given.num_tokens == sum(len(target) + 1 for target in TARGETS)
     assert float(given.total.detach()) == pytest.approx(float(total), rel=1e-9)
-    assert given.nll == pytest.approx(nll, rel=1e-9)
+    assert float(given.nll) == pytest.approx(nll, rel=1e-9)
     assert evaluate_nll(model, batch) == (pytest.approx(nll, rel=1e-9), given.num_tokens)
 
 
@@ -197,7 +214,7 @@ def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(parts):
         sums = [loss(model, one) for one in batches]
         for one in sums:
             (one.total / num_tokens).backward()
-        return sum(one.nll for one in sums), [parameter.grad.clone() for parameter in model.parameters()]
+        return float(sum(one.nll for one in sums)), [parameter.grad.clone() for parameter in model.parameters()]
 
     pieces = batch.split(parts)
     assert len(pieces) <= parts
@@ -207,12 +224,26 @@ def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(parts):
     torch.testing.assert_close(in_parts[1], whole[1], rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_with_fixed_shapes_the_loss_is_that_of_the_pieces(r_drop):
+    """Breaks where views and positions of a row are counted in another order."""
+    batch = make_batch(SOURCES, TARGETS, LINKS)
+    loss = TranslationLoss(label_smoothing=0.1, coverage_weight=0.5, alignment_weight=0.3, r_drop=r_drop)
+    plain, fixed = (
+        loss(small_model(dropout=0.3), batch, Noise(torch.Generator().manual_seed(1)), fixed_shapes=fixed)
+        for fixed in (False, True)
+    )
+    torch.testing.assert_close(fixed.total, plain.total, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(fixed.nll, plain.nll, rtol=1e-9, atol=1e-9)
+    assert fixed.num_tokens == plain.num_tokens
+
+
 def test_validation_hears_no_noise():
     model, batch = small_model(dropout=0.5), make_batch(SOURCES, TARGETS)
     quiet, _ = evaluate_nll(model, batch)
     assert evaluate_nll(small_model(), batch)[0] == quiet
     noisy = TranslationLoss()(model, batch, Noise(torch.Generator().manual_seed(1)))
-    assert abs(noisy.nll - quiet) > 1e-3
+    assert abs(float(noisy.nll) - quiet) > 1e-3
 
 
 @pytest.mark.parametrize("positions", [1, 32, 33, ROWS_AT_ONCE // 2 + 5])
@@ -246,8 +277,8 @@ def test_two_views_are_those_of_one_position_and_count_once():
 
     once, twice = loss(0.0), loss(0.0, r_drop=5.0)
     assert float(twice.total.detach()) == pytest.approx(float(once.total.detach()), rel=1e-9)
-    assert twice.nll == pytest.approx(once.nll, rel=1e-9)
+    assert float(twice.nll) == pytest.approx(float(once.nll), rel=1e-9)
     assert twice.num_tokens == once.num_tokens
     apart, nearly = loss(0.4, r_drop=5.0), loss(0.4, r_drop=1e-9)
     assert float(apart.total.detach()) > float(nearly.total.detach()) + 0.5
-    assert apart.nll == pytest.approx(nearly.nll, rel=1e-9)
+    assert float(apart.nll) == pytest.approx(float(nearly.nll), rel=1e-9)

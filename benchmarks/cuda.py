@@ -1,0 +1,139 @@
+"""`python -m benchmarks.cuda`: training on a GPU, from captured graphs beside kernel by kernel, in one run.
+
+Batches are made beforehand and the precision is bfloat16, with deterministic kernels as in `nmt train`. Prints a table
+and writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from benchmarks.speed import TRAINING_SIZES, captions, our_model
+from nmt_cli.commands.train import make_deterministic
+from nmt_cli.data.batch import Batch
+from nmt_cli.model.noise import Noise
+from nmt_cli.training.captured import CapturedBackward, Graphs, graphs_for
+from nmt_cli.training.loss import TranslationLoss
+from nmt_cli.training.optim import build_optimizer
+
+TOKENS = (16_000, 1_000)
+LOSS = TranslationLoss(label_smoothing=0.1)
+Update = Callable[[Batch], float]
+"""From a batch to its loss, which the host waits for."""
+
+
+class Speed(NamedTuple):
+    """Medians over rounds."""
+
+    tokens_per_second: float
+    """Target tokens, padding not counted."""
+    updates_per_second: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/cuda.json"))
+    parser.add_argument("--length", type=int, default=TRAINING_SIZES["length"], help="of a target, in pieces")
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
+    options = parser.parse_args()
+    graphs = graphs_for(torch.device("cuda")) if torch.cuda.is_available() else None
+    if graphs is None:
+        print("benchmarks.cuda: there is no CUDA device that torch can use", file=sys.stderr)
+        raise SystemExit(2)
+    make_deterministic()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, targets of about {options.length} pieces")
+    report = {}
+    for tokens in TOKENS:
+        sizes = {**TRAINING_SIZES, "tokens": tokens, "length": options.length}
+        speeds = compared(torch.device("cuda"), sizes, graphs, rounds=options.rounds)
+        report[str(tokens)] = {name: speed._asdict() for name, speed in speeds.items()}
+        for name, speed in speeds.items():
+            print(
+                f"batches of {tokens:6,} tokens, {name:8}: {speed.tokens_per_second:11,.0f} tokens/s  "
+                f"{speed.updates_per_second:7.1f} updates/s"
+            )
+    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def compared(
+    device: torch.device, sizes: Mapping[str, int], graphs: Graphs, *, rounds: int, num_batches: int = 20
+) -> dict[str, Speed]:
+    """Both ways over the same batches, in turn."""
+    batches = [captions(seed, sizes) for seed in range(num_batches)]
+    updates = {"plain": plain_update(device, sizes), "captured": captured_update(device, sizes, graphs)}
+    for update in updates.values():
+        for _ in range(3):  # a shape is run, captured, and replayed
+            timed(device, update, batches)
+    times: dict[str, list[float]] = {name: [] for name in updates}
+    for _ in range(rounds):
+        for name, update in updates.items():
+            times[name].append(timed(device, update, batches))
+    tokens = sum(batch.num_target_tokens for batch in batches)
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
+    return {name: Speed(tokens / seconds, len(batches) / seconds) for name, seconds in medians.items()}
+
+
+def plain_update(device: torch.device, sizes: Mapping[str, int]) -> Update:
+    """As `nmt train` makes it where nothing is captured."""
+    model = our_model(sizes).to(device)
+    generator = torch.Generator(device)
+
+    def backward(batch: Batch) -> torch.Tensor:
+        model.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            loss = LOSS(model, batch.to(device), Noise(generator.manual_seed(1)))
+        (loss.total / batch.num_target_tokens).backward()
+        return loss.nll
+
+    return stepping(model, backward)
+
+
+def captured_update(device: torch.device, sizes: Mapping[str, int], graphs: Graphs) -> Update:
+    """As `nmt train` makes it on CUDA."""
+    model = our_model(sizes).to(device)
+    captured = CapturedBackward(model, LOSS, graphs)
+
+    def backward(batch: Batch) -> torch.Tensor:
+        captured.clear()
+        return captured(batch, batch.num_target_tokens, 1, bf16=True)
+
+    return stepping(model, backward)
+
+
+def stepping(model: torch.nn.Module, backward: Callable[[Batch], torch.Tensor]) -> Update:
+    """Forward and backward pass, clipping, a look at loss and gradient, and the optimizer."""
+    optimizer = build_optimizer("adam", model.parameters(), learning_rate=1e-4)
+
+    def update(batch: Batch) -> float:
+        nll_sum = backward(batch)
+        norm_sum = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nll, norm = torch.stack([nll_sum, norm_sum.double()]).tolist()
+        assert math.isfinite(nll)
+        assert math.isfinite(norm)
+        optimizer.step()
+        return float(nll)
+
+    return update
+
+
+def timed(device: torch.device, update: Update, batches: list[Batch]) -> float:
+    began = time.perf_counter()
+    for batch in batches:
+        update(batch)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
