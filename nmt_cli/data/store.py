@@ -1,4 +1,4 @@
-"""The training corpora as piece ids on disk, memory-mapped, made once.
+"""The training corpora as piece ids on disk, made once and read in place.
 
 A store belongs to the content of its corpora, its tokenizers and its filters, and is made again when one of them
 changes and only then. It is whole or absent.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
@@ -28,8 +28,6 @@ from nmt_cli.files import atomic_directory, atomic_path, make_directory
 FORMAT = 3
 MANIFEST = "manifest.json"
 CHUNK = 4096
-READS_RESIDENT = 512
-"""Reads after which the pages of a file are given back; a read makes up to 64 kB of them resident."""
 Numbers = NDArray[Any]
 
 
@@ -43,53 +41,31 @@ class Filters:
     invalid_utf8: str = "error"
 
 
-class _Mapped:
-    """A memory-mapped array of which little is resident, however much of it is read, in whatever order."""
-
-    def __init__(self, path: Path, dtype: str) -> None:
-        self._map = None
-        if path.stat().st_size:  # an empty file cannot be mapped
-            with path.open("rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._values = np.frombuffer(self._map if self._map is not None else b"", dtype=dtype)
-        self._reads = 0
-
-    def between(self, start: int, end: int) -> Numbers:
-        """A copy of a stretch."""
-        self._give_back(1)
-        return self._values[start:end].copy()
-
-    def at(self, places: Numbers) -> Numbers:
-        """A copy of what stands at some places."""
-        taken = np.empty(len(places), dtype=self._values.dtype)
-        for start in range(0, len(places), READS_RESIDENT):
-            some = slice(start, start + READS_RESIDENT)
-            taken[some] = self._values[places[some]]
-            self._give_back(READS_RESIDENT)
-        return taken
-
-    def _give_back(self, reads: int) -> None:
-        """Pages that were read stay in the system's cache; the process lets go of them."""
-        self._reads += reads
-        if self._reads >= READS_RESIDENT and self._map is not None:
-            self._map.madvise(mmap.MADV_DONTNEED)
-            self._reads = 0
-
-
 class _Ragged:
-    """Rows of different lengths in one file, with the places where they begin and end in another."""
+    """Rows of different lengths in one file, with the places where they begin and end in another.
+
+    Only what is asked for is read, and nothing is mapped into memory: a page met in random order would cost a fault, and
+    stay resident until it is given back (docs/adr/0016).
+    """
 
     def __init__(self, path: Path, dtype: str) -> None:
-        self._values = _Mapped(path, dtype)
-        self._bounds = _Mapped(_bounds_of(path), "int64")
+        self._dtype = np.dtype(dtype)
+        self._values, self._bounds = (name.open("rb", buffering=0) for name in (path, _bounds_of(path)))
 
     def row(self, number: int) -> Numbers:
-        start, end = self._bounds.between(number, number + 2)
-        return self._values.between(int(start), int(end))
+        (start, end), size = self._limits([number])[0], self._dtype.itemsize
+        return np.frombuffer(os.pread(self._values.fileno(), (end - start) * size, start * size), dtype=self._dtype)
 
     def __getitem__(self, numbers: Numbers) -> Numbers:
         """The lengths of some rows."""
-        return self._bounds.at(numbers + 1) - self._bounds.at(numbers)
+        limits = self._limits(numbers.tolist())
+        return np.subtract(limits[:, 1], limits[:, 0])
+
+    def _limits(self, numbers: Sequence[int]) -> Numbers:
+        """Where each row begins and ends (N, 2)."""
+        file, size = self._bounds.fileno(), np.dtype(np.int64).itemsize
+        found = b"".join([os.pread(file, 2 * size, number * size) for number in numbers])
+        return np.frombuffer(found, dtype=np.int64).reshape(-1, 2)
 
 
 def _bounds_of(path: Path) -> Path:

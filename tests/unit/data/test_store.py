@@ -148,7 +148,7 @@ print(most, len(store))
 
 
 def test_going_through_a_store_in_random_order_leaves_little_of_it_in_memory(tmp_path):
-    """Breaks where pages are not given back: all that was read becomes resident."""
+    """Breaks where the files are mapped into memory: all that was read becomes resident."""
     corpus = written(tmp_path)
     opened(tmp_path, corpus)
     directory = tmp_path / "cache" / made(tmp_path)[0]
