@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,17 +45,19 @@ class Filters:
 class _Ragged:
     """Rows of different lengths in one file, with the places where they begin and end in another.
 
-    Only what is asked for is read, and nothing is mapped into memory: a page met in random order would cost a fault, and
-    stay resident until it is given back (docs/adr/0016).
+    Only what is asked for is read, and nothing is mapped into memory: pages met in random order would cost a fault each
+    and stay resident until they are given back (docs/adr/0016).
     """
 
     def __init__(self, path: Path, dtype: str) -> None:
         self._dtype = np.dtype(dtype)
-        self._values, self._bounds = (name.open("rb", buffering=0) for name in (path, _bounds_of(path)))
+        self._values, self._bounds = (os.open(name, os.O_RDONLY | os.O_CLOEXEC) for name in (path, _bounds_of(path)))
+        for descriptor in (self._values, self._bounds):
+            finalize(self, os.close, descriptor)
 
     def row(self, number: int) -> Numbers:
         (start, end), size = self._limits([number])[0], self._dtype.itemsize
-        return np.frombuffer(os.pread(self._values.fileno(), (end - start) * size, start * size), dtype=self._dtype)
+        return np.frombuffer(os.pread(self._values, (end - start) * size, start * size), dtype=self._dtype)
 
     def __getitem__(self, numbers: Numbers) -> Numbers:
         """The lengths of some rows."""
@@ -63,8 +66,8 @@ class _Ragged:
 
     def _limits(self, numbers: Sequence[int]) -> Numbers:
         """Where each row begins and ends (N, 2)."""
-        file, size = self._bounds.fileno(), np.dtype(np.int64).itemsize
-        found = b"".join([os.pread(file, 2 * size, number * size) for number in numbers])
+        size = np.dtype(np.int64).itemsize
+        found = b"".join([os.pread(self._bounds, 2 * size, number * size) for number in numbers])
         return np.frombuffer(found, dtype=np.int64).reshape(-1, 2)
 
 
