@@ -27,7 +27,7 @@ test: install
 
 # The long tests, those of the browser and of Ray among them.
 soak: install browser ray
-	$(BIN)/pytest -n 2 -m 'slow or soak or ray'
+	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray'
 
 bench: install
 	$(BIN)/python -m benchmarks --output benchmarks/latest.json

@@ -25,7 +25,7 @@ def twenty_steps(launch, directory, size, accumulate=1):
 
 
 @pytest.mark.parametrize(
-    ("size", "accumulate"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.slow)], ids=["two", "three, two parts each"]
+    ("size", "accumulate"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.soak)], ids=["two", "three, two parts each"]
 )
 def test_several_processes_make_the_updates_of_one(launch, tmp_path, size, accumulate):
     """In float64, where one batch in four has fewer pairs than processes. Breaks where a process divides by its own
@@ -175,22 +175,33 @@ def test_processes_that_do_not_belong_together_are_told_so_by_the_first(launch, 
     assert f"is in use by process {holder.pid} on " in told
 
 
-NOT_SHARED = """
-import os
+DIFFERENT = """
+import os, sys
 from pathlib import Path
 from nmt_cli.cli import main
+import nmt_cli.commands.train
 from nmt_cli.experiment import Experiment
-if os.environ["RANK"] == "1":
+what = sys.argv.pop(1)
+if os.environ["RANK"] == "1" and what == "directory":
     Experiment.lock_path = property(lambda self: Path("/nowhere/.lock"))
+if os.environ["RANK"] == "1" and what == "program":
+    sys.modules["nmt_cli.commands.train"]._fingerprint = lambda: "another"
 main()
 """
 
 
 @pytest.mark.slow
-def test_a_directory_that_is_not_shared_is_noticed(launch, config, tmp_path):
-    """The second process does not see what the first has written."""
-    program = tmp_path / "not_shared.py"
-    program.write_text(NOT_SHARED)
-    told = refused(launch.python(2, program, *train(config)[2:]))
-    assert told.startswith(f"nmt: {tmp_path / 'run'}: is another directory on rank 1 on ")
-    assert told.endswith("all processes need the same one, on a file system that they share")
+@pytest.mark.parametrize(
+    ("what", "begins", "ends"),
+    [
+        ("directory", "nmt: {run}: is another directory on rank 1 on ", "on a file system that they share"),
+        ("program", "nmt: rank 1 on ", "install the same on all"),
+    ],
+)
+def test_another_directory_or_program_is_noticed(launch, config, tmp_path, what, begins, ends):
+    """The second process does not see what the first has written, or is of another version."""
+    program = tmp_path / "different.py"
+    program.write_text(DIFFERENT)
+    told = refused(launch.python(2, program, what, *train(config)[2:]))
+    assert told.startswith(begins.format(run=tmp_path / "run"))
+    assert told.endswith(ends)
