@@ -88,6 +88,7 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
 
     Raises:
         InputError: it cannot be `what` it should; another process holds it, with `advice` what to do then.
+        NmtError: the disk is full.
     """
     try:
         make_directory(path.parent)
@@ -96,7 +97,7 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
         lock_file = os.fdopen(os.open(path, flags, 0o666), "r+")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(f"{path.parent}: cannot be {what}: {reason}") from error
+        raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}") from error
     with lock_file as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
