@@ -41,6 +41,8 @@ class World:
 
     rank = 0
     size = 1
+    local_size = 1
+    """Processes on this machine."""
 
     def __init__(self, device: torch.device | None = None) -> None:
         self.device = device or torch.device("cpu")
@@ -90,6 +92,7 @@ class Processes(World):
     def __init__(self) -> None:
         super().__init__()
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self._patient = dist.new_group(backend="gloo", timeout=WORK_TIMEOUT)
 
     def take_device(self, name: str) -> None:

@@ -71,7 +71,7 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
         world.agreed(lambda: stack.enter_context(experiment.lock()) if world.is_primary else None)
         world.agreed(lambda: _check_shared(experiment, world))
         world.agreed(lambda: check_resumable(experiment, config))
-        finished = world.agreed(lambda: finished_reason(experiment, config))
+        finished, *_ = world.gathered(world.agreed(lambda: finished_reason(experiment, config)))
         if finished is not None:
             log(f"finished already ({finished}); raise training.max_steps or max_epochs to go on")
             return
@@ -121,6 +121,17 @@ def _check_shared(experiment: Experiment, world: World) -> None:
             raise InputError(
                 f"{experiment.directory}: is another directory on rank {rank} on {host} than on rank 0 on {hosts[0]}; "
                 "all processes need the same one, on a file system that they share"
+            )
+
+
+def _check_same_step(experiment: Experiment, step: int, world: World) -> None:
+    """`InputError` where a process goes on from another checkpoint than the first: a file system may show them late."""
+    first, *others = world.gathered(step)
+    for rank, other in enumerate(others, start=1):
+        if other != first:
+            raise InputError(
+                f"{experiment.directory}: rank {rank} finds the checkpoint of step {other} there, rank 0 that of step "
+                f"{first}; run the same command again when the file system shows the same to all"
             )
 
 
@@ -194,12 +205,13 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     if training.deterministic and world.device.type == "cuda":
         make_deterministic()
     world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
-    store = world.first(lambda: _open_store(experiment, config))
+    store = world.first(lambda: _open_store(experiment, config, world))
     model = world.agreed(lambda: _first_model(experiment, config))
     trainer = world.agreed(lambda: _build_trainer(experiment, config, model.to(world.device), store, world))
     checkpoints = experiment.checkpoints
-    if checkpoints.index().last is not None:
-        world.agreed(lambda: trainer.restore(checkpoints))
+    world.agreed(lambda: trainer.restore(checkpoints) if checkpoints.index().last is not None else None)
+    world.agreed(lambda: _check_same_step(experiment, trainer.state.step, world))
+    if trainer.state.step:
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     _tell_precision(training.precision, trainer.state.precision, world)
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -259,7 +271,7 @@ def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
     log(f"tokenizer: that of {origin}")
 
 
-def _open_store(experiment: Experiment, config: Config) -> PairStore:
+def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
     import torch
 
     from nmt_cli.data.corpus import Corpus
@@ -271,7 +283,7 @@ def _open_store(experiment: Experiment, config: Config) -> PairStore:
         experiment.tokenizers,
         Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
         with_text=_is_guided(config),
-        threads=torch.get_num_threads(),
+        threads=torch.get_num_threads() * world.local_size,  # the other processes of this machine wait
     )
     for name, report in store.reports.items():
         log(f"{name}: {report}")

@@ -178,12 +178,15 @@ def test_processes_that_do_not_belong_together_are_told_so_by_the_first(launch, 
 DIFFERENT = """
 import os, sys
 from pathlib import Path
+from nmt_cli.checkpoint import Checkpoints, Index
 from nmt_cli.cli import main
 import nmt_cli.commands.train
 from nmt_cli.experiment import Experiment
 what = sys.argv.pop(1)
 if os.environ["RANK"] == "1" and what == "directory":
     Experiment.lock_path = property(lambda self: Path("/nowhere/.lock"))
+if os.environ["RANK"] == "1" and what == "checkpoint":
+    Checkpoints.index = lambda self: Index(None, (), ())
 if os.environ["RANK"] == "1" and what == "program":
     sys.modules["nmt_cli.commands.train"]._fingerprint = lambda: "another"
 main()
@@ -205,3 +208,13 @@ def test_another_directory_or_program_is_noticed(launch, config, tmp_path, what,
     told = refused(launch.python(2, program, what, *train(config)[2:]))
     assert told.startswith(begins.format(run=tmp_path / "run"))
     assert told.endswith(ends)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_one_process_does_not_see_yet_is_noticed(launch, config, tmp_path):
+    """Breaks where each process goes on from the checkpoint that it finds: they would train two models."""
+    finished([launch.program(sys.executable, *train(config, "training.max_steps=3"))])
+    program = tmp_path / "different.py"
+    program.write_text(DIFFERENT)
+    told = refused(launch.python(2, program, "checkpoint", *train(config, "training.max_steps=6")[2:]))
+    assert "rank 1 finds the checkpoint of step 0 there, rank 0 that of step 3; run the same command again" in told
