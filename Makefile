@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 
 install: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt nmt_cli/native/kernels.cpp
 	$(PYTHON) -c 'import sys; sys.exit("nmt needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

@@ -214,6 +214,7 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     if trainer.state.step:
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     _tell_precision(training.precision, trainer.state.precision, world)
+    _tell_path(trainer.state.path, world)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     processes = f"{world.size} processes of " if world.size > 1 else ""
     log(
@@ -331,6 +332,20 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
         lowercase=config.scoring.lowercase,
         num_samples=config.training.num_samples,
     )
+
+
+def _tell_path(path: str, world: World) -> None:
+    """Say it once where a training on a CPU is slower than it could be; a run goes on as it began."""
+    from nmt_cli import native
+
+    if world.device.type != "cpu":
+        return
+    if path == native.NATIVE and not native.is_built():
+        warn("the run began with compiled kernels, which this installation lacks: slower, and other last digits")
+    elif not native.is_built():
+        log("without compiled kernels, so slower: install nmt-cli where there is a C++ compiler")
+    elif path == native.PLAIN:
+        log("without compiled kernels, as the run began")
 
 
 def _tell_precision(asked: str, taken: str, world: World) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt_cli.model.attention import Attended, Attention, AttentionState
-from nmt_cli.model.cells import InputProjection, RecurrentCell
+from nmt_cli.model.cells import Gates, InputProjection, RecurrentCell
 from nmt_cli.model.loops import LoopSum, tanh
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
@@ -53,7 +53,7 @@ class Moment(NamedTuple):
     state: DecoderState
 
 
-Step = Callable[[Tensor, DecoderState], Moment]
+Step = Callable[[Gates, DecoderState], Moment]
 """From the projected target piece and the state to what this step gives."""
 Masks = tuple[Tensor | None, ...]
 """The dropout mask (B, H) of every layer, the same at all steps."""
@@ -62,8 +62,8 @@ Masks = tuple[Tensor | None, ...]
 class Recurrence(Protocol):
     """The order in which a decoder updates and attends."""
 
-    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
-        """The part (B, G) of every step that depends on the target pieces alone."""
+    def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
+        """The part of the gates of every step that depends on the target pieces alone."""
         ...
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
@@ -116,17 +116,17 @@ class BahdanauRecurrence(nn.Module):
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
         self.attention = attention
 
-    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
+    def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
         return self.input.steps(inputs_TBE)
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
         look, add_context = self.attention.unroll(memory), self.context.unroll()
 
-        def step(projected_BG: Tensor, state: DecoderState) -> Moment:
+        def step(projected: Gates, state: DecoderState) -> Moment:
             query_BH = self.cell.output(state.layers[-1])
             context_BC, weights_BS, attention_state = look(query_BH, state.attention)
-            first_BX = update(projected_BG + add_context(context_BC), state.layers[0])
+            first_BX = update(projected + add_context(context_BC), state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
             return Moment(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
 
@@ -152,7 +152,7 @@ class ConditionalRecurrence(nn.Module):
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
         self.attention = attention
 
-    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
+    def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
         return self.input.steps(inputs_TBE)
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
@@ -160,8 +160,8 @@ class ConditionalRecurrence(nn.Module):
         look, add_context = self.attention.unroll(memory), self.context.unroll()
         update_with_context = self.context_cell.unroll(dropout[0])
 
-        def step(projected_BG: Tensor, state: DecoderState) -> Moment:
-            between_BX = update(projected_BG, state.layers[0])
+        def step(projected: Gates, state: DecoderState) -> Moment:
+            between_BX = update(projected, state.layers[0])
             query_BH = self.cell.output(between_BX)
             context_BC, weights_BS, attention_state = look(query_BH, state.attention)
             first_BX = update_with_context(add_context(context_BC), between_BX)
@@ -187,7 +187,7 @@ class LuongRecurrence(nn.Module):
         self.attentional = nn.Linear(attention.context_size + hidden_size, readout_size)
         self.attention = attention
 
-    def project(self, inputs_TBE: Tensor) -> Iterator[Tensor]:
+    def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
         return self.input.steps(inputs_TBE)
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
@@ -195,10 +195,10 @@ class LuongRecurrence(nn.Module):
         look = self.attention.unroll(memory)
         add_feed = self.feed.unroll() if self.feed is not None else None
 
-        def step(projected_BG: Tensor, state: DecoderState) -> Moment:
+        def step(projected: Gates, state: DecoderState) -> Moment:
             if add_feed is not None:
-                projected_BG = projected_BG + add_feed(state.feed[0])
-            first_BX = update(projected_BG, state.layers[0])
+                projected = projected + add_feed(state.feed[0])
+            first_BX = update(projected, state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
             attended: Attended = look(hidden_BH, state.attention)
             joined = torch.cat([attended.context_BC, hidden_BH], dim=-1)
@@ -288,8 +288,8 @@ class Decoder(nn.Module):
         masks = tuple(mask_for(noise, (batch, hidden_size), self._recurrent_dropout, inputs_BTE) for _ in state.layers)
         step = self.recurrence.unroll(memory, masks)
         moments = []
-        for projected_BG in self.recurrence.project(inputs_BTE.transpose(0, 1)):
-            moment = step(projected_BG, state)
+        for projected in self.recurrence.project(inputs_BTE.transpose(0, 1)):
+            moment = step(projected, state)
             state = moment.state
             moments.append(moment)
         hidden_BTH = torch.stack([moment.hidden_BH for moment in moments], dim=1)

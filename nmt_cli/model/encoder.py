@@ -43,8 +43,8 @@ class EncoderLayer(nn.Module):
         state_DBX = inputs_BSI.new_zeros(self.directions, batch, self.cell.state_size)
         step = self.cell.unroll(dropout_BH)
         states = []
-        for projected_DBG in self.projection.steps(inputs_DSBI):
-            state_DBX = step(projected_DBG, state_DBX)
+        for projected in self.projection.steps(inputs_DSBI):
+            state_DBX = step(projected, state_DBX)
             states.append(self.cell.output(state_DBX))
         forward_BSH, *backward_BSH = torch.stack(states, dim=2).unbind(0)
         rows = torch.arange(batch, device=last_B.device)

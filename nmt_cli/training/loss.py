@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmt_cli import native
 from nmt_cli.data.batch import Batch
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
@@ -71,11 +72,22 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         # Written again for every chunk: memory that stays in the cache.
         grad_product_NV = readout_NR.new_empty(at_once, len(bias_V), dtype=product_type)
         scratch_NV = readout_NR.new_empty(together, len(bias_V))
+        bias_gradient_KV = None
+        if native.takes(readout_NR) and not agreement:
+            bias_gradient_KV = bias_V.new_zeros(native.num_chunks(len(targets_N), len(bias_V)), len(bias_V))
         for start in range(0, len(targets_N), at_once):
             rows = slice(start, start + at_once)
             readout = readout_NR[rows].to(product_type)
             grad_NV = grad_product_NV[: len(readout)]
-            for first in range(0, len(readout), together):
+            if bias_gradient_KV is not None:
+                torch.mm(readout, weight_product_VR.t(), out=grad_NV)
+                counted_N = None if valid_N1 is None else valid_N1[rows].flatten()
+                losses_N, chosen_N = native.cross_entropy(
+                    grad_NV, bias_V, targets_N[rows], counted_N, smoothing, bias_gradient_KV
+                )
+                nll += losses_N.sum()
+                chosen += chosen_N.sum()
+            for first in range(0, len(readout) if bias_gradient_KV is None else 0, together):
                 some = slice(first, first + together)
                 counted_N1 = None if valid_N1 is None else valid_N1[rows][some]
                 target_N1 = targets_N[rows][some].unsqueeze(1)
@@ -99,6 +111,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 grad_NV[some] = probability_NV
             grad_readout_NR[rows] = torch.mm(grad_NV, weight_product_VR)
             grad_weight_VR += torch.mm(grad_NV.t(), readout)
+        if bias_gradient_KV is not None:
+            grad_bias_V = bias_gradient_KV.sum(dim=0)
         total = nll + agreement * divergence
         if smoothing:
             share, sum_R, mean_R = smoothing / len(bias_V), readout_NR.sum(dim=0), weight_VR.mean(dim=0)

@@ -8,8 +8,9 @@ from typing import Any
 
 from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
+from nmt_cli.native import PLAIN
 
-ADDED = ("pool", "rewinds")
+ADDED = ("pool", "rewinds", "path")
 """What the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
@@ -43,6 +44,8 @@ class TrainingState:
     """Spent training, before the last resumption too."""
     precision: str = "fp32"
     """The precision on which the run began and goes on."""
+    path: str = PLAIN
+    """Whether the run began, and goes on, by the kernels (`native.NATIVE`) or the plain formulas."""
     rewinds: int = 0
     """How often it diverged and went back to a checkpoint."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nmt_cli import native
 from nmt_cli.checkpoint import (
     PROGRESS_FILE,
     TRAINER_FILE,
@@ -130,7 +131,10 @@ class Trainer:
         self._saved_step: int | None = None
         self._stop_signal = 0
         """SIGINT or SIGTERM, once any process has received it."""
-        self.state = TrainingState(precision="bf16" if update.bf16 else "fp32")
+        first = next(model.parameters())
+        self.state = TrainingState(
+            precision="bf16" if update.bf16 else "fp32", path=native.NATIVE if native.takes(first) else native.PLAIN
+        )
 
     # Resuming and saving ------------------------------------------------------------------------------------------
 
@@ -235,7 +239,11 @@ class Trainer:
         started, seconds_before = time.monotonic(), self.state.seconds
         meter = _Meter()
         total = self._expected_steps()
-        with _Signals() as signals, Progress("training", total=total, initial=self.state.step, unit="step") as bar:
+        with (
+            native.path(self.state.path),
+            _Signals() as signals,
+            Progress("training", total=total, initial=self.state.step, unit="step") as bar,
+        ):
             reason = self._limits.reached(self.state)
             batches = self._sampler.from_cursor(self.state.cursor)
             while reason is None:

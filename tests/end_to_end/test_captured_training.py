@@ -10,7 +10,15 @@ import torch
 from command_line import contents
 from unit.training.tapes import Tapes
 
+from nmt_cli import native
 from nmt_cli.training import captured
+
+
+@pytest.fixture(autouse=True)
+def _path():
+    """What a GPU does: a tape, like a graph, holds what torch does."""
+    with native.path(native.PLAIN):
+        yield
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from nmt_cli.model.noise import Noise
 
+pytestmark = pytest.mark.usefixtures("both_paths")
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 LENGTHS = (4, 2)
 

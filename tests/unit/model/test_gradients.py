@@ -6,11 +6,13 @@ import pytest
 import torch
 from tiny_models import every_attention, every_kind, name_of, random_ids, random_values, run, tiny_model, valid_of
 
+from nmt_cli import native
 from nmt_cli.model import attention as attention_module
 from nmt_cli.model import cells as cells_module
 from nmt_cli.model import decoder as decoder_module
 from nmt_cli.model.loops import LoopAdditive, LoopInnerProducts, LoopProduct, LoopSum, full_precision, tanh
 
+pytestmark = pytest.mark.usefixtures("both_paths")
 LENGTHS = (4, 2)
 
 
@@ -76,6 +78,7 @@ def leave_all_to_autograd(monkeypatch):
     monkeypatch.setattr(attention_module, "LoopInnerProducts", plain_inner_products)
     monkeypatch.setattr(attention_module, "LoopAdditive", plain_additive)
     monkeypatch.setattr(cells_module, "_GruUpdate", PlainGruUpdate)
+    monkeypatch.setattr(native, "_switched_on", False)
 
 
 def scalar_loss(model, seed=3):

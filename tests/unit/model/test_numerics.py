@@ -9,6 +9,7 @@ from nmt_cli.model.build import initialize
 from nmt_cli.model.noise import Noise
 from nmt_cli.training.loss import TranslationLoss
 
+pytestmark = pytest.mark.usefixtures("both_paths")
 LONGEST = 250
 SCALES = {"usual": 1.0, "saturated": 1e4, "vanishing": 1e-30, "zero": 0.0}
 LENGTHS = {"one word": [1, 1], "longest": [LONGEST, 1], "nothing but padding": [3, 0]}

@@ -12,6 +12,7 @@ import torch
 from tapes import Tapes
 from unit.model.tiny_models import VOCAB_SIZE, every_attention, every_kind, name_of, tiny_model
 
+from nmt_cli import native
 from nmt_cli.data.batch import make_batch
 from nmt_cli.model.noise import Noise
 from nmt_cli.training import captured
@@ -20,6 +21,13 @@ from nmt_cli.training.loss import TranslationLoss
 
 DEFAULT = ("conditional", "additive", "gru", True)
 LOSS = TranslationLoss(label_smoothing=0.1, coverage_weight=0.3, alignment_weight=0.5)
+
+
+@pytest.fixture(autouse=True)
+def _path():
+    """What a GPU does: a tape, like a graph, holds what torch does."""
+    with native.path(native.PLAIN):
+        yield
 
 
 def batch_of(seed, *, rows=3, longest=7):
