@@ -134,6 +134,23 @@ def cross_entropy(
     return nll_N, chosen_N
 
 
+def log_softmax_(logits_NV: Tensor) -> Tensor:
+    """Log-probabilities in the place of logits."""
+    num_rows, vocab_size = logits_NV.shape
+    _kernel("log_softmax", logits_NV)(num_rows, vocab_size, num_chunks(num_rows, vocab_size), _at(logits_NV))
+    return logits_NV
+
+
+def fold(values_NV: Tensor, folds: int) -> Tensor:
+    """(N, V // folds + V % folds): the best of the numbers m, m + M, m + 2M ... for each m of M = V // folds, and what
+    remains of V as it is."""
+    num_rows, vocab_size = values_NV.shape
+    best_NM = values_NV.new_empty(num_rows, vocab_size // folds + vocab_size % folds)
+    chunks = num_chunks(num_rows, vocab_size)
+    _kernel("fold", values_NV)(num_rows, vocab_size, folds, chunks, _at(values_NV), _at(best_NM))
+    return best_NM
+
+
 # How a kernel is called -------------------------------------------------------------------------------------------
 
 
@@ -152,6 +169,8 @@ _SIGNATURES = {
     "gru_backward": (_TERMS, _COUNT, _SIZE, _SIZE, _SIZE, _COUNT, _POINTER, _POINTER, _POINTER),
     "additive_forward": (_SIZE, _SIZE, _SIZE, _SIZE, _COUNT, *[_POINTER] * 5),
     "additive_backward": (_SIZE, _SIZE, _SIZE, _COUNT, *[_POINTER] * 9),
+    "log_softmax": (_SIZE, _SIZE, _COUNT, _POINTER),
+    "fold": (_SIZE, _SIZE, _SIZE, _COUNT, _POINTER, _POINTER),
     "loss": (_SIZE, _SIZE, _COUNT, _POINTER, _POINTER, _POINTER, ctypes.c_double, *[_POINTER] * 4),
 }
 

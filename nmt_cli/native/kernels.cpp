@@ -12,7 +12,11 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 // The loader takes the best that the processor has: what is built on one machine runs on another.
+#if __GNUC__ >= 12
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
 #else
 #define FOR_EACH_PROCESSOR
 #endif
@@ -332,6 +336,39 @@ INLINE void loss_rows(
     }
 }
 
+// Logits become log-probabilities, in place.
+template <class T> INLINE void log_softmax_rows(int64_t first, int64_t last, int64_t vocabulary, T* logits) {
+    for (int64_t n = first; n < last; n++) {
+        T* row = logits + n * vocabulary;
+        T largest = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : largest)
+        for (int64_t i = 0; i < vocabulary; i++) largest = row[i] > largest ? row[i] : largest;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < vocabulary; i++) sum += exponential(row[i] - largest);
+        const T normalizer = largest + std::log(sum);
+#pragma omp simd
+        for (int64_t i = 0; i < vocabulary; i++) row[i] -= normalizer;
+    }
+}
+
+// The best of the numbers i, i + places, i + 2 places ..., of which there are `folds`, and what remains of a row.
+template <class T>
+INLINE void fold_rows(
+    int64_t first, int64_t last, int64_t vocabulary, int64_t folds, const T* values, T* best) {
+    const int64_t places = vocabulary / folds, rest = vocabulary - places * folds;
+    for (int64_t n = first; n < last; n++) {
+        const T* row = values + n * vocabulary;
+        T* out = best + n * (places + rest);
+        std::copy(row, row + places, out);
+        for (int64_t fold = 1; fold < folds; fold++) {
+            const T* layer = row + fold * places;
+#pragma omp simd
+            for (int64_t i = 0; i < places; i++) out[i] = layer[i] > out[i] ? layer[i] : out[i];
+        }
+        std::copy(row + places * folds, row + vocabulary, out + places);
+    }
+}
+
 // What the loader may choose among must be functions of their own, and a parallel region is none.
 
 #define WORKERS(NAME, T, P)                                                                                             \
@@ -352,7 +389,14 @@ INLINE void loss_rows(
         loss_rows<T, P>(                                                                                               \
             chunk, first, last, vocabulary, bias, targets, counted, smoothing, product, bias_gradient, nll, chosen);   \
     }
-#define ADDITIVE_WORKERS(T)                                                                                            \
+#define TYPE_WORKERS(T)                                                                                                \
+    FOR_EACH_PROCESSOR void log_softmax_##T(int64_t first, int64_t last, int64_t vocabulary, T* logits) {              \
+        log_softmax_rows<T>(first, last, vocabulary, logits);                                                          \
+    }                                                                                                                  \
+    FOR_EACH_PROCESSOR void fold_##T(                                                                                  \
+        int64_t first, int64_t last, int64_t vocabulary, int64_t folds, const T* values, T* best) {                    \
+        fold_rows<T>(first, last, vocabulary, folds, values, best);                                                    \
+    }                                                                                                                  \
     FOR_EACH_PROCESSOR void additive_forward_##T(                                                                      \
         int64_t first, int64_t last, int64_t rows, int64_t length, int64_t size, const T* query, const T* keys,        \
         const T* extra, const T* v, T* energies) {                                                                     \
@@ -370,8 +414,8 @@ INLINE void loss_rows(
 WORKERS(float, float, float)
 WORKERS(bfloat16, float, bfloat16)
 WORKERS(double, double, double)
-ADDITIVE_WORKERS(float)
-ADDITIVE_WORKERS(double)
+TYPE_WORKERS(float)
+TYPE_WORKERS(double)
 
 template <class Work> void in_chunks(int64_t rows, int chunks, const Work& work) {
 #pragma omp parallel for schedule(static, 1) num_threads(chunks) if (chunks > 1)
@@ -407,7 +451,17 @@ extern "C" {
                 chosen);                                                                                               \
         });                                                                                                            \
     }
-#define ADDITIVE_ENTRIES(T)                                                                                            \
+#define TYPE_ENTRIES(T)                                                                                                \
+    void nmt_log_softmax_##T(int64_t rows, int64_t vocabulary, int chunks, T* logits) {                                \
+        in_chunks(rows, chunks, [=](int, int64_t first, int64_t last) {                                                \
+            log_softmax_##T(first, last, vocabulary, logits);                                                          \
+        });                                                                                                            \
+    }                                                                                                                  \
+    void nmt_fold_##T(int64_t rows, int64_t vocabulary, int64_t folds, int chunks, const T* values, T* best) {         \
+        in_chunks(rows, chunks, [=](int, int64_t first, int64_t last) {                                                \
+            fold_##T(first, last, vocabulary, folds, values, best);                                                    \
+        });                                                                                                            \
+    }                                                                                                                  \
     void nmt_additive_forward_##T(                                                                                     \
         int64_t rows, int64_t rows_a_source, int64_t length, int64_t size, int chunks, const T* query, const T* keys,  \
         const T* extra, const T* v, T* energies) {                                                                     \
@@ -428,6 +482,6 @@ extern "C" {
 ENTRIES(float, float, float)
 ENTRIES(bfloat16, float, bfloat16)
 ENTRIES(double, double, double)
-ADDITIVE_ENTRIES(float)
-ADDITIVE_ENTRIES(double)
+TYPE_ENTRIES(float)
+TYPE_ENTRIES(double)
 }

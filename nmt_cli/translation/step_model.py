@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nmt_cli import native
 from nmt_cli.data.batch import Sources
 from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import DecoderState
@@ -48,6 +49,8 @@ class _Words(NamedTuple):
             # Each row's own, from the first column on: so its sum does not depend on what the others may say.
             own_NW = logits.gather(1, self.candidates.columns_BW)
             logits = own_NW.masked_fill_(~self.candidates.valid_BW, -math.inf)
+        elif native.takes(logits):
+            return native.log_softmax_(logits)
         return F.log_softmax(logits, dim=-1)
 
 

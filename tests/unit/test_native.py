@@ -82,6 +82,21 @@ def test_the_cross_entropy_is_the_formula_and_its_gradient_autograds(
     torch.testing.assert_close(product.to(dtype), smoothed, rtol=half, atol=half)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+@pytest.mark.parametrize(("rows", "size"), SIZES)
+def test_log_probabilities_and_the_best_of_a_fold_are_those_of_torch(dtype, tolerance, rows, size):
+    logits = some(rows, size, dtype=dtype, scale=4.0)
+    expected = logits.log_softmax(dim=1)
+    given = native.log_softmax_(logits)
+    assert given is logits
+    torch.testing.assert_close(given, expected, rtol=tolerance, atol=tolerance)
+    given[:, ::3] = -torch.inf
+    for folds in (1, 3, 8):
+        places = size // folds
+        best = given[:, : places * folds].unflatten(1, (folds, places)).amax(dim=1) if places else given[:, :0]
+        assert native.fold(given, folds).equal(torch.cat([best, given[:, places * folds :]], dim=1))
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_shows_in_what_comes_out(value):
     """A training must see it. Breaks where the exponential clamps by `fmin`, which drops what is not a number."""
