@@ -167,6 +167,12 @@ class Index:
     finished: str | None = None
     """Why training ended, or None while it has not."""
 
+    @property
+    def steps(self) -> list[int]:
+        """Of all checkpoints that count, newest first."""
+        steps = {*self.recent, *(ranked.step for ranked in self.best)}
+        return sorted(steps if self.last is None else {self.last, *steps}, reverse=True)
+
 
 class Checkpoints:
     """The checkpoints of a run, below its `checkpoints` directory."""
@@ -214,16 +220,18 @@ class Checkpoints:
             path = self.path_of(index.best[0].step)
         elif name in ("best", "last") and index.last is not None:
             path = self.path_of(index.last)
-        elif name.isdecimal():
-            path = self.path_of(int(name))
         elif name not in ("best", "last") and _NAME.fullmatch(name):
-            path = self.directory / name
+            path = self.path_named(name)
         else:
             path = self.directory / "?"
         if not (path / META_FILE).exists():
             there = ", ".join(self.names()) or "none yet"
             raise InputError(f"{self.directory}: there is no checkpoint {name!r}; there are: {there}")
         return path
+
+    def path_named(self, name: str) -> Path:
+        """Where the checkpoint of a step's number or of a name lies."""
+        return self.path_of(int(name)) if name.isdecimal() else self.directory / name
 
     def names(self) -> list[str]:
         """What `resolve` takes: steps as numbers, then names."""
@@ -271,7 +279,7 @@ class Checkpoints:
 
     def prune(self, index: Index) -> None:
         """Remove the steps that the index no longer names, and what a killed attempt left; named checkpoints stay."""
-        wanted = {index.last, *index.recent, *(ranked.step for ranked in index.best)}
+        wanted = index.steps
         for path in self.directory.iterdir():
             match = _STEP_NAME.fullmatch(path.name)
             if match and int(match[1]) not in wanted and (path / META_FILE).exists():

@@ -120,13 +120,19 @@ class Experiment:
         """
         index = self.checkpoints.index()
         while True:
+            path = None
             try:
-                return self._load(self.checkpoints.resolve(checkpoint))
-            except InputError:
+                path = self.checkpoints.resolve(checkpoint)
+                return self._load(path)
+            except InputError as error:
                 # A training that has found a better one may have removed it meanwhile, before it was open.
                 index, before = self.checkpoints.index(), index
-                if index == before:
+                if index != before:
+                    continue
+                others = [name for name in self.checkpoints.names() if self.checkpoints.path_named(name) != path]
+                if path is None or not others:
                     raise
+                raise ModelError(f"{error}; --checkpoint takes another: {', '.join(others)}") from error
 
     def _load(self, path: Path) -> Seq2Seq:
         import torch

@@ -14,7 +14,7 @@ import typer
 import nmt_cli
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.console import log, log_file, warn
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -180,7 +180,10 @@ def finished_reason(experiment: Experiment, config: Config) -> str | None:
     if index.finished is None or index.last is None:
         return None
     path = experiment.checkpoints.path_of(index.last)
-    state = TrainingState.from_json(read_progress(path), str(path))
+    try:
+        state = TrainingState.from_json(read_progress(path), str(path))
+    except ModelError:
+        return None  # who goes on says what is damaged, and from where it goes on
     return index.finished if _limits(config).reached(state) else None
 
 

@@ -139,11 +139,29 @@ class Trainer:
     # Resuming and saving ------------------------------------------------------------------------------------------
 
     def restore(self, checkpoints: Checkpoints) -> None:
-        """Go back to the last checkpoint; its weights must be in the model's configuration."""
-        index = checkpoints.index()
+        """Go back to the last checkpoint; if that is damaged, with a warning to the newest one that is whole.
+
+        Raises:
+            ModelError: none is whole, or none is of a model of this configuration.
+        """
+        index, damage = checkpoints.index(), None
         assert index.last is not None
-        self._restore(checkpoints.path_of(index.last))
-        self._saved_step = self.state.step
+        for step in index.steps:
+            try:
+                self._restore(checkpoints.path_of(step))
+            except ModelError as error:
+                damage = damage or error
+            else:
+                break
+        else:
+            raise ModelError(
+                f"{damage}; no checkpoint of the run can be gone on from: put the directory back from a copy, or begin "
+                "in another model_dir"
+            )
+        if damage is not None:
+            warn(f"{damage}; going on from step {step:,}, the newest checkpoint that is whole")
+            self._leave_branch(checkpoints, step)
+        self._saved_step = step
 
     def _restore(self, path: Path) -> None:
         state = _state_at(path)
@@ -176,7 +194,7 @@ class Trainer:
             DivergenceError: there is no checkpoint, or this happened too often.
         """
         diverged, index = self.state, checkpoints.index()
-        steps = sorted({*index.recent, *(ranked.step for ranked in index.best)}, reverse=True)
+        steps = index.steps
         if not steps:
             raise DivergenceError(f"{_diverged(diverged)} before the first checkpoint; {_REMEDY}")
         if diverged.rewinds >= MAX_REWINDS:
@@ -184,12 +202,10 @@ class Trainer:
         good = [step for step in steps if not _state_at(checkpoints.path_of(step)).skipped_in_a_row]
         step = (good or steps)[0]
         self._restore(checkpoints.path_of(step))
-        # What came later is of a branch that is left: it counts no longer before its steps are written anew.
         self._world.gathered(step)  # nobody prunes while another still reads
-        kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
+        kept = self._leave_branch(checkpoints, step)
         self._saved_step = step
         if self._world.is_primary:
-            checkpoints.write_index(kept)
             checkpoints.prune(kept)
         self.state = replace(
             self.state,
@@ -202,6 +218,14 @@ class Trainer:
             f"{_diverged(diverged)}; going back to step {self.state.step} with {self.state.rate_factor:g} times the "
             f"learning rate (rewind {self.state.rewinds} of at most {MAX_REWINDS})"
         )
+
+    def _leave_branch(self, checkpoints: Checkpoints, step: int) -> Index:
+        """What came after a step counts no longer before its steps are written anew."""
+        index = checkpoints.index()
+        kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
+        if self._world.is_primary:
+            checkpoints.write_index(kept)
+        return kept
 
     def _snapshot(self, metrics: dict[str, float]) -> Snapshot:
         raw = {f"raw.{name}": tensor for name, tensor in parameters_of(self._model).items()}

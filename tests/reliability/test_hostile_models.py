@@ -252,15 +252,40 @@ RESUMED = {
 
 
 @pytest.mark.parametrize("case", RESUMED.values(), ids=RESUMED)
-def test_a_damaged_state_of_the_training_is_refused_on_resuming(faulty: Faulty, sound, stranger: Path, case):
+def test_a_training_whose_last_state_is_damaged_goes_on_from_the_one_before(faulty: Faulty, sound, stranger, case):
+    """Breaks where it is refused, or where the damaged one still counts."""
     name, change, message = case
     config = stranger / "config.yaml"
     change(stranger / FILES[name])
     settings = (f"model_dir={stranger}", "training.max_steps=102")
+    command = ("train", "--config", config, *(word for one in settings for word in ("--set", one)))
+    outcome = faulty.run(*command)
+    assert outcome.code == 0, outcome.err
+    (warning,) = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
+    assert message in warning
+    assert warning.endswith("; going on from step 50, the newest checkpoint that is whole")
+    records = map(json.loads, (stranger / "metrics.jsonl").read_text().splitlines())
+    steps = [record["step"] for record in records if record["event"] == "checkpoint"]
+    assert steps == [50, 100, 102]
+
+    for path in (stranger / "checkpoints").glob("step-*/" + Path(FILES[name]).name):
+        path.unlink()
+    settings = (f"model_dir={stranger}", "training.max_steps=104")
     outcome = faulty.run("train", "--config", config, *(word for one in settings for word in ("--set", one)))
-    assert outcome.code == 2, outcome.err
-    assert message in outcome.err
-    assert "Traceback" not in outcome.err
+    assert outcome.code == 2
+    assert (
+        "there is no such file; the checkpoint is incomplete; no checkpoint of the run can be gone on from: "
+        in (outcome.err.splitlines()[-1])
+    )
+
+
+def test_a_damaged_checkpoint_is_refused_with_the_names_of_others(faulty: Faulty, sound, stranger: Path, line: Path):
+    os.truncate(stranger / FILES["weights"], 1000)
+    outcome = translate(faulty, line, stranger)
+    assert outcome.code == 2
+    refused(outcome, sound, stranger, "; --checkpoint takes another: ")
+    other = outcome.err.splitlines()[-1].rpartition(" ")[2]
+    assert faulty.run("translate", line, "--model", stranger, "--checkpoint", other).code == 0
 
 
 def test_a_lock_that_is_a_link_is_not_followed(faulty: Faulty, stranger: Path, tmp_path: Path):
