@@ -149,10 +149,19 @@ class _Part(NamedTuple):
     text: str
     log_prob: float
     score: float
-    weights: Matrix | None
-    """Attention of its target words to its own source words."""
     first_word: int
-    """The number of the first of these in the line."""
+    """The number of its first source word in the line."""
+    weights: Matrix | None
+    """Attention of its target words to its own source words; None where no alignment is wanted, or no more than its
+    links."""
+    num_words: int = 0
+    """Of the target."""
+    links: tuple[Link, ...] = ()
+    """In place of the weights."""
+
+    def without_weights(self) -> _Part:
+        """With its links alone, which take far less memory."""
+        return self if self.weights is None else self._replace(weights=None, links=tuple(hard_links(self.weights)))
 
 
 class _Pair(NamedTuple):
@@ -196,6 +205,9 @@ class Translator:
             if self.options.with_alignment:
                 for segment in segments:
                     num_words[segment.line] = segment.first_word + len(segment.text.split())
+                for place in {segment.line for segment in segments}:
+                    if not _fits_a_matrix(parts[place], num_words[place]):
+                        parts[place] = [[part.without_weights() for part in ranked] for ranked in parts[place]]
         self.counts.lines += len(lines)
         self.counts.blank += sum(not line_parts for line_parts in parts)
         self.counts.cut += sum(len(line_parts) > 1 for line_parts in parts)
@@ -343,15 +355,15 @@ class Translator:
         self.counts.target_pieces += len(hypothesis.ids)
         log_prob, score = hypothesis.log_prob, hypothesis.score
         if not self.options.with_alignment:
-            return _Part(tokenizer.decode(hypothesis.ids), log_prob, score, None, 0)
+            return _Part(tokenizer.decode(hypothesis.ids), log_prob, score, 0, None)
         text, target = tokenizer.decode_words(hypothesis.ids)
         first = job.words[0]
         shape = (target.num_words, job.words[-1] + 1 - first)
         if hypothesis.weights_TS is None or not target.ids:
-            return _Part(text, log_prob, score, np.zeros(shape), first)
+            return _Part(text, log_prob, score, first, np.zeros(shape), target.num_words)
         pieces = hypothesis.weights_TS[: len(target.ids), : len(job.ids)].double().numpy()
         weights = merge_to_words(pieces, [word - first for word in job.words], target.words, shape)
-        return _Part(text, log_prob, score, weights, first)
+        return _Part(text, log_prob, score, first, weights, target.num_words)
 
 
 def padded_width(ids: Sequence[int]) -> int:
@@ -424,19 +436,26 @@ def _joined(parts: Sequence[Sequence[_Part]], num_words: int, *, with_alignment:
         if not with_alignment:
             joined.append(Translation(text, log_prob, score))
             continue
-        # The last segment of a line may be white space that has pieces but no words.
-        blocks = [(p.first_word, p.weights[:, : num_words - p.first_word]) for p in ranked if p.weights is not None]
-        size = sum(len(block) for _, block in blocks)
-        weights = np.zeros((size, num_words)) if size * num_words <= MAX_WEIGHTS else None
+        fits = _fits_a_matrix(parts, num_words) and all(part.weights is not None for part in ranked)
+        weights = np.zeros((sum(part.num_words for part in ranked), num_words)) if fits else None
         links: list[Link] = []
         row = 0
-        for first_word, block in blocks:
-            links += [(first_word + source, row + target) for source, target in hard_links(block)]
-            if weights is not None:
-                weights[row : row + block.shape[0], first_word : first_word + block.shape[1]] = block
-            row += len(block)
+        for part in ranked:
+            # The last segment of a line may be white space that has pieces but no words.
+            num_own = num_words - part.first_word
+            block = None if part.weights is None else part.weights[:, :num_own]
+            own = part.links if block is None else hard_links(block)
+            links += [(part.first_word + source, row + target) for source, target in own if source < num_own]
+            if weights is not None and block is not None:
+                weights[row : row + block.shape[0], part.first_word : part.first_word + block.shape[1]] = block
+            row += part.num_words
         joined.append(Translation(text, log_prob, score, weights, tuple(links)))
     return tuple(joined)
+
+
+def _fits_a_matrix(parts: Sequence[Sequence[_Part]], num_words: int) -> bool:
+    """Whether a line with so many words in the source may have a matrix of weights, for its longest translation."""
+    return sum(max(part.num_words for part in ranked) for ranked in parts) * num_words <= MAX_WEIGHTS
 
 
 def _cuts(pieces: Sequence[str], limit: int) -> list[int]:
