@@ -18,6 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+VERSION = 1
+"""That of the kernels which this module knows how to call."""
 NATIVE, PLAIN = "native", "plain"
 WORK_OF_A_THREAD = 16_384
 """Numbers below which another thread is not worth its start."""
@@ -27,7 +29,7 @@ _switched_on = True
 
 @cache
 def is_built() -> bool:
-    """Whether the kernels are there and can be loaded."""
+    """Whether kernels of this version are there and can be loaded."""
     return _library() is not None
 
 
@@ -181,9 +183,11 @@ def _library() -> ctypes.CDLL | None:
     if spec is None or spec.origin is None:
         return None
     try:
-        return ctypes.CDLL(spec.origin)
-    except OSError:  # torch has brought no OpenMP of the compiler's kind
+        library = ctypes.CDLL(spec.origin)
+        version = ctypes.c_int32.in_dll(library, "nmt_kernels_version").value
+    except (OSError, ValueError):  # torch has brought no OpenMP of the compiler's kind; not our library
         return None
+    return library if version == VERSION else None
 
 
 @cache

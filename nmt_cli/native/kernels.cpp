@@ -426,6 +426,10 @@ template <class Work> void in_chunks(int64_t rows, int chunks, const Work& work)
 
 extern "C" {
 
+// To be raised with every change that the other side sees (VERSION in __init__.py): what was compiled may be older.
+extern const int32_t nmt_kernels_version;
+const int32_t nmt_kernels_version = 1;
+
 #define ENTRIES(NAME, T, P)                                                                                             \
     void nmt_gru_forward_##NAME(                                                                                       \
         const Term* terms, int count, int64_t directions, int64_t batch, int64_t size, int chunks, const T* hidden,    \

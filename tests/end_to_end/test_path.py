@@ -26,7 +26,7 @@ def steps(config: Path, number: int, directory: str = "run") -> list[str]:
 def test_without_kernels_a_training_says_so_once(nmt, config: Path):
     result = nmt(*steps(config, 2))
     assert result.code == 0, result.err
-    told = "without compiled kernels, so slower: install nmt-cli where there is a C++ compiler"
+    told = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
     assert result.err.count(told) == 1
 
 

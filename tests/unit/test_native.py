@@ -133,6 +133,19 @@ def test_numbers_far_out_neither_overflow_nor_vanish():
         assert logits.isfinite().all()
 
 
+def test_kernels_of_another_version_are_as_none(monkeypatch):
+    """A checkout that was updated and not installed again. Breaks where what was compiled is called unseen."""
+    for stale in (native.is_built, native._library):
+        stale.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(native, "VERSION", native.VERSION + 1)
+        assert not native.is_built()
+        assert not native.takes(torch.zeros(1))
+    for stale in (native.is_built, native._library):
+        stale.cache_clear()
+    assert native.is_built()
+
+
 def test_the_region_decides_and_ends():
     tensor = torch.zeros(1)
     assert native.takes(tensor)
