@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.console import warn
+from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def open_translator(
     """
     import torch
 
+    from nmt_cli import native
     from nmt_cli.allocator import keep_freed_memory
     from nmt_cli.distributed import find_device, multiplies_bf16
     from nmt_cli.experiment import source_of
@@ -49,6 +50,8 @@ def open_translator(
         raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
     if precision == "bf16" and not multiplies_bf16(found_device):
         warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
+    if found_device.type == "cpu" and not native.is_built():
+        log(native.MISSING)
     keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)

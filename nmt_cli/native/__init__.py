@@ -20,6 +20,8 @@ from torch import Tensor
 
 VERSION = 1
 """That of the kernels which this module knows how to call."""
+MISSING = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
+"""What is said once where they are not."""
 NATIVE, PLAIN = "native", "plain"
 WORK_OF_A_THREAD = 16_384
 """Numbers below which another thread is not worth its start."""
