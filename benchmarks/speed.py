@@ -1,6 +1,7 @@
 """`make bench`: speed of training and translation, beside the plain model and the matrix products alone, in one run.
 
-Prints a table and writes JSON. The text is made up, with the lengths of captions; nothing is downloaded.
+Prints a table for each part, and writes JSON as they end. The text is made up, with the lengths of captions; nothing is
+downloaded.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from typing import Any
 import torch
 
 from benchmarks.plain import PlainModel
+from nmt_cli import native
 from nmt_cli.allocator import keep_freed_memory
+from nmt_cli.config.loader import load_config
 from nmt_cli.config.schema import (
     AttentionConfig,
     DecoderConfig,
@@ -45,6 +48,7 @@ from nmt_cli.translation.shortlist import Shortlist
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
 from nmt_cli.translation.translator import padded_width
 
+RECIPE = Path("configs/multi30k_en_de.yaml")
 VOCAB = 8000
 BEAMS = (1, 5)
 BATCH_TOKENS = DecodingConfig().batch_tokens
@@ -78,18 +82,19 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("benchmarks/latest.json"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to measure")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    report = {
+    report: dict[str, Any] = {
         "machine": {"processor": platform.processor() or platform.machine(), "threads": options.threads},
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "training": training(options.rounds),
-        "mechanisms": mechanisms(options.rounds),
-        "growth": growth(),
-        "translation": translation(options.rounds),
     }
-    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    show(report)
+    print(f"threads {report['machine']}  {report['versions']}")
+    for part in options.parts:
+        measure, show = PARTS[part]
+        report[part] = measure(options.rounds)
+        options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        show(report[part])
 
 
 def training(rounds: int) -> dict[str, dict[str, float]]:
@@ -113,6 +118,25 @@ def training(rounds: int) -> dict[str, dict[str, float]]:
     return result
 
 
+def paths(rounds: int) -> dict[str, dict[str, float]]:
+    """Training of the default recipe by the compiled kernels, beside the formulas that they stand for."""
+    result = {}
+    for precision in ("fp32", "bf16"):
+        bf16 = precision == "bf16"
+        with (
+            Aside(recipe_training, native.NATIVE, bf16) as kernels,
+            Aside(recipe_training, native.PLAIN, bf16) as plain,
+        ):
+            fast, slow = paired([kernels, plain], rounds)
+        result[precision] = {
+            "tokens_per_second": fast,
+            "ratio_to_formulas": fast / slow,
+            "peak_memory_bytes": kernels.peak_memory,
+            "formulas_peak_memory_bytes": plain.peak_memory,
+        }
+    return result
+
+
 def mechanisms(rounds: int) -> dict[str, dict[str, float]]:
     """Training in bfloat16 with every mechanism at the same sizes, beside additive attention."""
     result = {}
@@ -124,7 +148,7 @@ def mechanisms(rounds: int) -> dict[str, dict[str, float]]:
     return result
 
 
-def growth() -> dict[str, dict[str, float]]:
+def growth(rounds: int) -> dict[str, dict[str, float]]:
     """Training in bfloat16 where one size differs from the default: target tokens a second."""
     changes: dict[str, list[dict[str, int]]] = {
         "batch, target tokens": [{"tokens": tokens} for tokens in (600, 1200, 2500, 5000)],
@@ -136,7 +160,7 @@ def growth() -> dict[str, dict[str, float]]:
     for name, sizes in changes.items():
         for size in sizes:
             with Aside(our_training, CONDITIONAL, True, size, 1) as ours:
-                (speed,) = paired([ours], 1)
+                (speed,) = paired([ours], min(rounds, 1))
             result.setdefault(name, {})[str(next(iter(size.values())))] = speed
     return result
 
@@ -151,6 +175,24 @@ def our_training(
     loss = TranslationLoss(label_smoothing=0.1)
     update = trainer(model, lambda batch: loss(model, batch, Noise(torch.Generator().manual_seed(1))).total, bf16)
     return partial(tokens_per_second, update, training_batches(sizes)[:num_batches])
+
+
+def recipe_training(path: str, bf16: bool) -> Callable[[], float]:
+    """Updates of the model of `RECIPE`, with its noise, in batches of about its size."""
+    keep_freed_memory()
+    config = load_config(RECIPE)
+    vocab, tokens = config.tokenizer.vocab_size, config.training.batch_size
+    model = build_model(config.model, source_vocab_size=vocab, target_vocab_size=vocab)
+    initialize(model, seed=1)
+    loss = TranslationLoss(label_smoothing=config.training.label_smoothing)
+    noise = torch.Generator().manual_seed(1)
+    update = trainer(model, lambda batch: loss(model, batch, Noise(noise)).total, bf16)
+
+    def by_path(batch: Batch) -> None:
+        with native.path(path):
+            update(batch)
+
+    return partial(tokens_per_second, by_path, training_batches({"vocab": vocab, "tokens": tokens}) * 2)
 
 
 def plain_training(bf16: bool) -> Callable[[], float]:
@@ -363,35 +405,53 @@ def matrix_peak(dtype: torch.dtype) -> float:
     return best
 
 
-def show(report: dict[str, object]) -> None:
-    training_rows, mechanism_rows, growth_rows, translation_rows = (
-        report[part] for part in ("training", "mechanisms", "growth", "translation")
-    )
-    assert isinstance(training_rows, dict)
-    assert isinstance(translation_rows, dict)
-    assert isinstance(mechanism_rows, dict)
-    assert isinstance(growth_rows, dict)
-    print(f"threads {report['machine']}  {report['versions']}")
+def show_training(rows: dict[str, dict[str, float]]) -> None:
     print(
         "training     precision  tokens/s  ratio to plain  MFLOP a token  share of the matrix peak       "
         "peak memory (plain)"
     )
-    for precision, row in training_rows.items():
+    for precision, row in rows.items():
         share = f"{row['peak_fraction']:.3f} of {row['matrix_peak_flops'] / 1e9:,.0f} GFLOP/s"
         memory = f"{row['peak_memory_bytes'] / 1e9:.2f} GB ({row['plain_peak_memory_bytes'] / 1e9:.2f} GB)"
         print(
             f"             {precision:9}  {row['tokens_per_second']:8,.0f}  {row['ratio_to_plain']:14.2f}  "
             f"{row['flops_per_token'] / 1e6:13.1f}  {share:24}       {memory}"
         )
+
+
+def show_paths(rows: dict[str, dict[str, float]]) -> None:
+    print(f"{RECIPE}  precision  tokens/s  ratio to formulas  peak memory (formulas)")
+    for precision, row in rows.items():
+        memory = f"{row['peak_memory_bytes'] / 1e9:.2f} GB ({row['formulas_peak_memory_bytes'] / 1e9:.2f} GB)"
+        speed, ratio = row["tokens_per_second"], row["ratio_to_formulas"]
+        print(f"             {precision:9}  {speed:8,.0f}  {ratio:17.2f}  {memory}")
+
+
+def show_mechanisms(rows: dict[str, dict[str, float]]) -> None:
     print("mechanism (bf16, 512 units)          tokens/s  ratio to additive")
-    for name, row in mechanism_rows.items():
+    for name, row in rows.items():
         print(f"  {name:34} {row['tokens_per_second']:8,.0f}  {row['ratio_to_additive']:.2f}")
+
+
+def show_growth(rows: dict[str, dict[str, float]]) -> None:
     print("training in bf16 where one size differs, tokens/s")
-    for name, speeds in growth_rows.items():
+    for name, speeds in rows.items():
         print(f"  {name:21} " + "  ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items()))
+
+
+def show_translation(rows: dict[str, dict[str, dict[str, float]]]) -> None:
     print("translation                  beam  sentences/s  ratio to plain fp32  peak memory")
-    for precision, beams in translation_rows.items():
+    for precision, beams in rows.items():
         for beam, row in beams.items():
             speed, ratio = row["sentences_per_second"], row["ratio_to_plain"]
             memory = row["peak_memory_bytes"] / 1e9
             print(f"             {precision:14}  {beam[4:]:>4}  {speed:11,.1f}  {ratio:19.2f}  {memory:.2f} GB")
+
+
+PARTS: dict[str, tuple[Callable[[int], Any], Callable[[Any], None]]] = {
+    "training": (training, show_training),
+    "paths": (paths, show_paths),
+    "translation": (translation, show_translation),
+    "mechanisms": (mechanisms, show_mechanisms),
+    "growth": (growth, show_growth),
+}
