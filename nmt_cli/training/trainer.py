@@ -160,7 +160,6 @@ class Trainer:
             )
         if damage is not None:
             warn(f"{damage}; going on from step {step:,}, the newest checkpoint that is whole")
-            self._leave_branch(checkpoints, step)
         self._saved_step = step
 
     def _restore(self, path: Path) -> None:
@@ -263,6 +262,9 @@ class Trainer:
         started, seconds_before = time.monotonic(), self.state.seconds
         meter = _Meter()
         total = self._expected_steps()
+        # Not before all processes have agreed on the step: one that cannot read a file does not make it count no more.
+        if checkpoints.index().last not in (None, self.state.step):
+            self._leave_branch(checkpoints, self.state.step)
         with (
             native.path(self.state.path),
             _Signals() as signals,
