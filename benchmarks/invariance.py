@@ -1,7 +1,8 @@
 """How many translations change with what should not matter: `python -m benchmarks.invariance --model DIR --text FILE`.
 
-Every line is translated by itself, in batches of 8 and of 64 lines, in reversed and in random order, with one thread
-and with two, and in each precision. Prints a table: lines whose text differs, and the largest difference of a score.
+Every line is translated by itself, 8 and 64 lines at a time, in reversed and in random order, all lines with few at
+once, with one thread and with two, and in each precision. Prints a table: lines whose text differs, and the largest
+difference of a score.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,6 +19,8 @@ from nmt_cli.commands.loading import open_translator
 from nmt_cli.translation.translator import Translation, Translator
 
 LINES_AT_ONCE = (1, 8, 64)
+FEW_POSITIONS = 16 * 5 * 12
+"""A dozen short sentences at once with a beam of 5: most lines take the place of another."""
 
 
 def main() -> None:
@@ -42,6 +46,8 @@ def main() -> None:
         compare(f"{precision}: {size} at a time, in reversed order", one, backwards)
         shuffled = random.Random(1).sample(range(len(lines)), len(lines))
         compare(f"{precision}: {size} at a time, in random order", one, in_order(translator, lines, shuffled, size))
+        few = replace(translator, options=replace(translator.options, batch_tokens=FEW_POSITIONS))
+        compare(f"{precision}: the whole text, few at once", one, in_order(few, lines, range(len(lines)), len(lines)))
         torch.set_num_threads(2)
         compare(f"{precision}: one thread, two", one, in_order(translator, lines, range(len(lines)), size))
     first = asked.precisions[0]

@@ -314,18 +314,18 @@ def captions(seed: int, sizes: Mapping[str, int]) -> Batch:
 
 
 def sentences(count: int) -> list[list[list[int]]]:
-    """Sources in batches as the translator makes them: of one padded width, with a beam of 5; pieces come as often as
-    Zipf's law says."""
+    """Sources in groups as the translator makes them: of one padded width, longest first; pieces as frequent as Zipf
+    says."""
     random_ = random.Random(7)
     weights = [1 / rank for rank in range(1, VOCAB - 3)]
     lengths = [min(30, max(5, round(random_.gauss(13, 4)))) for _ in range(count)]
     drawn = [random_.choices(range(4, VOCAB), weights, k=length) for length in lengths]
-    batches = []
-    for _, same in groupby(sorted(drawn, key=len), key=padded_width):
-        group = list(same)
-        size = BATCH_TOKENS // (padded_width(group[0]) * BEAMS[-1])
-        batches.extend(group[start : start + size] for start in range(0, len(group), size))
-    return batches
+    return [list(same) for _, same in groupby(sorted(drawn, key=len, reverse=True), key=padded_width)]
+
+
+def at_once(group: list[list[int]]) -> int:
+    """How many sources of a group are searched together, with a beam of 5, by both models."""
+    return BATCH_TOKENS // (padded_width(group[0]) * BEAMS[-1])
 
 
 def ids(random_: random.Random, length: int, vocab: int = VOCAB) -> list[int]:
@@ -355,19 +355,23 @@ def tokens_per_second(update: Callable[[Batch], None], batches: list[Batch]) -> 
 
 def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
     # An untrained model does not end by itself: every output is as long as its source, in both models.
-    state = models.start(pad_sources(sources, multiple=MULTIPLE), 1)
-    beam_search(
+    found = beam_search(
         models,
-        state,
+        lambda numbers: models.start(pad_sources([sources[number] for number in numbers], multiple=MULTIPLE), 1),
         [len(source) for source in sources],
         Vocabulary(BOS, EOS, (PAD, EOS)),
         BeamOptions(beam_size=beam),
+        at_once=at_once(sources),
     )
+    assert len(list(found)) == len(sources)
 
 
 def plain_search(model: PlainModel, sources: list[list[int]], beam: int) -> None:
-    padded = pad_sources(sources)
-    model.translate(padded.ids_BS, padded.valid_BS, beam_size=beam, max_length=max(map(len, sources)))
+    size = at_once(sources)
+    for start in range(0, len(sources), size):
+        batch = sources[start : start + size]
+        padded = pad_sources(batch)
+        model.translate(padded.ids_BS, padded.valid_BS, beam_size=beam, max_length=max(map(len, batch)))
 
 
 def timed_search(groups: list[list[list[int]]], run: Callable[[list[list[int]]], None]) -> float:

@@ -34,6 +34,15 @@ class DecoderState(NamedTuple):
         """The state of the given rows, in that order (beam reordering)."""
         return DecoderState(*(tuple(tensor.index_select(0, rows) for tensor in part) for part in self))
 
+    def join(self, other: DecoderState) -> DecoderState:
+        """The rows of both, one after the other."""
+        return DecoderState(
+            *(
+                tuple(torch.cat(pair) for pair in zip(mine, theirs, strict=True))
+                for mine, theirs in zip(self, other, strict=True)
+            )
+        )
+
 
 class Decoded(NamedTuple):
     """The decoder's output for T target positions."""

@@ -181,7 +181,7 @@ class ProductSteps:
         self.cast_IO = weight_IO.detach().to(self.product_type)
         self.inputs: list[Tensor] = []
         self._weight_type = weight_IO.dtype
-        self._gradients: StepGradients | None = None
+        self._gradients = StepGradients(self.product_type)
 
     def product(self, cast_BI: Tensor) -> Tensor:
         """x W, both in the products' dtype."""
@@ -198,22 +198,15 @@ class ProductSteps:
 
     def place(self, step: int, like_BO: Tensor) -> Tensor:
         """Where the gradient of a step's product belongs."""
-        if self._gradients is None:
-            self._gradients = StepGradients(len(self.inputs), like_BO, self.product_type)
-        return self._gradients.place(step)
+        return self._gradients.place(step, len(self.inputs), like_BO)
 
     def keep_gradient(self, step: int, gradient_BO: Tensor) -> Tensor:
         """Remember the gradient of a step's product, which comes back in the products' dtype."""
-        kept_BO = self.place(step, gradient_BO)
-        assert self._gradients is not None
-        self._gradients.keep(step, gradient_BO)
-        return kept_BO
+        return self._gradients.keep(step, len(self.inputs), gradient_BO)
 
     def weight_gradient(self) -> tuple[Tensor]:
         """sum_t x_t^T g_t, as one product over all steps' rows."""
-        assert self._gradients is not None
         inputs_NI, gradients_NO = torch.cat(self.inputs, dim=-2), self._gradients.take()
-        self._gradients = None
         return (torch.matmul(inputs_NI.transpose(-1, -2), gradients_NO).to(self._weight_type),)
 
 
@@ -226,7 +219,7 @@ class InputSteps:
         self._inputs_NI = inputs_TBI.detach().to(self.product_type).flatten(-3, -2)
         self._weight_IO = weight_IO.detach().to(self.product_type)
         self._products_TBO = torch.matmul(self._inputs_NI, self._weight_IO).unflatten(-2, self._sizes)
-        self._gradients: StepGradients | None = None
+        self._gradients = StepGradients(self.product_type)
 
     def part(self, step: int) -> Tensor:
         """What a step gets."""
@@ -235,21 +228,15 @@ class InputSteps:
 
     def place(self, step: int, like_BO: Tensor) -> Tensor:
         """Where the gradient of a step's part belongs."""
-        if self._gradients is None:
-            self._gradients = StepGradients(self._sizes[0], like_BO, self.product_type)
-        return self._gradients.place(step)
+        return self._gradients.place(step, self._sizes[0], like_BO)
 
     def keep_gradient(self, step: int, gradient_BO: Tensor) -> None:
         """Remember the gradient of a step's part."""
-        self.place(step, gradient_BO)
-        assert self._gradients is not None
-        self._gradients.keep(step, gradient_BO)
+        self._gradients.keep(step, self._sizes[0], gradient_BO)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """Of the inputs and of the weight, a product each."""
-        assert self._gradients is not None
         gradients_NO = self._gradients.take()
-        self._gradients = None
         inputs_NI = torch.matmul(gradients_NO, self._weight_IO.transpose(-1, -2)).to(self.input_type)
         weight_IO = torch.matmul(self._inputs_NI.transpose(-1, -2), gradients_NO).to(self.input_type)
         return inputs_NI.unflatten(-2, self._sizes), weight_IO
@@ -361,27 +348,34 @@ def _contiguous(tensor: Tensor | None) -> Tensor | None:
 class StepGradients:
     """The gradients of all steps of a loop in one tensor, into which each is written when it is known."""
 
-    def __init__(self, num_steps: int, like_BO: Tensor, dtype: torch.dtype) -> None:
-        *directions, batch, size = like_BO.shape
-        self._all_TBO = like_BO.new_empty(*directions, num_steps, batch, size, dtype=dtype)
-        self._missing = set(range(num_steps))
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._all_TBO: Tensor | None = None
+        self._missing: set[int] = set()
 
-    def place(self, step: int) -> Tensor:
+    def place(self, step: int, num_steps: int, like_BO: Tensor) -> Tensor:
         """Where a step's gradient belongs."""
+        if self._all_TBO is None:
+            *directions, batch, size = like_BO.shape
+            self._all_TBO = like_BO.new_empty(*directions, num_steps, batch, size, dtype=self._dtype)
+            self._missing = set(range(num_steps))
         return self._all_TBO.select(-3, step)
 
-    def keep(self, step: int, gradient_BO: Tensor) -> None:
-        """Write a step's gradient, unless it stands in its place already."""
-        kept_BO = self.place(step)
+    def keep(self, step: int, num_steps: int, gradient_BO: Tensor) -> Tensor:
+        """Write a step's gradient, unless it stands in its place already; its place comes back."""
+        kept_BO = self.place(step, num_steps, gradient_BO)
         if gradient_BO.data_ptr() != kept_BO.data_ptr():
             kept_BO.copy_(gradient_BO)
         self._missing.discard(step)
+        return kept_BO
 
     def take(self) -> Tensor:
-        """All steps' rows (N, O), zeros for a step on which nothing depended."""
+        """All steps' rows (N, O), zeros for a step on which nothing depended; they are kept no longer."""
+        assert self._all_TBO is not None
+        all_TBO, self._all_TBO = self._all_TBO, None
         for step in self._missing:
-            self._all_TBO.select(-3, step).zero_()
-        return self._all_TBO.flatten(-3, -2)
+            all_TBO.select(-3, step).zero_()
+        return all_TBO.flatten(-3, -2)
 
 
 def _product_type(weight: Tensor) -> torch.dtype:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -31,6 +32,14 @@ class Memory(NamedTuple):
         states, keys, valid, final = (tensor.index_select(0, sources) for tensor in self[:4])
         embedded = None if self.embedded_BSE is None else self.embedded_BSE.index_select(0, sources)
         return Memory(states, keys, valid, final, embedded, rows)
+
+    def join(self, other: Memory) -> Memory:
+        """The sources of both, padded to one width and with as many rows each, one after the other."""
+        states, keys, valid, final = (torch.cat(pair) for pair in zip(self[:4], other[:4], strict=True))
+        embedded = None
+        if self.embedded_BSE is not None and other.embedded_BSE is not None:
+            embedded = torch.cat([self.embedded_BSE, other.embedded_BSE])
+        return Memory(states, keys, valid, final, embedded, self.rows)
 
     def valid_for(self, num_rows: int) -> Tensor:
         """`valid_BS` of the source of each row."""

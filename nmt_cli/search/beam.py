@@ -1,6 +1,6 @@
-"""Beam search over a batch of sentences; a beam of 1 is greedy search.
+"""Beam search over many sentences, so many at once; a beam of 1 is greedy search.
 
-A sentence leaves the batch when it is done and its rows go with it, so later steps are smaller.
+A sentence that is done leaves with its rows, and sentences that wait take the places of those that have left.
 
 Shapes: L live sentences, K beam, V vocabulary, C candidates, N = L x K rows, T target so far, S source.
 """
@@ -8,11 +8,13 @@ Shapes: L live sentences, K beam, V vocabulary, C candidates, N = L x K rows, T 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nmt_cli import native
 from nmt_cli.search.hypothesis import (
@@ -26,6 +28,8 @@ from nmt_cli.search.hypothesis import (
 
 FOLDS = 32
 """Into how many layers the vocabulary is folded to find its best pieces."""
+REFILL = 4
+"""Sentences that wait begin when one place in so many is free: a few at a time would pay for their own small steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,98 +61,213 @@ Observer = Callable[[int, list[Candidate]], None]
 """Called after each step with the sentence's number and its candidates, best first."""
 
 
+Start = Callable[[Sequence[int]], SearchState]
+"""Encodes the sentences of these numbers, one row each, in order."""
+
+
 @dataclass(slots=True)
 class _Live:
-    """The partial hypotheses of the sentences that are still in the batch."""
+    """The partial hypotheses of sentences that are searched together."""
 
     sentences: list[int]
+    begun: list[int]
+    """Of each sentence, how many columns of the prefixes stood there before it came; none of them is its own."""
     prefixes_LKT: Tensor
     totals_LK: Tensor
+    last_ids_N: Tensor
+    """The pieces that the next step begins with."""
     state: SearchState
-    weights_LKTS: Tensor | None
-    finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
+    weights_LKTS: Tensor | None = None
+
+    @property
+    def width(self) -> int:
+        """Rows of a sentence: one before its first step."""
+        return self.totals_LK.shape[1]
+
+    def prefix(self, place: int, rank: int) -> list[int]:
+        """The pieces of a partial hypothesis."""
+        prefix: list[int] = self.prefixes_LKT[place, rank, self.begun[place] :].tolist()
+        return prefix
+
+    def next_step(self, place: int) -> int:
+        """The number of pieces of a sentence's hypotheses after its next step, </s> included."""
+        return self.prefixes_LKT.shape[2] - self.begun[place] + 1
 
 
 @torch.inference_mode()
 def beam_search(
     model: StepModel,
-    state: SearchState,
+    start: Start,
     max_lengths: Sequence[int],
     vocabulary: Vocabulary,
     options: BeamOptions,
+    *,
+    at_once: int,
     observe: Observer | None = None,
-) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first, each of at most its `max_lengths` pieces with </s>.
+) -> Iterator[tuple[int, list[Hypothesis]]]:
+    """The number of each sentence and its `n_best` best hypotheses, best first, as sentences are done.
 
-    `state` has one row a sentence, in order; from the second step on a sentence has as many as its beam is wide. It is
-    done when it has so many finished hypotheses, or when no unfinished one can still enter its n best.
+    At most `at_once` are searched together. A hypothesis has at most `max_lengths` pieces of its sentence with </s>. A
+    sentence is done when it has as many finished hypotheses as its beam is wide, or when no unfinished one can still
+    enter its n best.
     """
-    num_sentences = len(max_lengths)
-    live = _Live(
-        sentences=list(range(num_sentences)),
-        prefixes_LKT=torch.empty(num_sentences, 1, 0, dtype=torch.long),
-        totals_LK=torch.zeros(num_sentences, 1),
-        state=state,
-        weights_LKTS=None,
-        finished={sentence: [] for sentence in range(num_sentences)},
-    )
-    last_ids_N = torch.full((num_sentences,), vocabulary.bos, dtype=torch.long)
-    while live.sentences:
-        last_ids_N = _advance(model, live, last_ids_N, max_lengths, vocabulary, options, observe)
-    return [
-        sorted(live.finished[sentence], key=lambda hypothesis: -hypothesis.score)[: options.n_best]
-        for sentence in range(num_sentences)
-    ]
+    search = _Search(model, max_lengths, vocabulary, options, observe)
+    waiting = list(range(len(max_lengths)))
+    live: _Live | None = None
+    while live or waiting:
+        room = at_once - (len(live.sentences) if live else 0)
+        if waiting and room * REFILL >= at_once:
+            numbers, waiting = waiting[:room], waiting[room:]
+            newcomers = yield from search.advance(search.begin(numbers, start(numbers)))
+            while newcomers and live and newcomers.width != live.width:
+                newcomers = yield from search.advance(newcomers)
+            live = search.join(live, newcomers) if live and newcomers else live or newcomers
+        if live:
+            live = yield from search.advance(live)
 
 
-def _advance(
-    model: StepModel,
-    live: _Live,
-    last_ids_N: Tensor,
-    max_lengths: Sequence[int],
-    vocabulary: Vocabulary,
-    options: BeamOptions,
-    observe: Observer | None,
-) -> Tensor:
-    """One step of all live sentences; returns the pieces that the next step begins with."""
-    num_live, width = live.totals_LK.shape
-    log_probs_NV, weights_NS, state, pieces_NV = model.step(last_ids_N, live.state)
-    log_probs_NV = _allowed(log_probs_NV, pieces_NV, live, vocabulary, options)
-    # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
-    totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, live.totals_LK, 2 * options.beam_size)
-    first_rows_L1 = torch.arange(num_live).unsqueeze(1) * width
-    if pieces_NV is not None:
-        pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
-    if options.with_weights and weights_NS is not None:
-        new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
-        old = live.weights_LKTS
-        live.weights_LKTS = new_LK1S if old is None else torch.cat([old, new_LK1S], dim=2)
-    if observe is not None:
-        _show(observe, live, totals_LC, parents_LC, pieces_LC, options.beam_size)
-    step = live.prefixes_LKT.shape[2] + 1
-    _collect(live, totals_LC, parents_LC, pieces_LC, max_lengths, vocabulary, options)
+@dataclass(slots=True)
+class _Search:
+    """What all steps of a search share."""
 
-    goes_on_LC = pieces_LC != vocabulary.eos
-    order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, : options.beam_size]
-    totals_LK, parents_LK, pieces_LK = (x.gather(1, order_LK) for x in (totals_LC, parents_LC, pieces_LC))
-    totals_LK = totals_LK.masked_fill(~goes_on_LC.gather(1, order_LK), -math.inf)
-    stay = [
-        place
-        for place, (sentence, best_total) in enumerate(zip(live.sentences, totals_LK[:, 0].tolist(), strict=True))
-        if not _is_done(live.finished[sentence], best_total, step, max_lengths[sentence], options)
-    ]
-    rows_LK = parents_LK + first_rows_L1
-    kept = torch.tensor(stay, dtype=torch.long)
-    rows_N = rows_LK[kept].flatten()
-    rows_stay = len(stay) == num_live and rows_LK.shape[1] == width
-    live.sentences = [live.sentences[place] for place in stay]
-    live.totals_LK = totals_LK[kept]
-    live.state = state.select(rows_N) if rows_stay else state.keep(rows_N)
-    prefixes_NT = live.prefixes_LKT.flatten(0, 1)[rows_N]
-    live.prefixes_LKT = torch.cat([prefixes_NT, pieces_LK[kept].view(-1, 1)], dim=1).view(*rows_LK[kept].shape, step)
-    if live.weights_LKTS is not None:
-        live.weights_LKTS = live.weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, rows_LK[kept].shape)
-    return pieces_LK[kept].flatten()
+    model: StepModel
+    max_lengths: Sequence[int]
+    vocabulary: Vocabulary
+    options: BeamOptions
+    observe: Observer | None
+    finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
+    """Of the sentences that are live."""
+
+    def begin(self, sentences: Sequence[int], state: SearchState) -> _Live:
+        """Sentences before their first step."""
+        self.finished |= {sentence: [] for sentence in sentences}
+        return _Live(
+            sentences=list(sentences),
+            begun=[0] * len(sentences),
+            prefixes_LKT=torch.empty(len(sentences), 1, 0, dtype=torch.long),
+            totals_LK=torch.zeros(len(sentences), 1),
+            last_ids_N=torch.full((len(sentences),), self.vocabulary.bos, dtype=torch.long),
+            state=state,
+        )
+
+    def join(self, live: _Live, newcomers: _Live) -> _Live:
+        """Both together; they have as many rows a sentence."""
+        # What stood there before the oldest came is nobody's. Both end with the same column.
+        past = [min(part.begun) for part in (live, newcomers)]
+        steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((live, newcomers), past, strict=True)]
+        longest = max(steps)
+        begun, prefixes, weights = [], [], []
+        for part, own, num_steps in zip((live, newcomers), past, steps, strict=True):
+            begun += [first - own + longest - num_steps for first in part.begun]
+            prefixes.append(F.pad(part.prefixes_LKT[:, :, own:], (longest - num_steps, 0)))
+            if part.weights_LKTS is not None:
+                weights.append(F.pad(part.weights_LKTS[:, :, own:], (0, 0, longest - num_steps, 0)))
+        return _Live(
+            sentences=[*live.sentences, *newcomers.sentences],
+            begun=begun,
+            prefixes_LKT=torch.cat(prefixes),
+            totals_LK=torch.cat([live.totals_LK, newcomers.totals_LK]),
+            last_ids_N=torch.cat([live.last_ids_N, newcomers.last_ids_N]),
+            state=self.model.join(live.state, newcomers.state),
+            weights_LKTS=torch.cat(weights) if weights else None,
+        )
+
+    def advance(self, live: _Live) -> Generator[tuple[int, list[Hypothesis]], None, _Live | None]:
+        """One step: yields the sentences that are done, and returns the others, if there are any."""
+        num_live, width = live.totals_LK.shape
+        log_probs_NV, weights_NS, state, pieces_NV = self.model.step(live.last_ids_N, live.state)
+        self._forbid(log_probs_NV, pieces_NV, live)
+        # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
+        beam_size = self.options.beam_size
+        totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, live.totals_LK, 2 * beam_size)
+        first_rows_L1 = torch.arange(num_live).unsqueeze(1) * width
+        if pieces_NV is not None:
+            pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
+        if self.options.with_weights and weights_NS is not None:
+            new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
+            old = live.weights_LKTS
+            live.weights_LKTS = new_LK1S if old is None else torch.cat([old, new_LK1S], dim=2)
+        if self.observe is not None:
+            _show(self.observe, live, totals_LC, parents_LC, pieces_LC, beam_size)
+        self._collect(live, totals_LC, parents_LC, pieces_LC)
+
+        goes_on_LC = pieces_LC != self.vocabulary.eos
+        order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, :beam_size]
+        totals_LK, parents_LK, pieces_LK = (x.gather(1, order_LK) for x in (totals_LC, parents_LC, pieces_LC))
+        totals_LK = totals_LK.masked_fill(~goes_on_LC.gather(1, order_LK), -math.inf)
+        stay = []
+        for place, best_total in enumerate(totals_LK[:, 0].tolist()):
+            if self._is_done(live, place, best_total):
+                sentence = live.sentences[place]
+                by_score = sorted(self.finished.pop(sentence), key=lambda hypothesis: -hypothesis.score)
+                yield sentence, by_score[: self.options.n_best]
+            else:
+                stay.append(place)
+        if not stay:
+            return None
+        rows_LK = parents_LK + first_rows_L1
+        kept = torch.tensor(stay, dtype=torch.long)
+        rows_N = rows_LK[kept].flatten()
+        rows_stay = len(stay) == num_live and rows_LK.shape[1] == width
+        prefixes_NT = live.prefixes_LKT.flatten(0, 1)[rows_N]
+        last_ids_N = pieces_LK[kept].flatten()
+        shape = (len(stay), rows_LK.shape[1])
+        return _Live(
+            sentences=[live.sentences[place] for place in stay],
+            begun=[live.begun[place] for place in stay],
+            prefixes_LKT=torch.cat([prefixes_NT, last_ids_N.unsqueeze(1)], dim=1).unflatten(0, shape),
+            totals_LK=totals_LK[kept],
+            last_ids_N=last_ids_N,
+            state=state.select(rows_N) if rows_stay else state.keep(rows_N),
+            weights_LKTS=None
+            if live.weights_LKTS is None
+            else live.weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, shape),
+        )
+
+    def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, live: _Live) -> None:
+        """Write minus infinity where something must not be said."""
+        if pieces_NV is None and self.vocabulary.banned:
+            log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
+        order = self.options.no_repeat_ngram
+        if order:
+            for row, (place, rank) in enumerate(product(range(len(live.sentences)), range(live.width))):
+                ends = torch.tensor(repeated_ngram_ends(live.prefix(place, rank), order), dtype=torch.long)
+                log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
+
+    def _collect(self, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor) -> None:
+        """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`."""
+        width = self.options.beam_size
+        ends_LC = pieces_LC[:, :width] == self.vocabulary.eos
+        at_limit_L = torch.tensor([self._is_at_limit(live, place) for place in range(len(live.sentences))])
+        ends_LC = (ends_LC | at_limit_L.unsqueeze(1)) & (totals_LC[:, :width] > -math.inf)
+        for place, rank in ends_LC.nonzero().tolist():
+            parent, piece = int(parents_LC[place, rank]), int(pieces_LC[place, rank])
+            prefix = live.prefix(place, parent)
+            ended = piece == self.vocabulary.eos
+            total = float(totals_LC[place, rank])
+            weights = None if live.weights_LKTS is None else live.weights_LKTS[place, parent, live.begun[place] :]
+            self.finished[live.sentences[place]].append(
+                Hypothesis(
+                    ids=tuple(prefix if ended else [*prefix, piece]),
+                    log_prob=total,
+                    score=total / length_penalty(live.next_step(place), self.options.length_penalty),
+                    ended=ended,
+                    weights_TS=None if weights is None else weights.clone(),
+                )
+            )
+
+    def _is_at_limit(self, live: _Live, place: int) -> bool:
+        return live.next_step(place) >= self.max_lengths[live.sentences[place]]
+
+    def _is_done(self, live: _Live, place: int, best_total: float) -> bool:
+        finished, n_best = self.finished[live.sentences[place]], self.options.n_best
+        if self._is_at_limit(live, place) or len(finished) >= self.options.beam_size or best_total == -math.inf:
+            return True
+        if len(finished) < n_best:
+            return False
+        # A log-probability only falls, and no divisor is larger than that of the longest output.
+        bound = best_total / length_penalty(self.max_lengths[live.sentences[place]], self.options.length_penalty)
+        return sorted((hypothesis.score for hypothesis in finished), reverse=True)[n_best - 1] >= bound
 
 
 def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -192,68 +311,13 @@ def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tupl
     return totals_LC, parents_LC.gather(1, chosen_LC // FOLDS), pieces_LC
 
 
-def _allowed(
-    log_probs_NV: Tensor, pieces_NV: Tensor | None, live: _Live, vocabulary: Vocabulary, options: BeamOptions
-) -> Tensor:
-    """The log-probabilities with what must not be said at minus infinity, written into them."""
-    if pieces_NV is None and vocabulary.banned:
-        log_probs_NV[:, list(vocabulary.banned)] = -math.inf
-    if options.no_repeat_ngram:
-        for row, prefix in enumerate(live.prefixes_LKT.flatten(0, 1).tolist()):
-            ends = torch.tensor(repeated_ngram_ends(prefix, options.no_repeat_ngram), dtype=torch.long)
-            log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
-    return log_probs_NV
-
-
-def _collect(
-    live: _Live,
-    totals_LC: Tensor,
-    parents_LC: Tensor,
-    pieces_LC: Tensor,
-    max_lengths: Sequence[int],
-    vocabulary: Vocabulary,
-    options: BeamOptions,
-) -> None:
-    """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `live.finished`."""
-    width = options.beam_size
-    step = live.prefixes_LKT.shape[2] + 1
-    ends_LC = pieces_LC[:, :width] == vocabulary.eos
-    at_limit_L = torch.tensor([step >= max_lengths[sentence] for sentence in live.sentences])
-    ends_LC = (ends_LC | at_limit_L.unsqueeze(1)) & (totals_LC[:, :width] > -math.inf)
-    for place, rank in ends_LC.nonzero().tolist():
-        parent, piece = int(parents_LC[place, rank]), int(pieces_LC[place, rank])
-        prefix = live.prefixes_LKT[place, parent].tolist()
-        ended = piece == vocabulary.eos
-        total = float(totals_LC[place, rank])
-        finished = live.finished[live.sentences[place]]
-        finished.append(
-            Hypothesis(
-                ids=tuple(prefix if ended else [*prefix, piece]),
-                log_prob=total,
-                score=total / length_penalty(step, options.length_penalty),
-                ended=ended,
-                weights_TS=None if live.weights_LKTS is None else live.weights_LKTS[place, parent].clone(),
-            )
-        )
-
-
-def _is_done(finished: list[Hypothesis], best_total: float, step: int, max_length: int, options: BeamOptions) -> bool:
-    if step >= max_length or len(finished) >= options.beam_size or best_total == -math.inf:
-        return True
-    if len(finished) < options.n_best:
-        return False
-    # A log-probability only falls, and no divisor is larger than that of the longest output.
-    bound = best_total / length_penalty(max_length, options.length_penalty)
-    return sorted((hypothesis.score for hypothesis in finished), reverse=True)[options.n_best - 1] >= bound
-
-
 def _show(
     observe: Observer, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, beam_size: int
 ) -> None:
     for place, sentence in enumerate(live.sentences):
         candidates = [
             Candidate(
-                prefix=tuple(live.prefixes_LKT[place, parent].tolist()),
+                prefix=tuple(live.prefix(place, parent)),
                 piece=piece,
                 log_prob=total - float(live.totals_LK[place, parent]),
                 total=total,

@@ -55,6 +55,10 @@ class StepModel(Protocol):
         """One step of all rows."""
         ...
 
+    def join(self, first: SearchState, second: SearchState) -> SearchState:
+        """The rows of both, one after the other; their sources are of one width."""
+        ...
+
 
 class Vocabulary(NamedTuple):
     """The ids that a search must know."""

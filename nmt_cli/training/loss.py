@@ -62,57 +62,25 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, valid_N1: Tensor | None,
         smoothing: float, agreement: float, bf16: bool,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        on_cpu = readout_NR.device.type == "cpu"
-        at_once, together = (ROWS_AT_ONCE, ROWS_IN_CACHE) if on_cpu else (ROWS_AT_ONCE_CUDA, ROWS_AT_ONCE_CUDA)
+        at_once = ROWS_AT_ONCE if readout_NR.device.type == "cpu" else ROWS_AT_ONCE_CUDA
         product_type = torch.bfloat16 if bf16 else readout_NR.dtype
         weight_product_VR = weight_VR.to(product_type)
-        grad_readout_NR = torch.empty_like(readout_NR)
-        grad_weight_VR, grad_bias_V = torch.zeros_like(weight_VR), torch.zeros_like(bias_V)
-        nll, chosen, divergence = (readout_NR.new_zeros(()) for _ in range(3))
+        grad_readout_NR, grad_weight_VR = torch.empty_like(readout_NR), torch.zeros_like(weight_VR)
+        sums = readout_NR.new_zeros(3)
         # Written again for every chunk: memory that stays in the cache.
         grad_product_NV = readout_NR.new_empty(at_once, len(bias_V), dtype=product_type)
-        scratch_NV = readout_NR.new_empty(together, len(bias_V))
-        bias_gradient_KV = None
-        if native.takes(readout_NR) and not agreement:
-            bias_gradient_KV = bias_V.new_zeros(native.num_chunks(len(targets_N), len(bias_V)), len(bias_V))
+        by_kernels = native.takes(readout_NR) and not agreement
+        softmax = _KernelSoftmax(bias_V, len(targets_N)) if by_kernels else _FormulaSoftmax(bias_V, agreement)
         for start in range(0, len(targets_N), at_once):
             rows = slice(start, start + at_once)
             readout = readout_NR[rows].to(product_type)
             grad_NV = grad_product_NV[: len(readout)]
-            if bias_gradient_KV is not None:
-                torch.mm(readout, weight_product_VR.t(), out=grad_NV)
-                counted_N = None if valid_N1 is None else valid_N1[rows].flatten()
-                losses_N, chosen_N = native.cross_entropy(
-                    grad_NV, bias_V, targets_N[rows], counted_N, smoothing, bias_gradient_KV
-                )
-                nll += losses_N.sum()
-                chosen += chosen_N.sum()
-            for first in range(0, len(readout) if bias_gradient_KV is None else 0, together):
-                some = slice(first, first + together)
-                counted_N1 = None if valid_N1 is None else valid_N1[rows][some]
-                target_N1 = targets_N[rows][some].unsqueeze(1)
-                product_NV = torch.mm(readout[some], weight_product_VR.t(), out=grad_NV[some])
-                logits_NV = torch.add(product_NV, bias_V, out=scratch_NV[: len(target_N1)])
-                chosen_N1 = logits_NV.gather(1, target_N1)
-                largest_N1, place_N1 = logits_NV.max(dim=1, keepdim=True)
-                pull_NV = None
-                if agreement:
-                    apart, pull_NV = _divergence(logits_NV)
-                    divergence += apart
-                probability_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
-                # max = normalizer + log p_max, and p_max is at least 1/V
-                losses_N1 = largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1
-                nll += _counted(losses_N1, counted_N1).sum()
-                chosen += _counted(chosen_N1, counted_N1).sum()
-                if pull_NV is not None:
-                    probability_NV.add_(pull_NV, alpha=agreement)
-                probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
-                grad_bias_V += _counted(probability_NV, counted_N1).sum(dim=0)
-                grad_NV[some] = probability_NV
+            counted_N1 = None if valid_N1 is None else valid_N1[rows]
+            sums += softmax.gradient(readout, weight_product_VR, targets_N[rows], counted_N1, smoothing, grad_NV)
             grad_readout_NR[rows] = torch.mm(grad_NV, weight_product_VR)
             grad_weight_VR += torch.mm(grad_NV.t(), readout)
-        if bias_gradient_KV is not None:
-            grad_bias_V = bias_gradient_KV.sum(dim=0)
+        nll, chosen, divergence = sums.unbind()
+        grad_bias_V = softmax.bias_gradient()
         total = nll + agreement * divergence
         if smoothing:
             share, sum_R, mean_R = smoothing / len(bias_V), readout_NR.sum(dim=0), weight_VR.mean(dim=0)
@@ -128,6 +96,70 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None, None, None)
+
+
+class _KernelSoftmax:
+    """From readouts to the gradient of their logits, by the compiled kernels."""
+
+    def __init__(self, bias_V: Tensor, num_rows: int) -> None:
+        self._bias_V = bias_V
+        self._gradient_KV = bias_V.new_zeros(native.num_chunks(num_rows, len(bias_V)), len(bias_V))
+
+    def gradient(
+        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float,
+        grad_NV: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """Write softmax - target into `grad_NV`; the sums of -log p(y), of the logits of y, and of the divergence."""
+        torch.mm(readout_NR, weight_VR.t(), out=grad_NV)
+        counted_N = None if valid_N1 is None else valid_N1.flatten()
+        sums_N = native.cross_entropy(grad_NV, self._bias_V, targets_N, counted_N, smoothing, self._gradient_KV)
+        nll, chosen = (sum_N.sum() for sum_N in sums_N)
+        return torch.stack([nll, chosen, torch.zeros_like(nll)])
+
+    def bias_gradient(self) -> Tensor:
+        """Of all rows so far."""
+        return self._gradient_KV.sum(dim=0)
+
+
+class _FormulaSoftmax:
+    """The same in torch's operations, and with the divergence of pairs."""
+
+    def __init__(self, bias_V: Tensor, agreement: float) -> None:
+        self._bias_V, self._agreement = bias_V, agreement
+        self._together = ROWS_IN_CACHE if bias_V.device.type == "cpu" else ROWS_AT_ONCE_CUDA
+        self._scratch_NV = bias_V.new_empty(self._together, len(bias_V))
+        self._gradient_V = torch.zeros_like(bias_V)
+
+    def gradient(
+        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float,
+        grad_NV: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """As that of `_KernelSoftmax`."""
+        sums = self._bias_V.new_zeros(3)
+        for first in range(0, len(readout_NR), self._together):
+            some = slice(first, first + self._together)
+            counted_N1 = None if valid_N1 is None else valid_N1[some]
+            target_N1 = targets_N[some].unsqueeze(1)
+            product_NV = torch.mm(readout_NR[some], weight_VR.t(), out=grad_NV[some])
+            logits_NV = torch.add(product_NV, self._bias_V, out=self._scratch_NV[: len(target_N1)])
+            chosen_N1 = logits_NV.gather(1, target_N1)
+            largest_N1, place_N1 = logits_NV.max(dim=1, keepdim=True)
+            divergence, pull_NV = _divergence(logits_NV) if self._agreement else (torch.zeros_like(sums[0]), None)
+            probability_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
+            # max = normalizer + log p_max, and p_max is at least 1/V
+            losses_N1 = largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1
+            nll, chosen = (_counted(values_N1, counted_N1).sum() for values_N1 in (losses_N1, chosen_N1))
+            sums += torch.stack([nll, chosen, divergence])
+            if pull_NV is not None:
+                probability_NV.add_(pull_NV, alpha=self._agreement)
+            probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
+            self._gradient_V += _counted(probability_NV, counted_N1).sum(dim=0)
+            grad_NV[some] = probability_NV
+        return sums
+
+    def bias_gradient(self) -> Tensor:
+        """Of all rows so far."""
+        return self._gradient_V
 
 
 def _counted(values_NX: Tensor, valid_N1: Tensor | None) -> Tensor:

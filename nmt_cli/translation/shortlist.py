@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nmt_cli.checkpoint import read_metadata, read_tensors, write_tensors
 from nmt_cli.data.batch import Sources, round_up
@@ -41,9 +42,29 @@ class Candidates(NamedTuple):
     valid_BW: Tensor
     """False on padding."""
 
+    @staticmethod
+    def of(pieces_BW: Tensor, valid_BW: Tensor, vocab_size: int, multiple: int) -> Candidates:
+        """From the pieces of each sentence, padded with pieces of others; U is a multiple of `multiple`."""
+        allowed_V = torch.zeros(vocab_size, dtype=torch.bool, device=pieces_BW.device)
+        allowed_V[pieces_BW.flatten()] = True
+        pieces = allowed_V.nonzero().flatten()
+        column_of_V = allowed_V.cumsum(0) - 1
+        pieces_U = torch.cat([pieces, pieces[:1].expand(-len(pieces) % multiple)])
+        return Candidates(pieces_U, pieces_BW, column_of_V[pieces_BW], valid_BW)
+
     def select(self, rows: Tensor) -> Candidates:
         """Those of the given sentences, in that order."""
         return Candidates(self.pieces_U, *(tensor[rows] for tensor in self[1:]))
+
+    def join(self, other: Candidates, vocab_size: int, multiple: int) -> Candidates:
+        """Those of the sentences of both, one after the other."""
+        width = max(self.pieces_BW.shape[1], other.pieces_BW.shape[1])
+        pieces, valid = [], []
+        for part in (self, other):
+            missing = (0, width - part.pieces_BW.shape[1])
+            pieces.append(F.pad(part.pieces_BW, missing, value=int(part.pieces_U[0])))
+            valid.append(F.pad(part.valid_BW, missing))
+        return Candidates.of(torch.cat(pieces), torch.cat(valid), vocab_size, multiple)
 
     def to(self, device: torch.device) -> Candidates:
         """The same on a device."""
@@ -72,15 +93,11 @@ class Shortlist:
         allowed_BV = torch.zeros(len(likely_BSK), vocab_size + 1, dtype=torch.bool)
         allowed_BV.scatter_(1, likely_BSK.masked_fill(nothing_BSK, vocab_size).flatten(1), value=True)
         allowed_BV = allowed_BV[:, :vocab_size].index_fill(1, self.frequent_F.long(), value=True)
-        pieces = allowed_BV.any(dim=0).nonzero().flatten()
-        pieces_U = torch.cat([pieces, pieces[:1].expand(-len(pieces) % multiple)])
-        column_of_V = torch.zeros(vocab_size, dtype=torch.long)
-        column_of_V[pieces] = torch.arange(len(pieces))
         count_B = allowed_BV.sum(dim=1)
         valid_BW = torch.arange(round_up(int(count_B.max()), multiple)) < count_B.unsqueeze(1)
-        pieces_BW = torch.full(valid_BW.shape, int(pieces[0]))
+        pieces_BW = torch.full(valid_BW.shape, int(self.frequent_F[0]))
         pieces_BW[valid_BW] = allowed_BV.nonzero()[:, 1]
-        return Candidates(pieces_U, pieces_BW, column_of_V[pieces_BW], valid_BW)
+        return Candidates.of(pieces_BW, valid_BW, vocab_size, multiple)
 
 
 class LinkCounts:

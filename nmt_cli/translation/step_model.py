@@ -57,6 +57,8 @@ class _Words(NamedTuple):
 class _Rows(NamedTuple):
     """The memory and state of every row in every model, with the rows that only pad."""
 
+    num_rows: int
+    """Without those."""
     parts: tuple[tuple[Memory, DecoderState], ...]
     shares: tuple[bool, ...]
     """Of each model: whether rows of one source may share its memory."""
@@ -73,7 +75,29 @@ class _Rows(NamedTuple):
             (_memory_of(memory, padded, len(rows), shared=shared), state.select(padded))
             for (memory, state), shared in zip(self.parts, self.shares, strict=True)
         )
-        return self._replace(parts=parts, words=self.words.keep(padded[: len(rows)]))
+        return _Rows(len(rows), parts, self.shares, self.words.keep(padded[: len(rows)]))
+
+    def join(self, other: _Rows, words: _Words) -> _Rows:
+        """The rows of both, one after the other."""
+        device = self.parts[0][0].valid_BS.device
+        num_rows = self.num_rows + other.num_rows
+        missing = -num_rows % MULTIPLE
+        first_P, second_P = (
+            torch.cat([torch.arange(count), torch.zeros(padding, dtype=torch.long)]).to(device)
+            for count, padding in ((self.num_rows, 0), (other.num_rows, missing))
+        )
+        parts = tuple(
+            (
+                _memory_of(memory, first_P, self.num_rows, shared=shared).join(
+                    _memory_of(other_memory, second_P, other.num_rows, shared=shared)
+                ),
+                state.select(first_P).join(other_state.select(second_P)),
+            )
+            for (memory, state), (other_memory, other_state), shared in zip(
+                self.parts, other.parts, self.shares, strict=True
+            )
+        )
+        return _Rows(num_rows, parts, self.shares, words)
 
 
 class TrainedModels:
@@ -106,15 +130,28 @@ class TrainedModels:
             memory = model.encode(*padded).select(rows)
             parts.append((memory, model.start(memory)))
         shares = tuple(model.decoder.attention.shares_sources for model in self._models)
-        return _Rows(tuple(parts), shares, self._words(sources, copies))
+        return _Rows(num_sentences * copies, tuple(parts), shares, self._words(sources, copies))
 
     def _words(self, sources: Sources, copies: int) -> _Words:
         if self._shortlist is None:
             return _Words(tuple(model.logits for model in self._models))
         vocab_size = self._models[0].output_weight.shape[0]
         sentences = self._shortlist.candidates(sources, vocab_size, MULTIPLE).to(self._device)
-        products = tuple(model.logits_of(sentences.pieces_U) for model in self._models)
-        return _Words(products, sentences.select(torch.arange(len(sources.ids_BS)).repeat_interleave(copies)))
+        return self._words_of(sentences.select(torch.arange(len(sources.ids_BS)).repeat_interleave(copies)))
+
+    def _words_of(self, candidates: Candidates) -> _Words:
+        return _Words(tuple(model.logits_of(candidates.pieces_U) for model in self._models), candidates)
+
+    @torch.inference_mode()
+    def join(self, first: SearchState, second: SearchState) -> SearchState:
+        """The rows of both, one after the other; their sources are padded to one width."""
+        assert isinstance(first, _Rows)
+        assert isinstance(second, _Rows)
+        words = first.words
+        if words.candidates is not None and second.words.candidates is not None:
+            vocab_size = self._models[0].output_weight.shape[0]
+            words = self._words_of(words.candidates.join(second.words.candidates, vocab_size, MULTIPLE))
+        return first.join(second, words)
 
     @torch.inference_mode()
     def step(self, ids_N: Tensor, state: SearchState) -> Prediction:

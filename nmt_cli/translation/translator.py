@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby, zip_longest
 from typing import NamedTuple, TypeVar
 
@@ -20,7 +21,7 @@ from nmt_cli.data.batch import make_batch, pad_sources, round_up
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.tokenizer import BOS, EOS, SEGMENT_LENGTH, PieceWords, Tokenizer
 from nmt_cli.search.beam import BeamOptions, Observer, beam_search
-from nmt_cli.search.hypothesis import Hypothesis, Vocabulary
+from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import Link, Matrix, hard_links, merge_to_words
 from nmt_cli.translation.markup import PlainLine, restore, strip_tags
@@ -196,9 +197,8 @@ class Translator:
         for segments in _rounds([line.text for line in plain], with_words=self.options.with_alignment):
             jobs = self._jobs(segments, [len(line_parts) for line_parts in parts])
             results: dict[tuple[int, int], list[_Part]] = {}
-            for batch in self._batches(jobs):
-                found = without_running_out(batch, lambda some: self._search(some, observe))
-                for job, hypotheses in zip(batch, found, strict=True):
+            for group, at_once in self._groups(jobs):
+                for job, hypotheses in self._translations(group, at_once, observe):
                     results[job.line, job.part] = [self._finish(job, hypothesis) for hypothesis in hypotheses]
             for job in jobs:
                 parts[job.line].append(results[job.line, job.part])
@@ -291,15 +291,14 @@ class Translator:
             self.counts.source_pieces += len(ids)
         return jobs
 
-    def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
-        """Jobs whose sources are padded to the same width, longest first, so that what does not fit in memory fails
-        early."""
-        copies = self.options.n_best if self.options.sampling_temperature is not None else self.options.beam_size
+    def _groups(self, jobs: Sequence[_Job]) -> Iterator[tuple[list[_Job], int]]:
+        """Jobs whose sources are padded to the same width, and how many of them may be translated at once; longest
+        first, so that what does not fit in memory fails early."""
+        sampling = self.options.sampling_temperature is not None
+        copies = self.options.n_best if sampling else self.options.beam_size
         by_length = sorted(jobs, key=lambda job: -len(job.ids))
         for width, group in groupby(by_length, key=lambda job: padded_width(job.ids)):
-            same = list(group)
-            size = max(1, self.options.batch_tokens // (width * copies))
-            yield from (same[start : start + size] for start in range(0, len(same), size))
+            yield list(group), max(1, self.options.batch_tokens // (width * copies))
 
     def _chunks_of_pairs(self, pairs: Sequence[_Pair]) -> Iterator[list[_Pair]]:
         """Pairs whose sources are padded to the same width, with targets of like length."""
@@ -313,30 +312,66 @@ class Translator:
                 chunk.append(pair)
             yield chunk
 
-    def _search(self, jobs: Sequence[_Job], observe: Observer | None) -> list[list[Hypothesis]]:
+    def _translations(
+        self, jobs: Sequence[_Job], at_once: int, observe: Observer | None
+    ) -> Iterator[tuple[_Job, list[Hypothesis]]]:
+        """Each job with its hypotheses, as they are found."""
+        temperature = self.options.sampling_temperature
+        if temperature is None:
+            yield from self._search(jobs, at_once, observe)
+            return
+        for start in range(0, len(jobs), at_once):
+            batch = jobs[start : start + at_once]
+            drawn = without_running_out(batch, partial(self._sample, temperature=temperature))
+            yield from zip(batch, drawn, strict=True)
+
+    def _search(
+        self, jobs: Sequence[_Job], at_once: int, observe: Observer | None
+    ) -> Iterator[tuple[_Job, list[Hypothesis]]]:
         options = self.options
-        limits = [int(options.max_length_a * len(job.ids)) + options.max_length_b for job in jobs]
-        vocabulary = Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids())
-        sources = pad_sources([job.ids for job in jobs], multiple=MULTIPLE)
-        if options.sampling_temperature is None:
-            state = self.models.start(sources, 1)
-            beam = BeamOptions(
-                beam_size=options.beam_size,
-                length_penalty=options.length_penalty,
-                n_best=options.n_best,
-                no_repeat_ngram=options.no_repeat_ngram,
-                with_weights=options.with_alignment,
-            )
-            return beam_search(self.models, state, limits, vocabulary, beam, observe)
+        beam = BeamOptions(
+            beam_size=options.beam_size,
+            length_penalty=options.length_penalty,
+            n_best=options.n_best,
+            no_repeat_ngram=options.no_repeat_ngram,
+            with_weights=options.with_alignment,
+        )
+        waiting = list(jobs)
+        while waiting:
+            done = set()
+            start = partial(self._start, waiting)
+            limits = self._limits(waiting)
+            try:
+                for number, found in beam_search(
+                    self.models, start, limits, self._vocabulary(), beam, at_once=at_once, observe=observe
+                ):
+                    done.add(number)
+                    yield waiting[number], found
+            except (MemoryError, RuntimeError) as error:
+                at_once = _fewer(at_once, error)
+            waiting = [job for number, job in enumerate(waiting) if number not in done]
+
+    def _start(self, jobs: Sequence[_Job], numbers: Sequence[int], copies: int = 1) -> SearchState:
+        return self.models.start(pad_sources([jobs[number].ids for number in numbers], multiple=MULTIPLE), copies)
+
+    def _limits(self, jobs: Sequence[_Job]) -> list[int]:
+        """Of the pieces of a translation, with </s>."""
+        return [int(self.options.max_length_a * len(job.ids)) + self.options.max_length_b for job in jobs]
+
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids())
+
+    def _sample(self, jobs: Sequence[_Job], temperature: float) -> list[list[Hypothesis]]:
+        options, limits = self.options, self._limits(jobs)
         copies = options.n_best
         uniforms = [_uniforms(options.seed, job, copy, max(limits)) for job in jobs for copy in range(copies)]
         drawn = sample(
             self.models,
-            self.models.start(sources, copies),
+            self._start(jobs, range(len(jobs)), copies),
             [limit for limit in limits for _ in range(copies)],
-            vocabulary,
+            self._vocabulary(),
             torch.from_numpy(np.stack(uniforms)),
-            temperature=options.sampling_temperature,
+            temperature=temperature,
             with_weights=options.with_alignment,
         )
         return [drawn[start : start + copies] for start in range(0, len(drawn), copies)]
@@ -376,13 +411,19 @@ def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], 
     try:
         return work(items)
     except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error) or len(items) == 1:
-            raise
-    log(f"out of memory with {len(items)} sentences at once; going on with {len(items) // 2}")
+        half = _fewer(len(items), error)
+    return [*without_running_out(items[:half], work), *without_running_out(items[half:], work)]
+
+
+def _fewer(at_once: int, error: MemoryError | RuntimeError) -> int:
+    """Half as many sentences at once, after memory did not suffice; any other error is raised again."""
+    if not is_out_of_memory(error) or at_once == 1:
+        raise error
+    half = at_once // 2
+    log(f"out of memory with {at_once} sentences at once; going on with {half}")
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    half = len(items) // 2
-    return [*without_running_out(items[:half], work), *without_running_out(items[half:], work)]
+    return half
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -52,6 +52,9 @@ class TableModel:
             weights.append(torch.tensor([float(len(prefix)), float(piece), float(sentence)]))
         return Prediction(torch.stack(log_probs), torch.stack(weights), Rows(state.sentences, tuple(prefixes)))
 
+    def join(self, first, second):
+        return Rows(first.sentences + second.sentences, first.prefixes + second.prefixes)
+
     def next(self, sentence, prefix):
         """The distribution after a prefix that begins with <s>."""
         before = prefix[-2] if len(prefix) > 1 else prefix[-1]

@@ -11,10 +11,20 @@ from nmt_cli.search.beam import FOLDS, BeamOptions, beam_search, best_extensions
 from nmt_cli.search.hypothesis import Vocabulary, length_penalty, repeated_ngram_ends
 
 
-def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe=None, **options):
+def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe=None, at_once=1000, **options):
     sentences = range(len(max_lengths)) if sentences is None else sentences
-    beam = BeamOptions(**options)
-    return beam_search(model, model.start(sentences), max_lengths, vocabulary, beam, observe)
+    found = dict(
+        beam_search(
+            model,
+            lambda numbers: model.start([sentences[number] for number in numbers]),
+            max_lengths,
+            vocabulary,
+            BeamOptions(**options),
+            at_once=at_once,
+            observe=observe,
+        )
+    )
+    return [found[number] for number in range(len(max_lengths))]
 
 
 def comparable(hypothesis):
@@ -251,3 +261,40 @@ def test_the_best_extensions_are_those_of_a_sort_of_all(vocab_size, width):
         assert torch.equal(totals_LC, expected)
         sentences = torch.arange(3).unsqueeze(1)
         assert torch.equal(everything[sentences, parents_LC, pieces_LC], expected)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"beam_size": 4}])
+@pytest.mark.parametrize("no_repeat_ngram", [0, 2])
+def test_a_sentence_that_takes_the_place_of_another_is_searched_as_if_it_had_begun_with_all(
+    at_once, options, no_repeat_ngram
+):
+    """Breaks where a prefix begins with columns that are another's, and where a limit counts them."""
+    model, limits = TableModel(40, 9), [3 + number * 7 % 11 for number in range(40)]
+    options = options | {"no_repeat_ngram": no_repeat_ngram, "with_weights": True}
+    together, few = (search(model, limits, at_once=most, **options) for most in (40, at_once))
+    for expected, found in zip(together, few, strict=True):
+        assert [comparable(one) for one in found] == [comparable(one) for one in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one.weights_TS, other.weights_TS)
+            assert len(one.weights_TS) == len(one.ids) + one.ended
+
+
+@pytest.mark.parametrize("beam_size", [3, 6])
+def test_rows_of_sentences_that_have_not_yet_a_whole_beam_wait_until_they_have(beam_size):
+    """Of five pieces two can be said: a beam of six is not full before the third step."""
+    model, limits = TableModel(12, 5), [2 + number % 4 for number in range(12)]
+    together, few = (search(model, limits, at_once=most, beam_size=beam_size, n_best=2) for most in (12, 2))
+    assert [list(map(comparable, found)) for found in few] == [list(map(comparable, found)) for found in together]
+
+
+def test_never_more_sentences_are_searched_than_asked_for_and_free_places_are_taken():
+    model, rows = TableModel(30, 8), []
+    step = model.step
+    model.step = lambda ids_N, state: rows.append(len(ids_N)) or step(ids_N, state)
+    limits = [4 + number % 9 for number in range(30)]
+    search(model, limits, at_once=8, beam_size=1)
+    assert max(rows) == 8
+    # What could be saved by any order of sentences: no more calls than a third above it.
+    assert len(rows) <= 4 / 3 * sum(rows) / 8 + max(limits)
+    assert sum(rows) == sum(len(one.ids) + one.ended for (one,) in search(model, limits, beam_size=1))

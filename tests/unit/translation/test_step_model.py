@@ -48,10 +48,19 @@ def random_shortlist(likely=12):
     return Shortlist(torch.tensor([EOS, 4, 5, 6, 7, 8]), likely_VK)
 
 
-def search(trained, ids, observe=None, **options):
-    state = trained.start(pad_sources(ids, multiple=MULTIPLE), 1)
-    beam = BeamOptions(beam_size=4, n_best=2, **options)
-    return beam_search(trained, state, [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED), beam, observe)
+def search(trained, ids, observe=None, at_once=1000, beam_size=4, **options):
+    found = dict(
+        beam_search(
+            trained,
+            lambda numbers: trained.start(pad_sources([ids[number] for number in numbers], multiple=MULTIPLE), 1),
+            [len(one) + 4 for one in ids],
+            Vocabulary(BOS, EOS, BANNED),
+            BeamOptions(beam_size=beam_size, n_best=min(2, beam_size), **options),
+            at_once=at_once,
+            observe=observe,
+        )
+    )
+    return [found[number] for number in range(len(ids))]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
@@ -126,3 +135,34 @@ def test_samples_say_only_what_goes_with_their_source():
             NONE
         }
     assert len({one.ids for one in found}) > 10
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"lexical_model": True},
+        {"encoder": {"hidden_size": 80, "rnn_type": "lstm"}, "decoder": {"hidden_size": 96, "rnn_type": "lstm"}},
+        {"attention": {"size": 72, "type": "location"}},
+        {"attention": {"size": 72, "type": "multihead", "heads": 4}},
+        {"attention": {"type": "general"}, "decoder": {"hidden_size": 96, "recurrence": "luong"}},
+        {"attention": {"type": "none"}, "decoder": {"hidden_size": 96, "recurrence": "bahdanau"}},
+    ],
+    ids=lambda config: "-".join(config) or "additive",
+)
+@pytest.mark.parametrize("with_shortlist", [False, True])
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_whose_place_a_sentence_takes_does_not_matter_to_the_last_bit(config, with_shortlist, beam_size):
+    trained, ids = models("fp32", random_shortlist() if with_shortlist else None, **config), sources(40)
+    together, few = (search(trained, ids, at_once=most, beam_size=beam_size, with_weights=True) for most in (40, 9))
+    for expected, found in zip(together, few, strict=True):
+        assert [(one.ids, one.log_prob) for one in found] == [(one.ids, one.log_prob) for one in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one.weights_TS, other.weights_TS)
+
+
+def test_an_ensemble_takes_in_those_that_wait_too():
+    both, ids = models(), sources(30)
+    both._models += models(lexical_model=True, attention={"size": 72, "type": "location"})._models
+    together, few = (search(both, ids, at_once=most) for most in (30, 4))
+    assert [[one.log_prob for one in found] for found in few] == [[one.log_prob for one in all_] for all_ in together]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt_cli.config.schema import ModelConfig
 from nmt_cli.data.output import open_output
+from nmt_cli.data.tokenizer import PAD
 from nmt_cli.errors import InputError
+from nmt_cli.model.build import build_model, initialize
 from nmt_cli.translation import translator
 from nmt_cli.translation.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
-from nmt_cli.translation.translator import _cuts, without_running_out
+from nmt_cli.translation.step_model import TrainedModels
+from nmt_cli.translation.translator import Translator, TranslatorOptions, _cuts, _Job, without_running_out
 from nmt_cli.translation.windows import ReadAhead
 
 
@@ -35,6 +41,37 @@ def test_other_errors_and_a_single_sentence_too_large_are_not_hidden():
         without_running_out([1, 2], fail)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         without_running_out([1], fail)
+
+
+def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_has(
+    capsys: pytest.CaptureFixture[str],
+):
+    """Sentences that were done before are not searched again."""
+    model = build_model(ModelConfig(), source_vocab_size=50, target_vocab_size=50)
+    initialize(model, seed=1)
+    models = TrainedModels([model.requires_grad_(False)], device=torch.device("cpu"))
+    tokenizers = (SimpleNamespace(), SimpleNamespace(banned_ids=lambda: (PAD,)))
+    options = TranslatorOptions(beam_size=2, max_length_a=1.0, max_length_b=0)
+    ours = Translator(models, tokenizers, options)
+    jobs = [_Job(number, number, 0, tuple(range(4, 4 + number % 7 + 2)), ()) for number in range(20)]
+    expected = dict(ours._search(jobs, 20, None))
+    calls, step = [], models.step
+
+    def failing(ids_N, state):
+        calls.append(len(ids_N))
+        if len(ids_N) > 10 and len(calls) > 4:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return step(ids_N, state)
+
+    models.step = failing
+    found = list(ours._search(jobs, 20, None))
+    assert sorted(job.line for job, _ in found) == list(range(20))
+    assert dict(found) == expected
+    assert max(calls) > 10
+    assert max(calls[calls.index(max(calls)) + 8 :]) <= 10
+    said = capsys.readouterr().err
+    assert "out of memory with 20 sentences at once; going on with 10" in said
+    assert "out of memory with 10 sentences at once; going on with 5" in said
 
 
 def test_word_weights_are_sums_over_source_pieces_and_means_over_target_pieces():
