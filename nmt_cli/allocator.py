@@ -9,7 +9,7 @@ import sys
 # malloc.h of glibc
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
-_KEPT_KERNELS = "128"
+_KEPT_KERNELS = "32"
 
 
 def keep_freed_memory() -> None:

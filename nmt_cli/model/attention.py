@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from nmt_cli.model.cells import Product
 from nmt_cli.model.loops import LoopAdditive, LoopInnerProducts, LoopProduct, LoopSum, full_precision, tanh
 from nmt_cli.model.memory import Memory
+from nmt_cli.model.products import Linear
 
 AttentionState = tuple[Tensor, ...]
 """What an attention remembers between steps; each tensor begins with the batch dimension."""
@@ -76,7 +77,7 @@ class AdditiveScore(nn.Module):
     def __init__(self, query_size: int, annotation_size: int, size: int) -> None:
         super().__init__()
         self.query = nn.Parameter(torch.empty(query_size, size))
-        self.key = nn.Linear(annotation_size, size)
+        self.key = Linear(annotation_size, size)
         self.v = nn.Parameter(torch.empty(size))
         self.quantised: Product | None = None
 
@@ -109,7 +110,7 @@ class GeneralScore(DotScore):
 
     def __init__(self, query_size: int, annotation_size: int) -> None:
         super().__init__()
-        self.key = nn.Linear(annotation_size, query_size, bias=False)
+        self.key = Linear(annotation_size, query_size, bias=False)
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
@@ -162,8 +163,8 @@ class LocalAttention(nn.Module):
         self.score = score
         self.context_size = annotation_size
         self._window = window
-        self.position = nn.Linear(query_size, query_size, bias=False) if predictive else None
-        self.position_v = nn.Linear(query_size, 1, bias=False) if predictive else None
+        self.position = Linear(query_size, query_size, bias=False) if predictive else None
+        self.position_v = Linear(query_size, 1, bias=False) if predictive else None
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         return self.score.keys(states_BSC)
@@ -212,7 +213,7 @@ class LocationAttention(nn.Module):
         self.score = score
         self.context_size = annotation_size
         self.convolution = nn.Conv1d(1, filters, filter_width, padding=filter_width // 2, bias=False)
-        self.location = nn.Linear(filters, size, bias=False)
+        self.location = Linear(filters, size, bias=False)
         self._sharpening, self._smoothing = sharpening, smoothing
 
     def keys(self, states_BSC: Tensor) -> Tensor:
@@ -256,10 +257,10 @@ class CoverageAttention(nn.Module):
         self.context_size = annotation_size
         self._size = size
         self._units = 1 if units is None else units
-        self.coverage = nn.Linear(self._units, size, bias=False)
-        self.update = nn.Linear(self._units + 1, units, bias=False) if units is not None else None
-        self.update_key = nn.Linear(annotation_size, units, bias=False) if units is not None else None
-        self.update_query = nn.Linear(query_size, units, bias=False) if units is not None else None
+        self.coverage = Linear(self._units, size, bias=False)
+        self.update = Linear(self._units + 1, units, bias=False) if units is not None else None
+        self.update_key = Linear(annotation_size, units, bias=False) if units is not None else None
+        self.update_query = Linear(query_size, units, bias=False) if units is not None else None
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         keys_BSA = self.score.keys(states_BSC)
@@ -301,10 +302,10 @@ class MultiheadAttention(nn.Module):
         super().__init__()
         self.context_size = annotation_size
         self._heads = heads
-        self.query = nn.Linear(query_size, size, bias=False)
-        self.key = nn.Linear(annotation_size, size)
+        self.query = Linear(query_size, size, bias=False)
+        self.key = Linear(annotation_size, size)
         self.v = nn.Parameter(torch.empty(heads, size // heads))
-        self.mix = nn.Linear(heads * annotation_size, annotation_size, bias=False)
+        self.mix = Linear(heads * annotation_size, annotation_size, bias=False)
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)

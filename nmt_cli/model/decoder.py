@@ -19,6 +19,7 @@ from nmt_cli.model.cells import Gates, InputProjection, RecurrentCell
 from nmt_cli.model.loops import LoopSum, tanh
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
+from nmt_cli.model.products import Linear
 
 
 class DecoderState(NamedTuple):
@@ -193,7 +194,7 @@ class LuongRecurrence(nn.Module):
         self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
         self.feed = InputProjection(readout_size, self.cell, layer_norm=layer_norm) if input_feeding else None
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
-        self.attentional = nn.Linear(attention.context_size + hidden_size, readout_size)
+        self.attentional = Linear(attention.context_size + hidden_size, readout_size)
         self.attention = attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
@@ -226,9 +227,9 @@ class DeepReadout(nn.Module):
     def __init__(self, hidden_size: int, input_size: int, context_size: int, size: int, *, maxout: bool) -> None:
         super().__init__()
         width = 2 * size if maxout else size
-        self.hidden = nn.Linear(hidden_size, width)
-        self.input = nn.Linear(input_size, width, bias=False)
-        self.context = nn.Linear(context_size, width, bias=False) if context_size else None
+        self.hidden = Linear(hidden_size, width)
+        self.input = Linear(input_size, width, bias=False)
+        self.context = Linear(context_size, width, bias=False) if context_size else None
         self._maxout = maxout
 
     def forward(self, hidden_BTH: Tensor, inputs_BTE: Tensor, contexts_BTC: Tensor) -> Tensor:
@@ -247,7 +248,7 @@ class InitialState(nn.Module):
         super().__init__()
         self._kind, self._state_sizes = kind, state_sizes
         source_size = {"mean": annotation_size, "final": annotation_size, "backward": annotation_size // 2, "zero": 0}
-        self.projection = nn.Linear(source_size[kind], sum(state_sizes)) if kind != "zero" else None
+        self.projection = Linear(source_size[kind], sum(state_sizes)) if kind != "zero" else None
 
     def forward(self, memory: Memory) -> tuple[Tensor, ...]:
         if self.projection is None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nmt_cli.model.loops import full_precision, tanh, weighted_sum
 from nmt_cli.model.memory import Memory
+from nmt_cli.model.products import Linear
 
 
 class LexicalModel(nn.Module):
@@ -21,7 +22,7 @@ class LexicalModel(nn.Module):
 
     def __init__(self, embedding_size: int) -> None:
         super().__init__()
-        self.hidden = nn.Linear(embedding_size, embedding_size, bias=False)
+        self.hidden = Linear(embedding_size, embedding_size, bias=False)
 
     def forward(self, weights_BTS: Tensor, memory: Memory) -> Tensor:
         """What is added to the readout (B, T, E), given the attention weights and the memory's embedded source."""

@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from nmt_cli import native
+from nmt_cli.model.products import matmul
 
 Place = Callable[[Tensor], Tensor]
 """Where the gradient of a product belongs, from the product or one like it: who writes it there saves a copy."""
@@ -185,7 +186,7 @@ class ProductSteps:
 
     def product(self, cast_BI: Tensor) -> Tensor:
         """x W, both in the products' dtype."""
-        return torch.matmul(cast_BI, self.cast_IO)
+        return matmul(cast_BI, self.cast_IO)
 
     def keep_inputs(self, inputs_BI: Tensor) -> int:
         """Remember what a step multiplied; its number comes back."""
@@ -447,7 +448,7 @@ class _Product(torch.autograd.Function):
         cast_BO = gradient_BO.to(steps.product_type) if ctx.step is None else steps.keep_gradient(ctx.step, gradient_BO)
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
-        return torch.matmul(cast_BO, steps.cast_IO.transpose(-1, -2)).to(ctx.input_type), None, None, None
+        return matmul(cast_BO, steps.cast_IO.transpose(-1, -2)).to(ctx.input_type), None, None, None
 
 
 class _Part(torch.autograd.Function):

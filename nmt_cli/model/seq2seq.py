@@ -18,6 +18,7 @@ from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.lexical import LexicalModel
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
+from nmt_cli.model.products import linear
 
 
 class OutputProduct(Protocol):
@@ -95,13 +96,13 @@ class Seq2Seq(nn.Module):
         """Unnormalised scores of the vocabulary (N, V)."""
         if self.quantised_output is not None:
             return self.quantised_output(readout_NR)
-        return F.linear(readout_NR, self.output_weight, self.output_bias)
+        return linear(readout_NR, self.output_weight, self.output_bias)
 
     def logits_of(self, pieces_U: Tensor) -> Product:
         """The product that gives `logits` of some pieces alone (N, U)."""
         if self.quantised_output is not None:
             return self.quantised_output.columns(pieces_U)
-        return partial(F.linear, weight=self.output_weight[pieces_U], bias=self.output_bias[pieces_U])
+        return partial(linear, weight_OI=self.output_weight[pieces_U], bias_O=self.output_bias[pieces_U])
 
     def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:
         embedded_BTE = dropped(F.embedding(ids_BT, table), self._embedding_dropout, noise, shared_dim=1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from nmt_cli import native
 from nmt_cli.data.batch import Batch
 from nmt_cli.model.noise import Noise
+from nmt_cli.model.products import matmul
 from nmt_cli.model.seq2seq import Seq2Seq
 
 ROWS_AT_ONCE = 512
@@ -67,18 +68,17 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight_product_VR = weight_VR.to(product_type)
         grad_readout_NR, grad_weight_VR = torch.empty_like(readout_NR), torch.zeros_like(weight_VR)
         sums = readout_NR.new_zeros(3)
-        # Written again for every chunk: memory that stays in the cache.
-        grad_product_NV = readout_NR.new_empty(at_once, len(bias_V), dtype=product_type)
         by_kernels = native.takes(readout_NR) and not agreement
         softmax = _KernelSoftmax(bias_V, len(targets_N)) if by_kernels else _FormulaSoftmax(bias_V, agreement)
         for start in range(0, len(targets_N), at_once):
             rows = slice(start, start + at_once)
             readout = readout_NR[rows].to(product_type)
-            grad_NV = grad_product_NV[: len(readout)]
             counted_N1 = None if valid_N1 is None else valid_N1[rows]
-            sums += softmax.gradient(readout, weight_product_VR, targets_N[rows], counted_N1, smoothing, grad_NV)
-            grad_readout_NR[rows] = torch.mm(grad_NV, weight_product_VR)
+            grad_NV, found = softmax.gradient(readout, weight_product_VR, targets_N[rows], counted_N1, smoothing)
+            sums += found
+            grad_readout_NR[rows] = matmul(grad_NV, weight_product_VR)
             grad_weight_VR += torch.mm(grad_NV.t(), readout)
+            del grad_NV  # the next chunk's logits take its place, memory that stays in the cache
         nll, chosen, divergence = sums.unbind()
         grad_bias_V = softmax.bias_gradient()
         total = nll + agreement * divergence
@@ -106,15 +106,14 @@ class _KernelSoftmax:
         self._gradient_KV = bias_V.new_zeros(native.num_chunks(num_rows, len(bias_V)), len(bias_V))
 
     def gradient(
-        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float,
-        grad_NV: Tensor,
-    ) -> Tensor:  # fmt: skip
-        """Write softmax - target into `grad_NV`; the sums of -log p(y), of the logits of y, and of the divergence."""
-        torch.mm(readout_NR, weight_VR.t(), out=grad_NV)
+        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        """softmax - target; with the sums of -log p(y), of the logits of y, and of the divergence."""
+        grad_NV = matmul(readout_NR, weight_VR.t())
         counted_N = None if valid_N1 is None else valid_N1.flatten()
         sums_N = native.cross_entropy(grad_NV, self._bias_V, targets_N, counted_N, smoothing, self._gradient_KV)
         nll, chosen = (sum_N.sum() for sum_N in sums_N)
-        return torch.stack([nll, chosen, torch.zeros_like(nll)])
+        return grad_NV, torch.stack([nll, chosen, torch.zeros_like(nll)])
 
     def bias_gradient(self) -> Tensor:
         """Of all rows so far."""
@@ -131,11 +130,11 @@ class _FormulaSoftmax:
         self._gradient_V = torch.zeros_like(bias_V)
 
     def gradient(
-        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float,
-        grad_NV: Tensor,
-    ) -> Tensor:  # fmt: skip
+        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
         """As that of `_KernelSoftmax`."""
         sums = self._bias_V.new_zeros(3)
+        grad_NV = readout_NR.new_empty(len(readout_NR), len(self._bias_V))
         for first in range(0, len(readout_NR), self._together):
             some = slice(first, first + self._together)
             counted_N1 = None if valid_N1 is None else valid_N1[some]
@@ -155,7 +154,7 @@ class _FormulaSoftmax:
             probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
             self._gradient_V += _counted(probability_NV, counted_N1).sum(dim=0)
             grad_NV[some] = probability_NV
-        return sums
+        return grad_NV, sums
 
     def bias_gradient(self) -> Tensor:
         """Of all rows so far."""

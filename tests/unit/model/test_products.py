@@ -1,0 +1,96 @@
+"""Products of few rows by oneDNN, against torch's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from nmt_cli.model import products
+from nmt_cli.model.products import MOST_ROWS, Linear, linear, matmul
+
+pytestmark = pytest.mark.skipif(not products.has_onednn(), reason="this build of torch has no oneDNN")
+
+
+@pytest.fixture
+def by_onednn(monkeypatch):
+    """The number of rows of each product that oneDNN made."""
+    rows, product = [], products._onednn
+
+    def counted(rows_NI, *rest):
+        rows.append(len(rows_NI))
+        return product(rows_NI, *rest)
+
+    monkeypatch.setattr(products, "_onednn", counted)
+    return rows
+
+
+def random(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize("num_rows", [1, 7, 16, 33, 180])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_product_is_that_of_torch(num_rows, transposed, by_onednn):
+    left, right = random(num_rows, 48), random(96, 48).t() if transposed else random(48, 96)
+    torch.testing.assert_close(matmul(left, right), left @ right)
+    gapped = random(num_rows, 3, 48)[:, 1]
+    torch.testing.assert_close(matmul(gapped, right), gapped @ right)
+    assert by_onednn == [num_rows, num_rows]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_directions_have_a_product_each(transposed, by_onednn):
+    left, right = random(2, 21, 32), random(2, 40, 32).transpose(1, 2) if transposed else random(2, 32, 40)
+    torch.testing.assert_close(matmul(left, right), left @ right)
+    assert by_onednn == [21, 21]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(9, 32), (5, 4, 32), (40, 1, 32)])
+def test_a_linear_map_is_that_of_torch_with_its_gradient(shape, bias, by_onednn):
+    ours = Linear(32, 24, bias=bias)
+    inputs = random(*shape)
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(inputs), F.linear(inputs, ours.weight, ours.bias))
+    assert by_onednn == [inputs.numel() // 32]
+    ours(inputs).sum().backward()
+    assert ours.weight.grad is not None
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ours(inputs).dtype == torch.bfloat16
+    assert len(by_onednn) == 1
+
+
+@torch.inference_mode()
+def test_a_row_does_not_depend_on_how_many_there_are():
+    weight_OI, rows_NI = random(500, 96), random(400, 96)
+    (first,) = linear(rows_NI[:1], weight_OI)
+    for count in (2, 15, 16, 17, 100, 400):
+        assert torch.equal(linear(rows_NI[:count], weight_OI)[0], first)
+        assert torch.equal(linear(rows_NI[:count].flip(0), weight_OI)[-1], first)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (random(4, 8).double(), random(8, 6).double()),
+        (random(4, 8).bfloat16(), random(8, 6).bfloat16()),
+        (random(MOST_ROWS + 1, 8), random(8, 6)),
+        (random(0, 8), random(8, 6)),
+        (random(4, 8), random(8, 12)[:, ::2]),
+        (random(4, 1), random(1, 1).expand(1, 6)),
+        (random(3, 4, 8), random(8, 6)),
+    ],
+    ids=["float64", "bfloat16", "many rows", "no rows", "gaps", "expanded", "batched"],
+)
+def test_the_rest_is_left_to_torch(left, right, by_onednn):
+    assert torch.equal(matmul(left, right), left @ right)
+    assert by_onednn == []
+
+
+def test_without_onednn_all_is_left_to_torch(monkeypatch):
+    monkeypatch.setattr(products, "has_onednn", lambda: False)
+    left, right = random(20, 48), random(48, 96)
+    assert torch.equal(matmul(left, right), left @ right)
+    with torch.no_grad():
+        assert torch.equal(linear(left, right.t()), F.linear(left, right.t()))
