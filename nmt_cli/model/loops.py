@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from nmt_cli import native
-from nmt_cli.model.products import matmul
+from nmt_cli.model.products import matmul, missing_rows, summed_outer, with_missing_rows
 
 Place = Callable[[Tensor], Tensor]
 """Where the gradient of a product belongs, from the product or one like it: who writes it there saves a copy."""
@@ -207,8 +207,11 @@ class ProductSteps:
 
     def weight_gradient(self) -> tuple[Tensor]:
         """sum_t x_t^T g_t, as one product over all steps' rows."""
-        inputs_NI, gradients_NO = torch.cat(self.inputs, dim=-2), self._gradients.take()
-        return (torch.matmul(inputs_NI.transpose(-1, -2), gradients_NO).to(self._weight_type),)
+        gradients_NO = self._gradients.take()
+        missing = gradients_NO.shape[-2] - sum(inputs_BI.shape[-2] for inputs_BI in self.inputs)
+        zeros_XI = gradients_NO.new_zeros(*self.inputs[0].shape[:-2], missing, self.inputs[0].shape[-1])
+        inputs_NI = torch.cat([*self.inputs, zeros_XI], dim=-2)
+        return (summed_outer(inputs_NI, gradients_NO).to(self._weight_type),)
 
 
 class InputSteps:
@@ -217,9 +220,9 @@ class InputSteps:
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         self.input_type, self.product_type = inputs_TBI.dtype, _product_type(weight_IO)
         self._sizes = inputs_TBI.shape[-3:-1]
-        self._inputs_NI = inputs_TBI.detach().to(self.product_type).flatten(-3, -2)
+        self._inputs_NI = with_missing_rows(inputs_TBI.detach().to(self.product_type).flatten(-3, -2))
         self._weight_IO = weight_IO.detach().to(self.product_type)
-        self._products_TBO = torch.matmul(self._inputs_NI, self._weight_IO).unflatten(-2, self._sizes)
+        self._products_TBO = self._of_steps(torch.matmul(self._inputs_NI, self._weight_IO))
         self._gradients = StepGradients(self.product_type)
 
     def part(self, step: int) -> Tensor:
@@ -238,9 +241,14 @@ class InputSteps:
     def gradients(self) -> tuple[Tensor, Tensor]:
         """Of the inputs and of the weight, a product each."""
         gradients_NO = self._gradients.take()
-        inputs_NI = torch.matmul(gradients_NO, self._weight_IO.transpose(-1, -2)).to(self.input_type)
-        weight_IO = torch.matmul(self._inputs_NI.transpose(-1, -2), gradients_NO).to(self.input_type)
-        return inputs_NI.unflatten(-2, self._sizes), weight_IO
+        inputs_NI = torch.matmul(gradients_NO, self._weight_IO.transpose(-1, -2))
+        weight_IO = summed_outer(self._inputs_NI, gradients_NO)
+        return self._of_steps(inputs_NI).to(self.input_type), weight_IO.to(self.input_type)
+
+    def _of_steps(self, rows_NX: Tensor) -> Tensor:
+        """(T, B, X), without the rows that only pad."""
+        steps_TBX: Tensor = rows_NX[..., : self._sizes.numel(), :].unflatten(-2, self._sizes)
+        return steps_TBX
 
 
 class AdditiveSteps:
@@ -351,16 +359,22 @@ class StepGradients:
 
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = dtype
-        self._all_TBO: Tensor | None = None
+        self._all_NO: Tensor | None = None
+        """Those of all steps, and rows of zeros below."""
+        self._num_rows = 0
+        """Of a step."""
         self._missing: set[int] = set()
 
     def place(self, step: int, num_steps: int, like_BO: Tensor) -> Tensor:
         """Where a step's gradient belongs."""
-        if self._all_TBO is None:
-            *directions, batch, size = like_BO.shape
-            self._all_TBO = like_BO.new_empty(*directions, num_steps, batch, size, dtype=self._dtype)
+        if self._all_NO is None:
+            *directions, self._num_rows, size = like_BO.shape
+            num_rows = num_steps * self._num_rows
+            missing = missing_rows(num_rows, like_BO.device, self._dtype)
+            self._all_NO = like_BO.new_empty(*directions, num_rows + missing, size, dtype=self._dtype)
+            self._all_NO[..., num_rows:, :] = 0
             self._missing = set(range(num_steps))
-        return self._all_TBO.select(-3, step)
+        return self._of_step(self._all_NO, step)
 
     def keep(self, step: int, num_steps: int, gradient_BO: Tensor) -> Tensor:
         """Write a step's gradient, unless it stands in its place already; its place comes back."""
@@ -371,12 +385,16 @@ class StepGradients:
         return kept_BO
 
     def take(self) -> Tensor:
-        """All steps' rows (N, O), zeros for a step on which nothing depended; they are kept no longer."""
-        assert self._all_TBO is not None
-        all_TBO, self._all_TBO = self._all_TBO, None
+        """All steps' rows (N, O), with those that products want below, and zeros for a step on which nothing depended;
+        they are kept no longer."""
+        assert self._all_NO is not None
+        all_NO, self._all_NO = self._all_NO, None
         for step in self._missing:
-            all_TBO.select(-3, step).zero_()
-        return all_TBO.flatten(-3, -2)
+            self._of_step(all_NO, step).zero_()
+        return all_NO
+
+    def _of_step(self, all_NO: Tensor, step: int) -> Tensor:
+        return all_NO.narrow(-2, step * self._num_rows, self._num_rows)
 
 
 def _product_type(weight: Tensor) -> torch.dtype:

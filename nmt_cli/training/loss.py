@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt_cli import native
 from nmt_cli.data.batch import Batch
 from nmt_cli.model.noise import Noise
-from nmt_cli.model.products import matmul
+from nmt_cli.model.products import matmul, summed_outer
 from nmt_cli.model.seq2seq import Seq2Seq
 
 ROWS_AT_ONCE = 512
@@ -77,7 +77,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_NV, found = softmax.gradient(readout, weight_product_VR, targets_N[rows], counted_N1, smoothing)
             sums += found
             grad_readout_NR[rows] = matmul(grad_NV, weight_product_VR)
-            grad_weight_VR += torch.mm(grad_NV.t(), readout)
+            grad_weight_VR += summed_outer(grad_NV, readout)
             del grad_NV  # the next chunk's logits take its place, memory that stays in the cache
         nll, chosen, divergence = sums.unbind()
         grad_bias_V = softmax.bias_gradient()

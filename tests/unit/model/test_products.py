@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from nmt_cli.model import products
-from nmt_cli.model.products import MOST_ROWS, Linear, linear, matmul
+from nmt_cli.model.products import MOST_ROWS, Linear, linear, matmul, summed_outer
 
 pytestmark = pytest.mark.skipif(not products.has_onednn(), reason="this build of torch has no oneDNN")
 
@@ -61,6 +61,33 @@ def test_a_linear_map_is_that_of_torch_with_its_gradient(shape, bias, by_onednn)
     assert len(by_onednn) == 1
 
 
+@pytest.mark.parametrize("num_rows", [1, 30, MOST_ROWS + 20])
+@pytest.mark.parametrize("directions", [(), (2,)])
+def test_products_in_bfloat16_are_made_of_few_numbers_of_rows(num_rows, directions, monkeypatch):
+    shapes, product = [], torch.matmul
+    left, right = random(*directions, num_rows, 48).bfloat16(), random(*directions, 48, 32).bfloat16()
+    gradients = random(*directions, num_rows, 32).bfloat16()
+    expected = left.double() @ right.double(), left.double().transpose(-1, -2) @ gradients.double()
+    monkeypatch.setattr(torch, "matmul", lambda a, b: shapes.append((*a.shape[-2:], b.shape[-1])) or product(a, b))
+    found = matmul(left, right), summed_outer(left, gradients)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0.02, atol=0.02 * num_rows**0.5)
+    rows = {1: 16, 30: 32, MOST_ROWS + 20: 1280}[num_rows]
+    assert shapes == [(rows, 48, 32), (48, rows, 32)]
+
+
+def test_a_padded_linear_map_in_bfloat16_has_the_gradient_of_torch():
+    ours, inputs = Linear(32, 24), random(7, 3, 32).requires_grad_()
+    weights = random(7, 3, 24)
+    gradients = []
+    for of in (ours, lambda values: F.linear(values, ours.weight, ours.bias)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs = of(inputs)
+        gradients.append(torch.autograd.grad((outputs.float() * weights).sum(), [inputs, ours.weight, ours.bias]))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0.02, atol=0.02)
+
+
 @torch.inference_mode()
 def test_a_row_does_not_depend_on_how_many_there_are():
     weight_OI, rows_NI = random(500, 96), random(400, 96)
@@ -74,7 +101,7 @@ def test_a_row_does_not_depend_on_how_many_there_are():
     ("left", "right"),
     [
         (random(4, 8).double(), random(8, 6).double()),
-        (random(4, 8).bfloat16(), random(8, 6).bfloat16()),
+        (random(16, 8).bfloat16(), random(8, 6).bfloat16()),
         (random(MOST_ROWS + 1, 8), random(8, 6)),
         (random(0, 8), random(8, 6)),
         (random(4, 8), random(8, 12)[:, ::2]),
