@@ -347,8 +347,11 @@ class Translator:
                 ):
                     done.add(number)
                     yield waiting[number], found
+                return
             except (MemoryError, RuntimeError) as error:
-                at_once = _fewer(at_once, error)
+                if not is_out_of_memory(error) or at_once == 1:
+                    raise
+            at_once = _halved(at_once)
             waiting = [job for number, job in enumerate(waiting) if number not in done]
 
     def _start(self, jobs: Sequence[_Job], numbers: Sequence[int], copies: int = 1) -> SearchState:
@@ -411,14 +414,14 @@ def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], 
     try:
         return work(items)
     except (MemoryError, RuntimeError) as error:
-        half = _fewer(len(items), error)
+        if not is_out_of_memory(error) or len(items) == 1:
+            raise
+    half = _halved(len(items))
     return [*without_running_out(items[:half], work), *without_running_out(items[half:], work)]
 
 
-def _fewer(at_once: int, error: MemoryError | RuntimeError) -> int:
-    """Half as many sentences at once, after memory did not suffice; any other error is raised again."""
-    if not is_out_of_memory(error) or at_once == 1:
-        raise error
+def _halved(at_once: int) -> int:
+    """Half as many sentences at once, said on stderr. Not for use in the handler of the error, which holds tensors."""
     half = at_once // 2
     log(f"out of memory with {at_once} sentences at once; going on with {half}")
     if torch.cuda.is_available():

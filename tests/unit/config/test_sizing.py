@@ -102,17 +102,19 @@ def test_activations_grow_with_the_batch_and_the_longest_pair_and_shrink_in_part
         ("additive", {"r_drop": 1.0}),
     ],
 )
-def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(attention, options):
-    """Without kernels, which hold less."""
+def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(attention, options, monkeypatch):
+    """Without kernels, which hold less, and without rows that only pad, of which so small a batch has many."""
     import torch
 
     from nmt_cli import native
     from nmt_cli.data.batch import make_batch
+    from nmt_cli.model import products
     from nmt_cli.model.build import build_model, initialize
     from nmt_cli.model.noise import Noise
     from nmt_cli.training.loss import TranslationLoss
 
-    size, length, sentences = 32, 20, 16  # rows of products are padded to a multiple of 16
+    monkeypatch.setattr(products, "has_onednn", lambda: False)
+    size, length, sentences = 32, 20, 4
     values = config(batch_size=length * sentences).model_dump(mode="json")
     values["model"] |= {"embedding_size": size, "layer_norm": options.get("layer_norm", True)}
     values["model"]["lexical_model"] = options.get("lexical_model", False)
@@ -144,4 +146,4 @@ def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(at
     counted = sum(tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in before)
     assert loss.num_tokens == length * sentences
     reckoned = training_memory(small, num_parameters=0, target_vocab_size=0, longest=length).activations
-    assert 0.9 <= reckoned / 1.3 / counted <= 1.15
+    assert 0.9 <= reckoned / 1.3 / counted <= 1.1
