@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -51,6 +51,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     code = _run()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, with its own exit code
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        _leave(code)
     sys.exit(code)
 
 
@@ -93,6 +95,14 @@ def _run() -> int:
             file=sys.stderr,
         )
         return NmtError.exit_code
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once. One of several processes has threads of gloo, which may let go of a tensor late; the interpreter,
+    when it is taken down meanwhile, ends such a thread and so aborts the process, whatever its exit code was."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _reader_gone() -> int:

@@ -42,7 +42,8 @@ class Launcher:
 
     def program(self, *args: str | Path, env: dict[str, str] | None = None) -> Process:
         """Any program."""
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | (env or {})
+        always = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "1"}
+        environment = os.environ | always | (env or {})
         process = subprocess.Popen(
             [*map(str, args)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )

@@ -148,7 +148,7 @@ def test_a_signal_to_one_ends_all_after_the_same_step_with_a_checkpoint(launch, 
 def refused(processes):
     """The message of the first; the others say nothing, and all end alike."""
     first, *others = outcomes(processes)
-    assert [first.code, *(other.code for other in others)] == [2] * len(processes)
+    assert [first.code, *(other.code for other in others)] == [2] * len(processes), [first.err, *others]
     assert [other.err for other in others] == [""] * len(others)
     return first.err.splitlines()[-1]
 
