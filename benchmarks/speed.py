@@ -143,7 +143,7 @@ def mechanisms(rounds: int) -> dict[str, dict[str, float]]:
     with Aside(our_training, CONDITIONAL, True, NO_CHANGE, 1) as additive:
         for name, change in MECHANISMS.items():
             with Aside(our_training, change, True, NO_CHANGE, 1) as other:
-                speed, reference = paired([other, additive], min(rounds, 2))
+                speed, reference = paired([other, additive], rounds)
             result[name] = {"tokens_per_second": speed, "ratio_to_additive": speed / reference}
     return result
 
@@ -160,7 +160,7 @@ def growth(rounds: int) -> dict[str, dict[str, float]]:
     for name, sizes in changes.items():
         for size in sizes:
             with Aside(our_training, CONDITIONAL, True, size, 1) as ours:
-                (speed,) = paired([ours], min(rounds, 1))
+                (speed,) = paired([ours], rounds)
             result.setdefault(name, {})[str(next(iter(size.values())))] = speed
     return result
 

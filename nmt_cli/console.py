@@ -24,6 +24,11 @@ def log(message: str) -> None:
         print(message, file=file, flush=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 line`, `1,000 lines`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def warn(message: str) -> None:
     """Write a line marked as a warning."""
     log(f"warning: {message}")

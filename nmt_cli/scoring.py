@@ -21,6 +21,7 @@ from sacrebleu.metrics import base
 from sacrebleu.significance import estimate_ci
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 
+from nmt_cli.console import counted
 from nmt_cli.errors import InputError
 
 METRICS = ("bleu", "chrf", "ter")
@@ -213,8 +214,8 @@ def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:
     for name, count in counts[1:]:
         if count != first_count:
             raise InputError(
-                f"unequal line counts: {first_name} has {_lines(first_count)}, {name} has {_lines(count)}; "
-                "line by line they must belong together"
+                f"unequal line counts: {first_name} has {counted(first_count, 'line')}, {name} has "
+                f"{counted(count, 'line')}; line by line they must belong together"
             )
 
 
@@ -350,7 +351,3 @@ def _named_references(references: Sequence[Sequence[str]]) -> list[tuple[str, Se
 
 def _check_parallel(named: Sequence[tuple[str, Sequence[str]]]) -> None:
     check_line_counts([(name, len(lines)) for name, lines in named])
-
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count} lines"

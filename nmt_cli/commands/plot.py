@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, InputFile, ModelDirs, Threads
-from nmt_cli.console import log, warn
+from nmt_cli.console import counted, log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def attention(
         if (picture := picture_of(translator, line, None if targets is None else targets[index])) is not None
     ]
     draw_attention(pictures, output)
-    log(f"{len(pictures)} sentences -> {output}")
+    log(f"{counted(len(pictures), 'sentence')} -> {output}")
 
 
 @plot.command()
@@ -87,7 +87,7 @@ def curves(
     from nmt_cli.plots import draw_curves
 
     draw_curves({_run_name(path): list(_read_metrics(path)) for path in runs}, output)
-    log(f"{len(runs)} runs -> {output}")
+    log(f"{counted(len(runs), 'run')} -> {output}")
 
 
 @plot.command()
@@ -132,7 +132,7 @@ def lengths(
         },
         output,
     )
-    log(f"{len(systems)} systems -> {output}")
+    log(f"{counted(len(systems), 'system')} -> {output}")
 
 
 def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:
@@ -205,6 +205,8 @@ def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
     from nmt_cli.data.lines import read_text_lines
     from nmt_cli.experiment import Experiment
 
+    if not path.exists():
+        raise InputError(f"{path}: is not there; give a model directory or its metrics.jsonl")
     file = Experiment(path).metrics_path if path.is_dir() else path
     for number, line in enumerate(read_text_lines(str(file)).lines, start=1):
         try:

@@ -26,7 +26,7 @@ from nmt_cli.commands.options import (
     Temperature,
     Threads,
 )
-from nmt_cli.console import Progress, log
+from nmt_cli.console import Progress, counted, log
 from nmt_cli.errors import InputError
 
 
@@ -114,7 +114,7 @@ def translate(
         counts = translator.counts
         seconds = clock.seconds()
         log(
-            f"{counts.lines:,} lines in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
+            f"{counted(counts.lines, 'line')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
             f"{counts.target_pieces / seconds:,.0f} tokens/s"
         )
 

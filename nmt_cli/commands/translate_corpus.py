@@ -31,7 +31,7 @@ from nmt_cli.commands.options import (
     Shortlist,
     Temperature,
 )
-from nmt_cli.console import Progress, log
+from nmt_cli.console import Progress, counted, log
 from nmt_cli.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class _Pace:
         return f"{lines:,} of {self._num_lines:,} lines  {self._speed()}  {timedelta(seconds=round(left))} left"
 
     def in_all(self) -> str:
-        return f"{self._counts.lines:,} lines in {self._seconds():.1f} s: {self._speed()}"
+        return f"{counted(self._counts.lines, 'line')} in {self._seconds():.1f} s: {self._speed()}"
 
     def _seconds(self) -> float:
         return max(self._noted - self._began, 1e-9)

@@ -182,7 +182,8 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
         "-o", tmp_path / "f.html",
     )  # fmt: skip
     assert forced.code == 0, forced.err
-    assert nmt("plot", "curves", model, "-o", tmp_path / "c.svg").code == 0
+    drawn = nmt("plot", "curves", model, "-o", tmp_path / "c.svg")
+    assert (drawn.code, drawn.err) == (0, f"1 run -> {tmp_path / 'c.svg'}\n")
     lengths = nmt(
         "plot", "lengths", "--source", corpus / "test.en", "--reference", corpus / "test.fr", "--hypothesis",
         f"same={corpus / 'test.fr'}", "-o", tmp_path / "l.png", "--edges", "4,6,8",
@@ -191,6 +192,9 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
     wrong = nmt("plot", "curves", model, "-o", tmp_path / "c.txt")
     assert wrong.code == 2
     assert "c.txt" in wrong.err
+    nowhere = nmt("plot", "curves", tmp_path / "nowhere", "-o", tmp_path / "c.png")
+    assert nowhere.code == 2
+    assert nowhere.err == f"nmt: {tmp_path / 'nowhere'}: is not there; give a model directory or its metrics.jsonl\n"
 
 
 @pytest.mark.parametrize("recurrence", ["bahdanau", "conditional", "luong"])
