@@ -27,7 +27,10 @@ class BatchMaker:
         with_links: bool = False,
     ) -> None:
         self._store, self._tokenizers, self._seed, self._with_links = store, tokenizers, seed, with_links
-        self._samplers = [SubwordSampler(tokenizer, sampling_alpha) for tokenizer in tokenizers if sampling_alpha]
+        self._samplers: list[SubwordSampler] = []
+        if sampling_alpha:
+            made = {tokenizer: SubwordSampler(tokenizer, sampling_alpha) for tokenizer in set(tokenizers)}
+            self._samplers = [made[tokenizer] for tokenizer in tokenizers]
 
     def __call__(self, drawn: Drawn, step: int, places: Sequence[int]) -> Batch:
         """The pairs at some places of what was drawn; the pieces of each do not depend on which others are made."""
