@@ -51,7 +51,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     code = _run()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, with its own exit code
-    if os.environ.get("WORLD_SIZE", "1") != "1":
+    if os.environ.get("WORLD_SIZE", "") not in ("", "1"):
         _leave(code)
     sys.exit(code)
 

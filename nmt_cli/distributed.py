@@ -149,16 +149,30 @@ class Processes(World):
         return module.no_sync()
 
 
+def _check_environment() -> None:
+    """That what torchrun sets is there: a WORLD_SIZE alone is often a leftover of another job."""
+    numbers = ("WORLD_SIZE", "RANK", "MASTER_PORT")
+    wrong = [name for name in numbers if not os.environ.get(name, "").isdecimal()]
+    wrong += [] if os.environ.get("MASTER_ADDR") else ["MASTER_ADDR"]
+    if wrong:
+        raise InputError(
+            f"the environment says WORLD_SIZE={os.environ['WORLD_SIZE']}, so this is one of several processes, "
+            f"but {', '.join(wrong)} cannot be read from it; start all by torchrun, or unset WORLD_SIZE to train alone"
+        )
+
+
 @contextmanager
 def open_world() -> Iterator[World]:
     """The world that torchrun has made for this process, or this process alone; only the first logs.
 
     Raises:
+        InputError: the environment tells of several processes, but not how they find each other.
         NmtError: another process has gone, or cannot be reached.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if os.environ.get("WORLD_SIZE", "") in ("", "1"):
         yield World()
         return
+    _check_environment()
     rank = int(os.environ["RANK"])
     try:
         _meet()

@@ -74,6 +74,32 @@ def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, con
     assert again[0].err == "finished already (max_steps 12 reached); raise training.max_steps or max_epochs to go on\n"
 
 
+@pytest.mark.parametrize(
+    ("environment", "unread"),
+    [
+        ({"WORLD_SIZE": "2"}, "RANK, MASTER_PORT, MASTER_ADDR"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "http"}, "MASTER_PORT"),
+        ({"WORLD_SIZE": "two", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}, "WORLD_SIZE"),
+    ],
+    ids=["a size alone", "port", "size"],
+)
+def test_an_environment_that_is_half_of_a_start_is_refused(launch, config, environment, unread):
+    (outcome,) = outcomes(
+        [launch.program(sys.executable, "-m", "nmt_cli", "train", "--config", config, env=environment)]
+    )
+    assert outcome.err == (
+        f"nmt: the environment says WORLD_SIZE={environment['WORLD_SIZE']}, so this is one of several processes, "
+        f"but {unread} cannot be read from it; start all by torchrun, or unset WORLD_SIZE to train alone\n"
+    )
+    assert outcome.code == 2
+
+
+def test_an_empty_world_size_is_that_of_a_training_alone(launch, config):
+    program = (sys.executable, "-m", "nmt_cli", "train", "--config", config, "--dry-run")
+    (outcome,) = outcomes([launch.program(*program, env={"WORLD_SIZE": ""})])
+    assert outcome.code == 0, outcome.err
+
+
 @pytest.mark.slow
 def test_a_process_that_dies_ends_the_others_with_the_reason(launch, config):
     processes = launch.python(2, *train(config, "training.max_steps=100000", "training.validation_freq=100000"))
