@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
-    """Train the SentencePiece model(s) into the model directory.
+    """Train the SentencePiece model(s) into the model directory; a fine-tuning takes those of its origin.
 
     Example: nmt tokenizer --config configs/multi30k_en_de.yaml
     """
@@ -29,7 +29,7 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
         if experiment.checkpoints.index().last is not None:
             raise InputError(f"{experiment.directory}: has a model already, which keeps its tokenizer")
         write_config(experiment, effective)
-        train_tokenizers(experiment, effective)
+        make_tokenizers(experiment, effective)
 
 
 def write_config(experiment: Experiment, config: Config) -> None:
@@ -42,8 +42,28 @@ def write_config(experiment: Experiment, config: Config) -> None:
         temporary.write_text(dump_config(config), encoding="utf-8")
 
 
-def train_tokenizers(experiment: Experiment, config: Config) -> None:
-    """Train the configured tokenizers on the training corpora and write them."""
+def make_tokenizers(experiment: Experiment, config: Config) -> None:
+    """Write the tokenizers of a run: those of the run that it goes out from, or trained on its corpora."""
+    if config.training.init_from:
+        _take_tokenizers(experiment, Path(config.training.init_from))
+    else:
+        _train_tokenizers(experiment, config)
+
+
+def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.files import atomic_path, make_directory
+
+    source, target = Experiment(origin).tokenizers
+    for side, tokenizer in ({"joint": source} if source is target else {"source": source, "target": target}).items():
+        path = experiment.tokenizer_path(side)
+        make_directory(path.parent)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(tokenizer.model)
+    log(f"tokenizer: that of {origin}")
+
+
+def _train_tokenizers(experiment: Experiment, config: Config) -> None:
     from nmt_cli.data.tokenizer import train_tokenizer
     from nmt_cli.files import atomic_path, make_directory
 

@@ -135,6 +135,17 @@ def _check_same_step(experiment: Experiment, step: int, world: World) -> None:
             )
 
 
+def _check_same_text(experiment: Experiment, config: Config, before: str, now: str) -> None:
+    """`InputError` naming the files of the training text that are not what they were when the training began."""
+    paths = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
+    changed = [path for path, *digests in zip(paths, before.split(), now.split(), strict=True) if len(set(digests)) > 1]
+    if changed:
+        raise InputError(
+            f"{', '.join(changed)}: not the text with which the run in {experiment.directory} began. Put it back to "
+            "resume the run, or choose another model_dir"
+        )
+
+
 def check_inputs(config: Config) -> None:
     """`InputError` for every input file that is not there, before any work is done."""
     data = config.data
@@ -213,6 +224,7 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     trainer = world.agreed(lambda: _build_trainer(experiment, config, model.to(world.device), store, world))
     checkpoints = experiment.checkpoints
     world.agreed(lambda: trainer.restore(checkpoints) if checkpoints.index().last is not None else None)
+    world.agreed(lambda: _check_same_text(experiment, config, trainer.state.text, store.contents))
     world.agreed(lambda: _check_same_step(experiment, trainer.state.step, world))
     if trainer.state.step:
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
@@ -239,16 +251,13 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
 
 def _prepare(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers and directories that are not there."""
-    from nmt_cli.commands.tokenizer import train_tokenizers, write_config
+    from nmt_cli.commands.tokenizer import make_tokenizers, write_config
     from nmt_cli.files import make_directory
 
     write_config(experiment, config)
     make_directory(experiment.checkpoints.directory)
     if not experiment.has_tokenizers(joint=config.tokenizer.joint):
-        if config.training.init_from:
-            _take_tokenizers(experiment, Path(config.training.init_from))
-        else:
-            train_tokenizers(experiment, config)
+        make_tokenizers(experiment, config)
 
 
 def make_deterministic() -> None:
@@ -260,19 +269,6 @@ def make_deterministic() -> None:
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
     # Everything empty is written before it is read; filling it first would be a launch each.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-
-
-def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
-    from nmt_cli.experiment import Experiment
-    from nmt_cli.files import atomic_path, make_directory
-
-    source, target = Experiment(origin).tokenizers
-    for side, tokenizer in ({"joint": source} if source is target else {"source": source, "target": target}).items():
-        path = experiment.tokenizer_path(side)
-        make_directory(path.parent)
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(tokenizer.model)
-    log(f"tokenizer: that of {origin}")
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
@@ -308,8 +304,14 @@ def _first_model(experiment: Experiment, config: Config) -> Seq2Seq:
     source, target = experiment.tokenizers
     model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
     initialize(model, seed=config.seed, scheme=config.model.initialization)
-    if config.training.init_from:
-        load_parameters(model, Experiment(Path(config.training.init_from)).checkpoints.resolve("best") / MODEL_FILE)
+    if config.training.init_from and experiment.checkpoints.index().last is None:
+        origin = Experiment(Path(config.training.init_from))
+        if origin.fingerprints != experiment.fingerprints:
+            raise InputError(
+                f"training.init_from: {origin.directory} has another tokenizer than {experiment.directory}, so its "
+                f"weights are those of other pieces; remove {experiment.directory / 'tokenizer'}, and it is taken too"
+            )
+        load_parameters(model, origin.checkpoints.resolve("best") / MODEL_FILE)
     pretrained = config.model.pretrained
     tables = ((pretrained.source, source, model.source_embedding), (pretrained.target, target, model.target_embedding))
     for path, tokenizer, table in tables:
@@ -444,4 +446,5 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
         ema_decay=training.ema_decay,
         world=world,
         captured=None if graphs is None else CapturedBackward(model, update.loss, graphs),
+        text=store.contents,
     )  # fmt: skip

@@ -390,4 +390,6 @@ class Config(Section):
             raise ValueError(f"model.tied_embeddings: {self.model.tied_embeddings} needs tokenizer.joint: true")
         if self.data.dev is None and (self.training.schedule == "plateau"):
             raise ValueError("training.schedule: plateau needs data.dev")
+        if self.model.pretrained.freeze and self.training.weight_decay:
+            raise ValueError("model.pretrained.freeze: training.weight_decay would shrink what is frozen; set one to 0")
         return self

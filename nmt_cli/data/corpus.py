@@ -10,6 +10,9 @@ from typing import NamedTuple
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.errors import InputError
 
+MAX_LINKED_WORD = 2**16 - 1
+"""The last word that a word alignment can name, as the store keeps it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
@@ -112,5 +115,7 @@ def parse_links(text: str, place: str) -> list[tuple[int, int]]:
         source, dash, target = link.partition("-")
         if not (dash and source.isdecimal() and target.isdecimal()):
             raise InputError(f"{place}: {link!r} is not a link; an alignment is written like 0-0 1-2")
+        if max(len(source), len(target)) > 5 or max(int(source), int(target)) > MAX_LINKED_WORD:
+            raise InputError(f"{place}: {link!r} is beyond the {MAX_LINKED_WORD + 1:,} words that a line may have")
         links.append((int(source), int(target)))
     return links

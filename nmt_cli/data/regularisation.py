@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from random import Random
 
-from nmt_cli.data.tokenizer import UNK, Tokenizer
+from nmt_cli.data.tokenizer import UNK, PieceWords, Tokenizer
 
 CACHED_WORDS = 200_000
 
@@ -38,18 +38,28 @@ class SubwordSampler:
 
     def sample(self, ids: Sequence[int], random: Random) -> list[int]:
         """Another segmentation of the text that `ids` spell."""
-        sampled: list[int] = []
-        word = ""
-        for id_ in ids:
+        return [id_ for _, part in self._parts(ids, random) for id_ in part]
+
+    def sample_words(self, best: PieceWords, random: Random) -> PieceWords:
+        """Another segmentation of a text, with the word of each piece."""
+        parts = [(best.words[first], id_) for first, part in self._parts(best.ids, random) for id_ in part]
+        return PieceWords(tuple(id_ for _, id_ in parts), tuple(word for word, _ in parts), best.num_words)
+
+    def _parts(self, ids: Sequence[int], random: Random) -> Iterator[tuple[int, list[int]]]:
+        """What is cut by itself: where it begins in `ids`, and its new pieces."""
+        word, first = "", 0
+        for place, id_ in enumerate(ids):
             fixed = id_ in self._fixed
             if word and (fixed or self._pieces[id_].startswith("▁")):
-                sampled += self._word(word, random)
+                yield first, self._word(word, random)
                 word = ""
             if fixed:
-                sampled.append(id_)
-            else:
-                word += self._pieces[id_]
-        return sampled + self._word(word, random) if word else sampled
+                yield place, [id_]
+                continue
+            first = first if word else place
+            word += self._pieces[id_]
+        if word:
+            yield first, self._word(word, random)
 
     def _word(self, word: str, random: Random) -> list[int]:
         return self._merged(word, random) if self._merges else self._drawn(word, random)

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -85,6 +86,8 @@ class PairStore:
         """Where each corpus begins, and the end of the last."""
         self.target_pieces: list[int] = manifest["target_pieces"]
         """Of each corpus, </s> not counted."""
+        self.contents = " ".join(digest[:16] for corpus in manifest["key"]["content"] for digest in corpus)
+        """Of each file of the corpora, the beginning of its SHA-256."""
         self._ids = [_Ragged(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
         has_text = manifest["key"]["with_text"]
         self._texts = [_Ragged(directory / f"{side}.text", "uint8") for side in ("source", "target") if has_text]
@@ -203,29 +206,32 @@ def _make(
 ) -> None:
     with atomic_directory(directory) as temporary:
         dtype = "uint16" if max(tokenizer.vocab_size for tokenizer in tokenizers) <= 2**16 else "uint32"
-        sides = [_Writer(temporary / f"{side}.ids", dtype) for side in ("source", "target")]
-        texts = [_Writer(temporary / f"{side}.text", "uint8") for side in ("source", "target") if with_text]
-        links = [_Writer(temporary / "alignment.links", "uint16")] if with_text else []
         reports: dict[str, FilterReport] = {}
         bounds, target_pieces = [0], []
-        with Progress("tokenizing", unit="pair") as progress:
+        with ExitStack() as stack:
+
+            def writer(name: str, dtype: str) -> _Writer:
+                return stack.enter_context(closing(_Writer(temporary / name, dtype)))
+
+            sides = [writer(f"{side}.ids", dtype) for side in ("source", "target")]
+            texts = [writer(f"{side}.text", "uint8") for side in ("source", "target") if with_text]
+            links = [writer("alignment.links", "uint16")] if with_text else []
+            progress = stack.enter_context(Progress("tokenizing", unit="pair"))
             for corpus in corpora:
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
                 pairs = read_pairs(corpus, invalid_utf8=filters.invalid_utf8, report=report)
                 first, first_piece = sides[1].num_rows, sides[1].num_values
                 while chunk := list(islice(pairs, CHUNK)):
                     kept = list(_kept(chunk, tokenizers, filters, report, threads))
-                    for writer, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
-                        writer.add(rows)
-                    for side, writer in enumerate(texts):
-                        writer.add([(pair.source, pair.target)[side].encode("utf-8") for pair, _ in kept])
-                    for writer in links:
-                        writer.add([_flat_links(corpus, pair) for pair, _ in kept])
+                    for ids_of_side, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
+                        ids_of_side.add(rows)
+                    for side, text in enumerate(texts):
+                        text.add([(pair.source, pair.target)[side].encode("utf-8") for pair, _ in kept])
+                    for alignment in links:
+                        alignment.add([_flat_links(corpus, pair) for pair, _ in kept])
                     progress.advance(len(chunk))
                 bounds.append(bounds[-1] + sides[1].num_rows - first)
                 target_pieces.append(sides[1].num_values - first_piece)
-        for writer in (*sides, *texts, *links):
-            writer.close()
         manifest = {
             "key": key,
             "dtype": dtype,

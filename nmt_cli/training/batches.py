@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -36,24 +36,28 @@ class BatchMaker:
         """The pairs at some places of what was drawn; the pieces of each do not depend on which others are made."""
         numbers = [int(drawn.pairs[place]) for place in places]
         if self._with_links:
-            return self._with_alignments(numbers)
+            return self._with_alignments(numbers, step, places)
         pairs = [self._store.ids(number) for number in numbers]
         sides = [list(side) for side in zip(*pairs, strict=True)]
         for side, sampler in enumerate(self._samplers):
-            randoms = [Random(f"{self._seed} {step} {place} {side}") for place in places]
-            sides[side] = [sampler.sample(ids, random) for ids, random in zip(sides[side], randoms, strict=True)]
+            sides[side] = list(map(sampler.sample, sides[side], self._randoms(step, places, side)))
         return make_batch(*sides)
 
-    def _with_alignments(self, numbers: Sequence[int]) -> Batch:
-        sources, targets, links = [], [], []
-        for number in numbers:
-            source_text, target_text = self._store.texts(number)
-            source = self._tokenizers[0].encode_words(source_text)
-            target = self._tokenizers[1].encode_words(target_text)
-            sources.append(source.ids)
-            targets.append(target.ids)
-            links.append(piece_links(self._store.links(number), source, target))
-        return make_batch(sources, targets, links)
+    def _with_alignments(self, numbers: Sequence[int], step: int, places: Sequence[int]) -> Batch:
+        texts = zip(*(self._store.texts(number) for number in numbers), strict=True)
+        sides = [
+            list(map(tokenizer.encode_words, side)) for tokenizer, side in zip(self._tokenizers, texts, strict=True)
+        ]
+        for side, sampler in enumerate(self._samplers):
+            sides[side] = list(map(sampler.sample_words, sides[side], self._randoms(step, places, side)))
+        links = [
+            piece_links(self._store.links(number), source, target)
+            for number, source, target in zip(numbers, *sides, strict=True)
+        ]
+        return make_batch(*([pieces.ids for pieces in side] for side in sides), links)
+
+    def _randoms(self, step: int, places: Sequence[int], side: int) -> Iterator[Random]:
+        return (Random(f"{self._seed} {step} {place} {side}") for place in places)
 
 
 def piece_links(links: Sequence[tuple[int, int]], source: PieceWords, target: PieceWords) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
 from nmt_cli.native import PLAIN
 
-ADDED = ("pool", "rewinds", "path")
+ADDED = ("pool", "rewinds", "path", "text")
 """What the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
@@ -48,6 +48,8 @@ class TrainingState:
     """Whether the run began, and goes on, by the kernels (`native.NATIVE`) or the plain formulas."""
     rewinds: int = 0
     """How often it diverged and went back to a checkpoint."""
+    text: str = ""
+    """What the files of the training text hold (`PairStore.contents`): the cursor means nothing in another text."""
 
     @property
     def cursor(self) -> Cursor:

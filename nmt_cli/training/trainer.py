@@ -119,8 +119,10 @@ class Trainer:
         ema_decay: float,
         world: World,
         captured: CapturedBackward | None = None,
+        text: str = "",
     ) -> None:
-        """With `captured`, which is for one process, forward and backward pass are its."""
+        """With `captured`, which is for one process, forward and backward pass are its; `text` says on what it trains,
+        for `TrainingState`."""
         assert captured is None or world.size == 1
         self._model, self._optimizer, self._sampler, self._make_batch = model, optimizer, sampler, make_batch
         self._update, self._limits, self._rhythm, self._validator = update, limits, rhythm, validator
@@ -133,7 +135,9 @@ class Trainer:
         """SIGINT or SIGTERM, once any process has received it."""
         first = next(model.parameters())
         self.state = TrainingState(
-            precision="bf16" if update.bf16 else "fp32", path=native.NATIVE if native.takes(first) else native.PLAIN
+            precision="bf16" if update.bf16 else "fp32",
+            path=native.NATIVE if native.takes(first) else native.PLAIN,
+            text=text,
         )
 
     # Resuming and saving ------------------------------------------------------------------------------------------
@@ -180,7 +184,7 @@ class Trainer:
             load_optimizer_tensors(self._optimizer, tensors)
         except ValueError as error:
             raise ModelError(f"{path / TRAINER_FILE}: the trainer's state is damaged: {error}") from error
-        self.state = state
+        self.state = replace(state, text=state.text or self.state.text)  # earlier versions did not keep it
         if (state.precision == "bf16") != self._update.bf16:
             self._update = replace(self._update, bf16=state.precision == "bf16")
 
@@ -301,7 +305,13 @@ class Trainer:
                         f"interrupted at step {step}, which is saved; the same command goes on from there",
                         self._stop_signal,
                     )
-        self._finish(checkpoints, tokenizers, metrics, reason)
+            self._finish(checkpoints, tokenizers, metrics, reason)
+            (num_signals,) = self._world.sums(bool(signals.received))
+            if num_signals:
+                raise Interrupted(
+                    f"interrupted after the last step, {self.state.step}, which is saved: {reason}",
+                    signals.received or signal.SIGTERM,
+                )
         return reason
 
     def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
@@ -354,7 +364,7 @@ class Trainer:
             target_tokens=self.state.target_tokens + num_tokens,
             logged_nll=self.state.logged_nll + (nll if is_finite else 0.0),
             logged_tokens=self.state.logged_tokens + (num_tokens if is_finite else 0),
-            logged_padded=self.state.logged_padded + num_padded,
+            logged_padded=self.state.logged_padded + (num_padded if is_finite else 0),
         )
         if not is_finite:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")

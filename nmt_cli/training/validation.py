@@ -58,7 +58,7 @@ class Validator:
         order = sorted(range(len(sources)), key=lambda index: (len(targets[index]), len(sources[index])))
         self._batches = [
             make_batch([sources[index] for index in chunk], [targets[index] for index in chunk])
-            for chunk in _chunks(order, [len(target) + 1 for target in targets])
+            for chunk in _chunks(order, [max(map(len, pair)) + 1 for pair in zip(sources, targets, strict=True)])
         ]
 
     def __call__(self, model: Seq2Seq) -> dict[str, float]:
@@ -104,8 +104,11 @@ class Validator:
 def _chunks(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
     """Cut sorted numbers so that a chunk's padded size stays below `BATCH_TOKENS`."""
     chunks: list[list[int]] = [[]]
+    longest = 0
     for index in order:
-        if chunks[-1] and (len(chunks[-1]) + 1) * lengths[index] > BATCH_TOKENS:
+        longest = max(longest, lengths[index])
+        if chunks[-1] and (len(chunks[-1]) + 1) * longest > BATCH_TOKENS:
             chunks.append([])
+            longest = lengths[index]
         chunks[-1].append(index)
     return chunks

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -87,6 +89,25 @@ def test_sigterm_saves_and_exits_143_and_sigint_130(config: Path):
         assert "is saved; the same command goes on from there" in lines[-1]
 
 
+def test_a_signal_during_the_last_validation_leaves_the_last_step_saved(nmt, config: Path, monkeypatch):
+    from nmt_cli.training import validation
+
+    real = validation.Validator.__call__
+
+    def interrupted(self, model):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return real(self, model)
+
+    monkeypatch.setattr(validation.Validator, "__call__", interrupted)
+    result = nmt("train", "--config", config, "--set", "training.max_steps=2")
+    assert result.code == 143
+    assert "interrupted after the last step, 2, which is saved: max_steps 2 reached" in result.err
+    index = json.loads((config.parent / "run/checkpoints/index.json").read_text())
+    assert (index["last"], index["finished"]) == (2, "max_steps 2 reached")
+    monkeypatch.undo()
+    assert "finished already" in nmt("train", "--config", config, "--set", "training.max_steps=2").err
+
+
 def test_a_second_training_in_the_directory_is_refused_while_the_first_lives(nmt, config: Path):
     process = start_nmt("train", "--config", config, "--set", "training.max_steps=100000", stderr=-1)
     assert process.stderr is not None
@@ -104,6 +125,20 @@ def test_other_keys_may_not_change_on_resuming_and_are_named(nmt, config: Path):
     result = nmt("train", "--config", config, "--set", "seed=2", "--set", "training.learning_rate=0.5")
     assert result.code == 2
     assert "these keys differ: seed, training.learning_rate" in result.err
+
+
+def test_a_run_does_not_go_on_with_another_text(nmt, config: Path, corpus: Path):
+    source = config.parent / "mine.en"
+    text = (corpus / "train.en").read_bytes()
+    source.write_bytes(text)
+    command = ("train", "--config", config, "--set", f"data.train.0.source={source}", "--set")
+    assert nmt(*command, "training.max_steps=2").code == 0
+    source.write_bytes(b"".join(reversed(text.splitlines(keepends=True))))
+    result = nmt(*command, "training.max_steps=3")
+    assert result.code == 2
+    assert f"nmt: {source}: not the text with which the run in {config.parent / 'run'} began. Put it back" in result.err
+    source.write_bytes(text)
+    assert nmt(*command, "training.max_steps=3").code == 0
 
 
 def test_a_dry_run_prints_the_effective_configuration_and_makes_nothing(nmt, config: Path):
@@ -131,6 +166,33 @@ def test_fine_tuning_begins_with_another_runs_weights_and_tokenizer(nmt, config:
     assert ours.read_bytes() == theirs.read_bytes()
 
 
+SMALL = ("--set", "model.embedding_size=32", "--set", "model.decoder.hidden_size=32", "--set")
+
+
+def test_fine_tuning_takes_no_weights_of_other_pieces(nmt, config: Path, model: Path):
+    assert nmt("tokenizer", "--config", config, *SMALL, "tokenizer.model_type=bpe").code == 0
+    command = ("train", "--config", config, *SMALL, "tokenizer.model_type=bpe", "--set", f"training.init_from={model}")
+    result = nmt(*command)
+    assert result.code == 2
+    assert (
+        f"training.init_from: {model} has another tokenizer than {config.parent / 'run'}, so its weights" in result.err
+    )
+    (config.parent / "run/tokenizer/joint.model").unlink()
+    assert nmt("tokenizer", *command[1:]).code == 0  # which takes that of the origin
+    assert nmt(*command, "--set", "training.max_steps=1").code == 0
+
+
+def test_a_fine_tuning_goes_on_where_its_origin_is_gone(nmt, config: Path, model: Path):
+    origin = config.parent / "origin"
+    shutil.copytree(model, origin)
+    command = ("train", "--config", config, *SMALL, f"training.init_from={origin}", "--set")
+    assert nmt(*command, "training.max_steps=2").code == 0
+    origin.rename(config.parent / "elsewhere")
+    result = nmt(*command, "training.max_steps=4")
+    assert result.code == 0, result.err
+    assert "resuming at step 2" in result.err
+
+
 def test_pretrained_embeddings_are_found_by_piece_and_stay_when_frozen(nmt, config: Path):
     from safetensors.torch import load_file
 
@@ -142,6 +204,10 @@ def test_pretrained_embeddings_are_found_by_piece_and_stay_when_frozen(nmt, conf
     assert "embeddings for 1 of" in result.err
     table = load_file(config.parent / "run/checkpoints/step-00000003/model.safetensors")["source_embedding"]
     assert (table == 0.25).all(dim=1).sum() == 1
+    sets.append("training.weight_decay=0.1")
+    result = nmt("train", "--config", config, "--dry-run", *[word for s in sets for word in ("--set", s)])
+    assert result.code == 2
+    assert "model.pretrained.freeze: training.weight_decay would shrink what is frozen" in result.err
 
 
 def test_guided_alignment_trains_from_a_pharaoh_file(nmt, config: Path, corpus: Path):
@@ -151,6 +217,17 @@ def test_guided_alignment_trains_from_a_pharaoh_file(nmt, config: Path, corpus: 
     config.write_text(text)
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")
     assert result.code == 0, result.err
+
+
+def test_a_link_beyond_any_line_is_refused_where_it_stands(nmt, config: Path, corpus: Path):
+    links = config.parent / "train.align"
+    links.write_text((corpus / "train.align").read_text().replace("\n", " 70000-0\n", 1))
+    for command in ("check", "train"):
+        result = nmt(command, "--config", config, "--set", f"data.train.0.alignment={links}")
+        assert result.code == 2
+        assert (
+            f"{links}:1: '70000-0' is beyond the 65,536 words that a line may have" in result.out.decode() + result.err
+        )
 
 
 def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt, config: Path, monkeypatch):
@@ -165,6 +242,25 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
         "10 updates in a row were not finite, training has diverged; begin anew with a lower training.learning_rate"
         in result.err
     )
+
+
+def test_an_update_that_is_skipped_is_not_counted_as_padding(nmt, config: Path, monkeypatch):
+    from nmt_cli.training import trainer
+
+    def padding(*sets: str) -> float:
+        result = nmt("train", "--config", config, *SMALL, "training.max_steps=2", *sets)
+        assert result.code == 0, result.err
+        lines = map(json.loads, (Path(sets[1].partition("=")[2]) / "metrics.jsonl").read_text().splitlines())
+        return next(line["padding"] for line in lines if line["event"] == "train" and line["step"] == 2)
+
+    each = padding("--set", f"model_dir={config.parent}/each", "--set", "training.logging_freq=1")
+    real = trainer.Trainer._gradient_norm
+    monkeypatch.setattr(
+        trainer.Trainer,
+        "_gradient_norm",
+        lambda self: torch.tensor(float("nan")) if self.state.step == 0 else real(self),
+    )
+    assert padding("--set", f"model_dir={config.parent}/skipped") == each
 
 
 def diverging(monkeypatch, *, above: float, after: int) -> None:

@@ -99,6 +99,16 @@ def test_what_is_sampled_spells_the_same_text_and_keeps_symbols_and_bytes(tokeni
     assert tokenizer.ids_of(["<BT>"])[0] in tokenizer.fixed_ids()
 
 
+def test_what_is_sampled_stays_with_the_words_it_spells(tokenizer):
+    sampler, random = SubwordSampler(tokenizer, 0.2), Random(1)
+    for text in TEXT:
+        best = tokenizer.encode_words(text)
+        sampled = sampler.sample_words(best, random)
+        assert sampled == tokenizer.decode_words(sampled.ids)[1]
+        assert sampled.num_words == len(text.split())
+    assert any(sampler.sample_words(tokenizer.encode_words(text), random).ids != best.ids for _ in range(5))
+
+
 def test_it_depends_on_its_random_numbers_alone_in_every_process():
     """SentencePiece's own sampling differs from process to process: its generator is salted."""
     program = (
