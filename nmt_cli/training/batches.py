@@ -45,16 +45,19 @@ class BatchMaker:
 
     def _with_alignments(self, numbers: Sequence[int], step: int, places: Sequence[int]) -> Batch:
         texts = zip(*(self._store.texts(number) for number in numbers), strict=True)
-        sides = [
+        sources, targets = (
             list(map(tokenizer.encode_words, side)) for tokenizer, side in zip(self._tokenizers, texts, strict=True)
-        ]
-        for side, sampler in enumerate(self._samplers):
-            sides[side] = list(map(sampler.sample_words, sides[side], self._randoms(step, places, side)))
+        )
+        if self._samplers:
+            sources, targets = (
+                list(map(sampler.sample_words, side, self._randoms(step, places, number)))
+                for number, (sampler, side) in enumerate(zip(self._samplers, (sources, targets), strict=True))
+            )
         links = [
             piece_links(self._store.links(number), source, target)
-            for number, source, target in zip(numbers, *sides, strict=True)
+            for number, source, target in zip(numbers, sources, targets, strict=True)
         ]
-        return make_batch(*([pieces.ids for pieces in side] for side in sides), links)
+        return make_batch([source.ids for source in sources], [target.ids for target in targets], links)
 
     def _randoms(self, step: int, places: Sequence[int], side: int) -> Iterator[Random]:
         return (Random(f"{self._seed} {step} {place} {side}") for place in places)

@@ -8,6 +8,7 @@ most. Nothing is lost: what has no place goes where its neighbours went, or to t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,16 +76,11 @@ def restore(plain: PlainLine, translation: str, weights: Matrix, *, copy_unknown
     `weights` (target words, source words) are those of the plain line and its translation.
     """
     source, target = plain.text.split(), translation.split()
-    for column, word in enumerate(source):
-        if _PLACEHOLDER.search(word) and word not in target:
-            if target:
-                target[_heaviest(weights[:, column])] = word
-            else:
-                target.append(word)
     if copy_unknown and source:
         for row, word in enumerate(target):
             if UNKNOWN in word:
                 target[row] = source[_heaviest(weights[row])]
+    _put_placeholders(source, target, weights)
     if not plain.tags:
         return " ".join(target) if target != translation.split() else translation
     before: dict[int, list[str]] = {}
@@ -101,6 +97,28 @@ def restore(plain: PlainLine, translation: str, weights: Matrix, *, copy_unknown
         before.setdefault(place, []).append(tag.text + (tag.closing or ""))
     words = ["".join(before.get(row, [])) + word + "".join(after.get(row, [])) for row, word in enumerate(target)]
     return " ".join([*words, *(["".join(before[len(target)])] if len(target) in before else [])])
+
+
+def _put_placeholders(source: list[str], target: list[str], weights: Matrix) -> None:
+    """Have each placeholder as often in the target as in the source; none takes the place of another."""
+    there = Counter(placeholder for word in target for placeholder in _PLACEHOLDER.findall(word))
+    free = [row for row, word in enumerate(target) if not _PLACEHOLDER.search(word)]
+    for column, word in enumerate(source):
+        placeholders = _PLACEHOLDER.findall(word)
+        missing = []
+        for placeholder in placeholders:
+            if there[placeholder]:
+                there[placeholder] -= 1
+            else:
+                missing.append(placeholder)
+        if not missing:
+            continue
+        written = word if missing == placeholders else " ".join(missing)
+        if free:
+            row = free.pop(_heaviest(weights[free, column]))
+            target[row] = written
+        else:
+            target.append(written)
 
 
 def _name(tag: str) -> str:

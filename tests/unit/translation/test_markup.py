@@ -40,6 +40,30 @@ def test_a_placeholder_takes_the_place_of_the_word_that_looks_at_it():
     assert restore(strip_tags("__URL__"), "", np.zeros((0, 1))) == "__URL__"
 
 
+@pytest.mark.parametrize(
+    ("line", "translation", "weights", "expected"),
+    [
+        ("__A__ __B__", "x", [[0.9, 0.8]], "__A__ __B__"),
+        ("__A__ __B__", "x y", [[0.9, 0.8], [0.1, 0.2]], "__A__ __B__"),
+        ("__U__ and __U__", "__U__ et quoi", [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], "__U__ et __U__"),
+        ("__A__,__B__!", "__A__ x", [[0.9], [0.1]], "__A__ __B__"),
+        ("(__A__)", "x", [[1.0]], "(__A__)"),
+        ("__A__/__A__ __A__", "__A__ x y", [[0.1, 0.1], [0.5, 0.1], [0.1, 0.5]], "__A__ __A__ __A__"),
+    ],
+)
+def test_no_placeholder_takes_the_place_of_another(line, translation, weights, expected):
+    assert restore(strip_tags(line), translation, np.array(weights)) == expected
+
+
+@given(st.lists(st.sampled_from(["__A__", "__B__", "(__A__)", "a", "b"]), max_size=8), st.integers(0, 5))
+def test_every_placeholder_comes_back_as_often_as_it_stood_there(words: list[str], num_target: int):
+    weights = np.random.default_rng(len(words)).random((num_target, len(words)))
+    target = ["__A__", "w", "__C__", "w", "w"][:num_target]
+    restored = restore(strip_tags(" ".join(words)), " ".join(target), weights)
+    for name in ("__A__", "__B__"):
+        assert restored.count(name) == max(" ".join(words).count(name), " ".join(target).count(name))
+
+
 def test_an_unknown_word_is_copied_only_if_asked():
     plain = strip_tags("the Zzyx car sleeps")
     translation = f"la voiture {UNKNOWN} dort"
