@@ -17,7 +17,6 @@ from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.config.sizing import Sizes
     from nmt_cli.data.corpus import Corpus
     from nmt_cli.data.survey import TextSurvey
 
@@ -58,7 +57,6 @@ def init(
     Example: nmt init --source a.en --target a.de --source-lang en --target-lang de -o en_de.yaml
     """
     _check_options(source, target, (dev_source, dev_target), (source_lang, target_lang), output)
-    from nmt_cli.config.sizing import TextSize, sizes_for
     from nmt_cli.data.corpus import Corpus
     from nmt_cli.data.survey import survey
 
@@ -74,21 +72,18 @@ def init(
         )
     if dev is not None and not survey([dev]).num_pairs:
         raise InputError(f"{dev.source}: the dev set is empty")
-    num_pairs = text.num_pairs - text.num_invalid
-    sizes = sizes_for(
-        TextSize(num_pairs, text.words_a_line, text.distinct_words, text.distinct_characters, text.covering_characters)
-    )
     name = name if name is not None else (output.stem if output.stem != "config" else f"{source_lang}_{target_lang}")
-    header = _Header(name, seed, source_lang, target_lang, num_pairs)
+    header = _Header(name, seed, source_lang, target_lang)
     if dev is not None:
         if text.num_invalid:
             warn(f"{text.num_invalid:,} pairs are not UTF-8; the configuration skips them")
-        plan = _Plan(corpora, dev, "Yours; never filtered.", skips_invalid=text.num_invalid > 0)
-        written = _yaml(header, plan, sizes)
+        num_pairs = text.num_pairs - text.num_invalid
+        plan = _Plan(corpora, num_pairs, dev, "Yours; never filtered.", skips_invalid=text.num_invalid > 0)
+        written = _yaml(header, plan, text)
         with open_output(output) as file:
             file.write(written.encode("utf-8"))
     else:
-        _write_with_held_out(output, header, corpora, text, sizes)
+        _write_with_held_out(output, header, corpora, text)
     log(f"configuration: {output}")
     log(f"try: nmt check --config {output}; nmt train --config {output}")
 
@@ -99,7 +94,6 @@ class _Header:
     seed: int
     source_lang: str
     target_lang: str
-    num_pairs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +101,8 @@ class _Plan:
     """Which text is for what."""
 
     train: Sequence[Corpus]
+    num_pairs: int
+    """To train on."""
     dev: Corpus
     dev_comment: str
     skips_invalid: bool = False
@@ -134,9 +130,7 @@ def _check_options(
         raise InputError(f"{output}: there is no directory {output.parent}; make it first")
 
 
-def _write_with_held_out(
-    output: Path, header: _Header, corpora: Sequence[Corpus], text: TextSurvey, sizes: Sizes
-) -> None:
+def _write_with_held_out(output: Path, header: _Header, corpora: Sequence[Corpus], text: TextSurvey) -> None:
     """Hold out a dev set: the four files of text, then the configuration, or nothing of it all."""
     from nmt_cli.data.corpus import Corpus
     from nmt_cli.data.holdout import hold_out
@@ -152,7 +146,9 @@ def _write_with_held_out(
             "it away"
         )
     dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
-    _yaml(header, _Plan([train], dev, ""), sizes)  # a name that cannot be written is found before the work
+    _yaml(
+        header, _Plan([train], text.num_whole, dev, ""), text
+    )  # a name that cannot be written is found before the work
     is_new = not directory.exists()
     try:
         directory.mkdir(exist_ok=True)
@@ -180,7 +176,8 @@ def _write_with_held_out(
                 f"{split.held_out:,} pairs held out by the seed; {split.left_out:,} others with the same source or "
                 "target are in neither set."
             )
-            config_file.write(_yaml(header, _Plan([train], dev, comment), sizes).encode("utf-8"))
+            plan = _Plan([train], split.training, dev, comment)
+            config_file.write(_yaml(header, plan, text).encode("utf-8"))
     except BaseException:
         for path in paths:
             path.unlink(missing_ok=True)
@@ -194,10 +191,17 @@ def _write_with_held_out(
     )
 
 
-def _yaml(header: _Header, plan: _Plan, sizes: Sizes) -> str:
+def _yaml(header: _Header, plan: _Plan, text: TextSurvey) -> str:
     """The configuration with its reasons, checked as `nmt train` will check it."""
     from nmt_cli.config.loader import parse_yaml, validate
+    from nmt_cli.config.sizing import TextSize, sizes_for
 
+    sizes = sizes_for(
+        TextSize(
+            plan.num_pairs, text.words_a_line, text.characters_a_line, text.distinct_words, text.distinct_characters,
+            text.covering_characters,
+        )
+    )  # fmt: skip
     dropout = ", ".join(f"{key}: {value:g}" for key, value in sizes.dropout.model_dump().items())
     train = "\n".join(
         f"    - {{source: {_scalar(corpus.source)}, target: {_scalar(corpus.target)}}}" for corpus in plan.train
@@ -215,7 +219,7 @@ def _yaml(header: _Header, plan: _Plan, sizes: Sizes) -> str:
     tokenize = BLEU_TOKENIZERS.get(re.split("[_-]", header.target_lang.lower())[0])
     scoring = f"scoring:\n  tokenize: {tokenize or '':<16} # BLEU counts words, and these are not separated by blanks\n"
     written = f"""\
-# Written by `nmt init` for {header.num_pairs:,} pairs of text. `nmt schema` describes every key; those not named here
+# Written by `nmt init` for {plan.num_pairs:,} pairs of text. `nmt schema` describes every key; those not named here
 # keep their defaults. `nmt check` looks at the text, `nmt train` trains and resumes. Relative paths are relative to
 # the directory in which you call nmt.
 name: {_scalar(header.name)}
@@ -235,7 +239,7 @@ data:
   vocab_size: {sizes.vocab_size:<14} # pieces must recur to be learnt: fewer for less text{limit}
   joint: true                # names, numbers and cognates are cut alike on both sides
 {coverage}model:
-  # Sizes grow with the text: {header.num_pairs:,} pairs cannot fill a larger model.
+  # Sizes grow with the text: {plan.num_pairs:,} pairs cannot fill a larger model.
   embedding_size: {sizes.embedding_size}
   tied_embeddings: all       # one matrix for both embeddings and the softmax: fewer parameters, better on little text
   layer_norm: true           # steadier training at this learning rate
@@ -252,7 +256,7 @@ training:
   warmup_steps: {sizes.warmup_steps}
   max_epochs: {sizes.max_epochs:<14} # about {sizes.num_steps:,} updates
   label_smoothing: 0.1
-  ema_decay: 0.999           # the average of the last 1,000 or so updates translates better than any one
+  ema_decay: 0.999           # the weights that translate are the average of the last tenth or so of the updates
   validation_freq: {sizes.validation_freq:<9} # steps; about {num_validations} validations in all
   checkpoint_freq: {sizes.checkpoint_freq:<9} # steps; a training that is killed loses no more
   patience: 5                # validations without a better BLEU, then training ends

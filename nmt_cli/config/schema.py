@@ -196,7 +196,7 @@ class DropoutConfig(Section):
     embedding: Probability = 0.2
     """Of embedded pieces, one mask a sentence (Gal & Ghahramani, 2016)."""
     recurrent: Probability = 0.2
-    """Of the inputs and the state of every recurrent cell, one mask a sentence."""
+    """Of the state of every recurrent cell and the inputs of the layers above the first, one mask a sentence."""
     annotation: Probability = 0.2
     """Of the encoder's states."""
     readout: Probability = 0.2
@@ -308,7 +308,8 @@ class TrainingConfig(Section):
     """After ten updates in a row that are not finite: end, or go back to the last good checkpoint and on from there
     with half the learning rate, at most five times."""
     ema_decay: Probability = 0.0
-    """Exponential moving average of the weights, which then translate; 0 is off. 0.999 averages about 1,000 steps."""
+    """Exponential moving average of the weights, which then translate; 0 is off. Of the first
+    updates it averages about the last ninth, in the end 1 / (1 - decay)."""
     guided_alignment_weight: Annotated[float, Field(ge=0.0)] = 0.5
     """Of the alignment loss (Chen et al., 2016), where a corpus brings alignments."""
     validation_freq: PositiveInt = 500

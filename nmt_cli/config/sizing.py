@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from nmt_cli.config.schema import Config, DropoutConfig
 
 PIECES_PER_WORD = 1.3
+CHARACTERS_PER_PIECE = 4
+"""At most, of words that are long or not separated by blanks."""
+IDEOGRAPHS_PER_PIECE = 2
+MANY_IDEOGRAPHS = 500
+"""Distinct characters that make nearly all of a text; an alphabet has fewer."""
 MIN_STEPS = 3_000
 MAX_EPOCHS = 100
 NUM_VALIDATIONS = 15
@@ -21,6 +26,8 @@ class TextSize:
     num_pairs: int
     words_a_line: float
     """Of the target."""
+    characters_a_line: float
+    """Of the target, blanks not counted."""
     distinct_words: int
     """Of both sides together; of large text, of a part of it."""
     distinct_characters: int
@@ -82,7 +89,7 @@ def sizes_for(text: TextSize) -> Sizes:
     ==========  ==========  =========  ======  ======  =====  =======  ======  =======  ======
     pairs       vocabulary  embedding  hidden  layers  batch  dropout  rate    warm-up  epochs
     ==========  ==========  =========  ======  ======  =====  =======  ======  =======  ======
-    < 10 k           2 000        256     256       1   1000  .3-.5    2e-3        200      30
+    < 10 k           2 000        256     256       1   1000  .2-.5    2e-3        200      30
     < 100 k          8 000        256     256       1   1500  .1-.4    2e-3        200      18
     < 1 M           16 000        512     512       1   4096  .1-.3    1e-3      1 000      12
     < 10 M          32 000        512   1 024       1   8192  .1-.2    1e-3      4 000       8
@@ -97,8 +104,7 @@ def sizes_for(text: TextSize) -> Sizes:
     tier = next(tier for tier in _TIERS if text.num_pairs < tier.below)
     has_many = text.distinct_characters > MANY_CHARACTERS
     vocab_size = _vocab_size(tier.vocab_size, text, text.covering_characters if has_many else text.distinct_characters)
-    pieces = text.num_pairs * (text.words_a_line * PIECES_PER_WORD + 1)
-    steps_an_epoch = max(1.0, pieces / tier.batch_size)
+    steps_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / tier.batch_size)
     max_epochs = min(MAX_EPOCHS, max(tier.max_epochs, -int(-MIN_STEPS // steps_an_epoch)))
     num_steps = max(1, round(steps_an_epoch * max_epochs))
     validation_freq = max(1, _round(num_steps / NUM_VALIDATIONS))
@@ -123,6 +129,13 @@ def sizes_for(text: TextSize) -> Sizes:
         validation_freq=validation_freq,
         checkpoint_freq=min(validation_freq, 1_000),
     )  # fmt: skip
+
+
+def _pieces_a_line(text: TextSize) -> float:
+    """About; where words are not separated by blanks, only characters tell."""
+    has_ideographs = text.covering_characters > MANY_IDEOGRAPHS
+    by_characters = text.characters_a_line / (IDEOGRAPHS_PER_PIECE if has_ideographs else CHARACTERS_PER_PIECE)
+    return max(text.words_a_line * PIECES_PER_WORD, by_characters)
 
 
 def _vocab_size(wanted: int, text: TextSize, characters: int) -> int:

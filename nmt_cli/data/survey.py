@@ -29,6 +29,8 @@ class TextSurvey:
     """Pairs in UTF-8 with text on both sides."""
     words_a_line: float
     """Of the target."""
+    characters_a_line: float
+    """Of the target, blanks not counted."""
     distinct_words: int
     """Of both sides."""
     distinct_characters: int
@@ -38,7 +40,7 @@ class TextSurvey:
 
 def survey(corpora: Sequence[Corpus]) -> TextSurvey:
     """Count what the corpora hold; `InputError` where one cannot be read or has unequal line counts."""
-    num_whole = num_surveyed = num_words = 0
+    num_whole = num_surveyed = num_words = num_characters = 0
     words: set[int] = set()
     characters: Counter[str] = Counter()
     read = FilterReport()
@@ -50,7 +52,9 @@ def survey(corpora: Sequence[Corpus]) -> TextSurvey:
                 if num_surveyed == SURVEYED_PAIRS:
                     continue
                 num_surveyed += 1
-                num_words += len(pair.target.split())
+                target_words = pair.target.split()
+                num_words += len(target_words)
+                num_characters += sum(map(len, target_words))
                 for text in (pair.source, pair.target):
                     split = unicodedata.normalize("NFKC", text).split()
                     words.update(map(hash, split))
@@ -62,6 +66,7 @@ def survey(corpora: Sequence[Corpus]) -> TextSurvey:
         num_invalid=sum(read.left_out.values()),
         num_whole=num_whole,
         words_a_line=num_words / max(1, num_surveyed),
+        characters_a_line=num_characters / max(1, num_surveyed),
         distinct_words=len(words),
         distinct_characters=len(characters),
         covering_characters=covering,

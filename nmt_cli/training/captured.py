@@ -48,7 +48,7 @@ class Shape(NamedTuple):
 
 
 def bucket(size: int) -> int:
-    """The next multiple of 4, or of an eighth of the next power of two if that is more: four to eight sizes for every
+    """The next multiple of 4, or of an eighth of the next power of two if that is more: at most four sizes for every
     doubling, so the number of graphs grows with the logarithm of the lengths."""
     return round_up(size, max(4, (1 << (size - 1).bit_length()) // 8))
 

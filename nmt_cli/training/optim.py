@@ -98,7 +98,8 @@ class Schedule:
 
 
 class WeightAverage:
-    """Exponential moving average of the weights; in the first steps over all of them so far."""
+    """Exponential moving average of the weights: of update t the decay is t / (t + 9), until that reaches `decay`, so
+    that it is an average over about the last ninth of all updates, and later over 1 / (1 - decay) of them."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], decay: float) -> None:
         self._parameters = list(parameters)

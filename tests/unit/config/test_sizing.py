@@ -10,8 +10,8 @@ from nmt_cli.config.sizing import TextSize, sizes_for, training_memory
 
 def text(num_pairs, **changes):
     values = {
-        "num_pairs": num_pairs, "words_a_line": 15.0, "distinct_words": 300_000, "distinct_characters": 120,
-        "covering_characters": 90,
+        "num_pairs": num_pairs, "words_a_line": 15.0, "characters_a_line": 70.0, "distinct_words": 300_000,
+        "distinct_characters": 120, "covering_characters": 90,
     }  # fmt: skip
     return TextSize(**{**values, **changes})
 
@@ -52,6 +52,19 @@ def test_little_text_is_gone_through_more_often_but_at_most_100_times():
     assert sizes_for(text(29_000)).max_epochs == 18
     assert 30 < sizes_for(text(4_000)).max_epochs < 100
     assert sizes_for(text(100)).max_epochs == 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "pieces"),
+    [
+        ({"words_a_line": 1.0, "characters_a_line": 30.0, "covering_characters": 2_000}, 15),  # Chinese
+        ({"words_a_line": 2.0, "characters_a_line": 60.0, "covering_characters": 80}, 15),  # Thai
+        ({"words_a_line": 10.0, "characters_a_line": 80.0, "covering_characters": 40}, 20),  # long words
+        ({"words_a_line": 10.0, "characters_a_line": 45.0, "covering_characters": 80}, 13),
+    ],
+)
+def test_words_that_are_long_or_not_separated_are_reckoned_by_characters(changes, pieces):
+    assert sizes_for(text(20_000, **changes)).num_steps == round(20_000 * (pieces + 1) / 1_500 * 18)
 
 
 def test_few_words_make_a_smaller_vocabulary():

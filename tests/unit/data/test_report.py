@@ -174,6 +174,7 @@ def test_a_survey_counts_pairs_words_and_characters(write):
     found = survey([write("one", [("a b", "c dd"), ("", "x y"), (b"\xff", "z")]), write("two", [("a", "b b b b")])])
     assert (found.num_pairs, found.num_invalid, found.num_whole) == (4, 1, 2)
     assert found.words_a_line == pytest.approx(8 / 3)
+    assert found.characters_a_line == pytest.approx(9 / 3)
     assert found.distinct_words == len({"a", "b", "c", "dd", "x", "y"})
     assert found.distinct_characters == len("abcdxy")
 
