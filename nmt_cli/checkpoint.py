@@ -23,11 +23,13 @@ from nmt_cli.files import atomic_directory, atomic_path, remove_directory
 
 FORMAT = 1
 MAX_JSON_BYTES = 16_000_000
+MAX_DIGITS = 18
+"""Of a step; Python reads no number of thousands of digits."""
 MODEL_FILE, TRAINER_FILE, PROGRESS_FILE, META_FILE = (
     "model.safetensors", "trainer.safetensors", "trainer.json", "meta.json",
 )  # fmt: skip
 _STEP_NAME = re.compile(r"step-(\d{8,})")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 # Files ------------------------------------------------------------------------------------------------------------
@@ -192,7 +194,7 @@ class Checkpoints:
             best = tuple(Ranked(int(b["step"]), str(b["metric"]), float(b["value"])) for b in values["best"])
             recent = tuple(int(step) for step in values["recent"])
             return Index(None if last is None else int(last), best, recent, None if finished is None else str(finished))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"{self._index_path}: is damaged: {error!r}") from error
 
     def write_index(self, index: Index) -> None:
@@ -231,7 +233,8 @@ class Checkpoints:
 
     def path_named(self, name: str) -> Path:
         """Where the checkpoint of a step's number or of a name lies."""
-        return self.path_of(int(name)) if name.isdecimal() else self.directory / name
+        is_step = name.isdecimal() and len(name) <= MAX_DIGITS
+        return self.path_of(int(name)) if is_step else self.directory / name
 
     def names(self) -> list[str]:
         """What `resolve` takes: steps as numbers, then names."""
@@ -247,9 +250,11 @@ class Checkpoints:
 
     def save_named(self, name: str, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
         """Write weights under a name of their own; one that exists is not overwritten."""
-        if not _NAME.fullmatch(name) or name in ("best", "last", "index.json") or name.isdecimal():
+        is_taken = name in ("best", "last", "index.json") or name.isdecimal() or _STEP_NAME.fullmatch(name)
+        if is_taken or not _NAME.fullmatch(name):
             raise InputError(
-                f"{name!r} cannot name a checkpoint; take letters, digits, '.', '_' and '-', not only digits"
+                f"{name!r} cannot name a checkpoint; take letters, digits, '.', '_' and '-', not only digits, and not "
+                "the name of a step"
             )
         path = self.directory / name
         if path.exists():

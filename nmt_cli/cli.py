@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
+from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from nmt_cli import __version__
 from nmt_cli.commands import COMMANDS, GROUPS
-from nmt_cli.errors import NmtError
+from nmt_cli.errors import InputError, NmtError
 
 app = typer.Typer(
     name="nmt",
@@ -25,6 +27,8 @@ for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name)
+_OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
+"""What the operating system says of a name that the user gave."""
 _ClickError: type[Any] = typer.BadParameter.__mro__[
     2
 ]  # click's own, or the one that typer carries: its base of all usage errors
@@ -49,6 +53,7 @@ def main() -> None:
     """Run the command line and exit with the code that the contract gives it."""
     # An exception in the place of sudden death, so that half-written files go; training has a handler of its own.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    _fill_streams()
     code = _run()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, with its own exit code
     if os.environ.get("WORLD_SIZE", "") not in ("", "1"):
@@ -56,10 +61,26 @@ def main() -> None:
     sys.exit(code)
 
 
+def _fill_streams() -> None:
+    """Text in UTF-8 whatever the environment says; and where the caller has closed a stream, nothing in its place: a
+    file that is opened next would get its number, and what is said there would go into that file."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
 def _run() -> int:
     try:
         result = app(prog_name="nmt", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except NmtError as error:
         if str(error):
@@ -83,7 +104,8 @@ def _run() -> int:
         from nmt_cli.files import no_space
 
         reason = (error.strerror or str(error)).lower()
-        failed = no_space(error) or NmtError(f"{error.filename or 'input or output'}: {reason}")
+        told = f"{error.filename or 'input or output'}: {reason}"
+        failed = no_space(error) or (InputError(told) if error.errno in _OF_NAMES else NmtError(told))
         print(f"nmt: {failed}", file=sys.stderr)
         return failed.exit_code
     except (MemoryError, RuntimeError) as error:
@@ -100,8 +122,9 @@ def _run() -> int:
 def _leave(code: int) -> NoReturn:
     """End at once. One of several processes has threads of gloo, which may let go of a tensor late; the interpreter,
     when it is taken down meanwhile, ends such a thread and so aborts the process, whatever its exit code was."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     os._exit(code)
 
 

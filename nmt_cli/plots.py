@@ -7,7 +7,6 @@ figures do not depend on the user's matplotlib settings, and words are drawn as 
 from __future__ import annotations
 
 import math
-import os
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt_cli.attention_page import AttentionPicture, Candidate, SearchStep, render_page
 from nmt_cli.console import warn
+from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def draw_attention(pictures: Sequence[AttentionPicture], path: Path) -> None:
     if not pictures:
         raise InputError(f"{path}: no sentence to draw; give at least one")
     if ending == ".html":
-        with _whole_file(path) as temporary:
-            temporary.write_text(render_page(pictures), encoding="utf-8", newline="\n")
+        with open_output(path) as file:
+            file.write(render_page(pictures).encode("utf-8"))
         return
     texts = [text for picture in pictures for text in (picture.title, *picture.source, *picture.target)]
     with _canvas(texts) as figure:
@@ -331,9 +331,9 @@ def _save(figure: Figure, path: Path) -> None:
     width, height = figure.get_size_inches()
     dots = min(160.0, 14_000 / max(width, height), math.sqrt(60_000_000 / (width * height)))
     kind = path.suffix.lower().removeprefix(".")
-    with _whole_file(path) as temporary:
+    with open_output(path) as file:
         figure.savefig(
-            temporary,
+            file,
             format=kind,
             dpi=dots,
             bbox_inches="tight",
@@ -349,24 +349,3 @@ def _ending(path: Path, *allowed: str) -> str:
         found = f"not {ending!r}" if ending else "and there is none"
         raise InputError(f"{path}: the ending says what to write: it must be {names}, {found}")
     return ending
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """Yield a sibling to write to; it becomes `path` only if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(21, "is a directory; name a file in it")
-        with temporary.open("wb"):  # an output that cannot be opened is the user's to mend, a full disk is not
-            pass
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise InputError(f"{path}: cannot be written: {reason}") from problem
-    try:
-        yield temporary
-        with temporary.open("rb+") as written:
-            os.fsync(written.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -92,6 +92,10 @@ def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) ->
     }
 
 
+MAX_DIGITS = 9
+"""Of a word's number."""
+
+
 def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
     """Sure and possible links of each line; both are numbered from 0."""
     from nmt_cli.data.lines import read_text_lines
@@ -103,7 +107,7 @@ def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
         for word in line.split():
             mark = "-" if "-" in word else "?"
             first, _, second = word.partition(mark)
-            if not (first.isdecimal() and second.isdecimal()):
+            if not (first.isdecimal() and second.isdecimal() and max(len(first), len(second)) <= MAX_DIGITS):
                 raise InputError(
                     f"{path}:{number}: {word!r} is no link; write 0-0 for a sure one, 0?1 for a possible one"
                 )

@@ -85,19 +85,12 @@ def check(
 def _refusals(given: Config, effective: Config) -> list[str]:
     """For what training would refuse to begin, apart from the text itself."""
     from nmt_cli.commands.train import check_inputs, check_resumable
-    from nmt_cli.distributed import find_device
     from nmt_cli.experiment import Experiment
-    from nmt_cli.scoring import check_tokenizer
 
-    problems = []
-    for examine in (
-        lambda: check_inputs(given),
-        lambda: check_resumable(Experiment(Path(effective.model_dir)), effective),
-        lambda: find_device(given.training.device),
-        lambda: check_tokenizer(given.scoring.tokenize),
-    ):
+    experiment, problems = Experiment(Path(effective.model_dir)), []
+    for examine, config in ((check_inputs, given), (check_resumable, effective)):
         try:
-            examine()
+            examine(experiment, config)
         except InputError as error:
             problems += str(error).splitlines()
     return problems
@@ -105,6 +98,7 @@ def _refusals(given: Config, effective: Config) -> list[str]:
 
 def _corpora(config: Config) -> list[NamedCorpus]:
     from nmt_cli.data.corpus import Corpus
+    from nmt_cli.data.lines import is_special_file
     from nmt_cli.data.report import NamedCorpus
 
     data = config.data
@@ -119,7 +113,9 @@ def _corpora(config: Config) -> list[NamedCorpus]:
     ]
     if data.dev:
         found.append(NamedCorpus("dev", Corpus(data.dev.source, data.dev.target)))
-    return found + [NamedCorpus(f"test {test.name}", Corpus(test.source, test.target)) for test in data.test]
+    found += [NamedCorpus(f"test {test.name}", Corpus(test.source, test.target)) for test in data.test]
+    # A pipe is refused already, and to read it would be to wait for whoever writes.
+    return [named for named in found if not any(map(is_special_file, (named.corpus.source, named.corpus.target)))]
 
 
 def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]) -> _Pieces:
@@ -155,6 +151,7 @@ def _trial(config: Config, problems: list[str]) -> _Pieces:
                 vocab_size=settings.vocab_size,
                 normalization=settings.normalization,
                 character_coverage=settings.character_coverage,
+                symbols=settings.symbols,
             )
             for columns in ([(0, 1)] if settings.joint else [(0,), (1,)])
         ]

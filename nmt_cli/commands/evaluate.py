@@ -63,7 +63,11 @@ def evaluate(
     if tune_length_penalty and config.data.dev is None:
         raise InputError(f"{experiments[0].config_path}: names no dev set, on which the length penalty could be chosen")
     directory = output or experiments[0].reports_path
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{directory}: cannot be made: {str(reason).lower()}") from error
     report: dict[str, Any] = {"models": [str(e.directory) for e in experiments], "checkpoint": checkpoint}
 
     def translated(name: str, pair: TextPair) -> tuple[list[str], list[Score]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.console import log, warn
+from nmt_cli.data.lines import is_special_file
 from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError
 
@@ -73,6 +74,8 @@ def init(
     if dev is not None and not survey([dev]).num_pairs:
         raise InputError(f"{dev.source}: the dev set is empty")
     name = name if name is not None else (output.stem if output.stem != "config" else f"{source_lang}_{target_lang}")
+    if output.absolute() == Path("runs", name, "config.yaml").absolute():
+        raise InputError(f"{output}: is where the run keeps its own configuration; choose another name")
     header = _Header(name, seed, source_lang, target_lang)
     if dev is not None:
         if text.num_invalid:
@@ -124,6 +127,12 @@ def _check_options(
     for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
             raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
+    if output.suffix == ".gz":
+        raise InputError(f"{output}: a configuration is read as plain text; leave out .gz")
+    if specials := [path for path in (*source, *target, *dev) if is_special_file(path)]:
+        raise InputError(
+            f"{', '.join(map(str, specials))}: is a pipe or a device; text that is read more than once must be a file"
+        )
     if output.exists() or output.is_symlink():
         raise InputError(f"{output}: exists already and is not overwritten; choose another name, or move it away")
     if not output.parent.is_dir():

@@ -29,15 +29,15 @@ Checkpoint = Annotated[
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--threads", min=1, help="CPU threads; all cores unless told."),
+    typer.Option("--threads", min=1, max=4_096, help="CPU threads; all cores unless told."),
 ]
 BeamSize = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--beam-size", "-k", min=1, help="1 is greedy; the model's own unless told."),
+    typer.Option("--beam-size", "-k", min=1, max=1_000, help="1 is greedy; the model's own unless told."),
 ]
 LengthPenalty = Annotated[
     Optional[float],  # noqa: UP045
-    typer.Option("--length-penalty", min=0.0, help="alpha of ((5+n)/6)^alpha."),
+    typer.Option("--length-penalty", min=0.0, max=1_000.0, help="alpha of ((5+n)/6)^alpha."),
 ]
 NoRepeatNgram = Annotated[
     Optional[int],  # noqa: UP045
@@ -48,7 +48,7 @@ BatchTokens = Annotated[
     typer.Option("--batch-tokens", min=1, help="Beam rows times source positions in a batch."),
 ]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw from the model instead of searching.")]
-Temperature = Annotated[float, typer.Option("--temperature", min=0.01, help="Of --sample.")]
+Temperature = Annotated[float, typer.Option("--temperature", min=0.01, max=1_000.0, help="Of --sample.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of --sample.")]
 CopyUnknown = Annotated[
     bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from where it looked.")

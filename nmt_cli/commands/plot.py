@@ -86,7 +86,10 @@ def curves(
     """
     from nmt_cli.plots import draw_curves
 
-    draw_curves({_run_name(path): list(_read_metrics(path)) for path in runs}, output)
+    names = [_run_name(path) for path in runs]
+    if len(set(names)) < len(names):  # the whole paths tell them apart
+        names = [str(path) for path in runs]
+    draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
     log(f"{counted(len(runs), 'run')} -> {output}")
 
 
@@ -121,8 +124,11 @@ def lengths(
         raise InputError(f"--edges {edges}: must be rising numbers with commas between them, such as 10,20,30")
     systems = {}
     for given in hypothesis:
-        name, equals, path = given.partition("=")
-        systems[name if equals else Path(given).stem] = path if equals else given
+        first, equals, path = given.partition("=")
+        name = first if equals else Path(given).stem
+        if name in systems:
+            raise InputError(f"--hypothesis {given}: a system is called {name!r} already; give NAME={path or given}")
+        systems[name] = path if equals else given
     texts = {path: read_text_lines(path).lines for path in (source, reference, *systems.values())}
     check_line_counts([(path, len(lines)) for path, lines in texts.items()])
     draw_lengths(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from nmt_cli.console import log
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
+    from nmt_cli.data.tokenizer import Tokenizer
     from nmt_cli.experiment import Experiment
 
 
@@ -52,24 +53,19 @@ def make_tokenizers(experiment: Experiment, config: Config) -> None:
 
 def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
     from nmt_cli.experiment import Experiment
-    from nmt_cli.files import atomic_path, make_directory
 
     source, target = Experiment(origin).tokenizers
-    for side, tokenizer in ({"joint": source} if source is target else {"source": source, "target": target}).items():
-        path = experiment.tokenizer_path(side)
-        make_directory(path.parent)
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(tokenizer.model)
+    _write(experiment, {"joint": source} if source is target else {"source": source, "target": target})
     log(f"tokenizer: that of {origin}")
 
 
 def _train_tokenizers(experiment: Experiment, config: Config) -> None:
     from nmt_cli.data.tokenizer import train_tokenizer
-    from nmt_cli.files import atomic_path, make_directory
 
+    trained = {}
     sides = {"joint": (0, 1)} if config.tokenizer.joint else {"source": (0,), "target": (1,)}
     for side, columns in sides.items():
-        trained = train_tokenizer(
+        trained[side] = train_tokenizer(
             training_lines(config, columns),
             model_type=config.tokenizer.model_type,
             vocab_size=config.tokenizer.vocab_size,
@@ -77,11 +73,23 @@ def _train_tokenizers(experiment: Experiment, config: Config) -> None:
             character_coverage=config.tokenizer.character_coverage,
             symbols=config.tokenizer.symbols,
         )
+    _write(experiment, trained)
+    for side, tokenizer in trained.items():
+        path, kind = experiment.tokenizer_path(side), config.tokenizer.model_type
+        log(f"tokenizer: {side}, {kind}, {tokenizer.vocab_size:,} pieces -> {path}")
+
+
+def _write(experiment: Experiment, tokenizers: Mapping[str, Tokenizer]) -> None:
+    """Write the tokenizers by side; those of the other kind, joint or not, go."""
+    from nmt_cli.files import atomic_path, make_directory
+
+    for side, tokenizer in tokenizers.items():
         path = experiment.tokenizer_path(side)
         make_directory(path.parent)
         with atomic_path(path) as temporary:
-            temporary.write_bytes(trained.model)
-        log(f"tokenizer: {side}, {config.tokenizer.model_type}, {trained.vocab_size:,} pieces -> {path}")
+            temporary.write_bytes(tokenizer.model)
+    for side in {"joint", "source", "target"} - set(tokenizers):
+        experiment.tokenizer_path(side).unlink(missing_ok=True)
 
 
 def training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:

@@ -56,7 +56,7 @@ def train(
         effective = world.agreed(lambda: with_absolute_paths(load_config(config, set_ or ())))
         experiment = Experiment(Path(effective.model_dir))
         if dry_run:
-            world.agreed(lambda: check_inputs(effective))
+            world.agreed(lambda: check_inputs(experiment, effective))
             world.agreed(lambda: check_resumable(experiment, effective))
             if world.is_primary:
                 print(dump_config(effective), end="")
@@ -75,7 +75,7 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
         if finished is not None:
             log(f"finished already ({finished}); raise training.max_steps or max_epochs to go on")
             return
-        world.agreed(lambda: check_inputs(config))
+        world.agreed(lambda: check_inputs(experiment, config))
         if world.is_primary:
             stack.enter_context(log_file(experiment.log_path))
         _train(experiment, config, world)
@@ -146,8 +146,13 @@ def _check_same_text(experiment: Experiment, config: Config, before: str, now: s
         )
 
 
-def check_inputs(config: Config) -> None:
-    """`InputError` for every input file that is not there, before any work is done."""
+def check_inputs(experiment: Experiment, config: Config) -> None:
+    """`InputError` for every input file that is not there, and whatever else a training would stop at: before any work
+    is done."""
+    from nmt_cli.data.lines import is_special_file
+    from nmt_cli.distributed import find_device
+    from nmt_cli.scoring import check_tokenizer
+
     data = config.data
     sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
     paths = [path for pair in sets for path in (pair.source, pair.target)]
@@ -160,8 +165,27 @@ def check_inputs(config: Config) -> None:
             problems.append(f"{path}: there is no such file")
         elif Path(path).is_dir():
             problems.append(f"{path}: is a directory; give a text file")
+        elif is_special_file(path):
+            problems.append(f"{path}: is a pipe or a device; text that is read more than once must be a file")
+    for examine in (
+        lambda: find_device(config.training.device),
+        lambda: check_tokenizer(config.scoring.tokenize),
+        lambda: _check_origin(experiment, config),
+    ):
+        try:
+            examine()
+        except InputError as error:
+            problems += str(error).splitlines()
     if problems:
         raise InputError("\n".join(problems))
+
+
+def _check_origin(experiment: Experiment, config: Config) -> None:
+    """That the run to begin with can be found; one that has begun needs it no more."""
+    from nmt_cli.experiment import Experiment
+
+    if config.training.init_from and experiment.checkpoints.index().last is None:
+        Experiment(Path(config.training.init_from)).checkpoints.resolve("best")
 
 
 def check_resumable(experiment: Experiment, config: Config) -> None:

@@ -40,7 +40,8 @@ _CORE_SCHEMA = (
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, YAML 1.2, no duplicate keys, no aliases (a file of a few lines can stand for gigabytes with them)."""
+    """Safe, YAML 1.2, no duplicate keys, no aliases (a file of a few lines can stand for gigabytes with them), no tags:
+    what a value is shows in how it is written."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 (as PyYAML declares it)
 
@@ -48,6 +49,12 @@ class _Loader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.constructor.ConstructorError(None, None, "aliases are not supported", event.start_mark)
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            problem = (
+                f"tags such as {event.tag} are not supported; a text stands in quotes, all else is written as it is"
+            )
+            raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -90,9 +97,19 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     values = parse_yaml(_read(path), str(path))
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: is not a configuration: it must hold keys and values, such as 'name: my_run'")
+    problems: list[str] = []
     for override in overrides:
-        _apply(values, override)
-    return validate(values, str(path))
+        try:
+            _apply(values, override)
+        except ConfigError as error:
+            problems.append(str(error))
+    try:
+        config = validate(values, str(path))
+    except ConfigError as error:
+        problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return config
 
 
 def parse_yaml(text: str, origin: str) -> Any:
@@ -115,7 +132,7 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
     except (ValueError, RecursionError) as error:
         if not isinstance(error, ValidationError):
             raise ConfigError(f"{origin}: cannot be read: {error}") from error
-        problems = error.errors()
+        problems = _all_problems(values, error)
         wrong = [tuple(problem["loc"]) for problem in problems]
         lines = dict.fromkeys(
             _explain(problem)
@@ -126,7 +143,48 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
                 and any(len(w) > len(problem["loc"]) and w[: len(problem["loc"])] == problem["loc"] for w in wrong)
             )
         )
-        raise ConfigError("\n".join(f"{origin}: {line}" for line in lines)) from error
+        raise ConfigError("\n".join(f"{origin}: {line}" for text in lines for line in text.split("\n"))) from error
+
+
+def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any]:
+    """The problems of an error and those that it hides: whether keys agree is looked at only where each is right, so
+    what is wrong is left out and the rest looked at again. What then has to do with a key left out is not told."""
+    problems: list[Any] = error.errors()
+    rest: Any = json.loads(json.dumps(values, default=str))
+    left_out: list[Sequence[str | int]] = []
+    new = problems
+    while gone := [problem["loc"] for problem in new if _leave_out(rest, problem)]:
+        left_out += gone
+        try:
+            Config.model_validate_json(json.dumps(rest))
+        except ValidationError as next_error:
+            names = {str(location[-1]) for location in left_out}
+            told = {_explain(problem) for problem in problems}
+            new = [
+                problem
+                for problem in next_error.errors()
+                if problem["type"] == "value_error"
+                and _explain(problem) not in told
+                and not names & set(re.findall(r"\w+", _explain(problem)))
+            ]
+            problems += new
+        else:
+            break
+    return problems
+
+
+def _leave_out(values: Any, problem: Any) -> bool:
+    """Take the key of a problem out, so that its default stands there; False where it is no key that is there."""
+    *sections, key = problem["loc"] or ("",)
+    for part in sections:
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    is_key = problem["type"] != "value_error" and isinstance(values, dict) and key in values
+    if is_key:
+        del values[key]
+    return is_key
 
 
 def dump_config(config: Config) -> str:
@@ -231,13 +289,14 @@ def _explain(problem: Any) -> str:
     location = problem["loc"]
     key = _dotted(location)
     kind = problem["type"]
+    if kind == "json_invalid":
+        return "holds text, or a path, that cannot be written in Unicode"
     if kind == "extra_forbidden":
         return f"unknown key '{key}'{_suggestion(location)}"
     if kind == "missing":
         return f"missing key '{key}'"
     if kind == "value_error":
-        inner = str(problem["ctx"]["error"])
-        return f"{key}.{inner}" if key else inner
+        return "\n".join(f"{key}.{inner}" if key else inner for inner in str(problem["ctx"]["error"]).split("\n"))
     message = problem["msg"][0].lower() + problem["msg"][1:]
     if kind == "literal_error":
         message = f"must be one of {problem['ctx']['expected']}"

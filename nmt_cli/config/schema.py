@@ -5,6 +5,7 @@ Only commands and `model.build` know these classes; everything else takes plain 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -21,6 +22,12 @@ PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
 
 RnnType = Literal["gru", "lstm"]
 AttentionType = Literal["none", "additive", "dot", "general", "concat", "local-m", "local-p", "location", "multihead"]
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    """One error for all that does not agree within a section, each as `key: what is wrong`."""
+    if problems:
+        raise ValueError("\n".join(problems))
 
 
 class Section(BaseModel):
@@ -41,7 +48,7 @@ class TextPair(Section):
 class TrainingCorpus(TextPair):
     """A training corpus."""
 
-    weight: PositiveFloat = 1.0
+    weight: Annotated[float, Field(gt=0.0, le=1_000_000.0)] = 1.0
     """How often an epoch goes through it: 2.0 twice, 0.5 through a random half."""
     alignment: PathText | None = None
     """Word alignments in Pharaoh format (`0-0 1-2`), a line a pair, for guided alignment."""
@@ -86,7 +93,7 @@ class TokenizerConfig(Section):
     """SentencePiece, trained on the training corpora."""
 
     model_type: Literal["unigram", "bpe", "char", "word"] = "unigram"
-    vocab_size: Annotated[int, Field(ge=8)] = 8000
+    vocab_size: Annotated[int, Field(ge=8, le=10_000_000)] = 8000
     """Pieces in the vocabulary (of each side where there are two)."""
     joint: bool = True
     """One model for both sides, or one a side."""
@@ -104,10 +111,12 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def _options_fit_the_type(self) -> Self:
+        problems = []
         if self.sampling_alpha and self.model_type in ("char", "word"):
-            raise ValueError(f"sampling_alpha: a {self.model_type} model has one segmentation only; set it to 0")
+            problems.append(f"sampling_alpha: a {self.model_type} model has one segmentation only; set it to 0")
         if self.symbols and self.model_type == "word":
-            raise ValueError("symbols: the pieces of a word model are the words as they stand; leave them out")
+            problems.append("symbols: the pieces of a word model are the words as they stand; leave them out")
+        _refuse(problems)
         return self
 
 
@@ -179,14 +188,16 @@ class AttentionConfig(Section):
 
     @model_validator(mode="after")
     def _options_fit_the_type(self) -> Self:
+        problems = []
         if self.coverage != "none" and self.type != "additive":
-            raise ValueError(f"coverage: is an option of additive attention, not of {self.type}")
+            problems.append(f"coverage: is an option of additive attention, not of {self.type}")
         if self.coverage_loss and self.coverage == "none":
-            raise ValueError("coverage_loss: needs coverage: linguistic or neural")
+            problems.append("coverage_loss: needs coverage: linguistic or neural")
         if self.filter_width % 2 == 0:
-            raise ValueError(f"filter_width: must be odd, is {self.filter_width}")
+            problems.append(f"filter_width: must be odd, is {self.filter_width}")
         if self.type == "multihead" and self.size % self.heads:
-            raise ValueError(f"size: {self.size} is not a multiple of heads, {self.heads}")
+            problems.append(f"size: {self.size} is not a multiple of heads, {self.heads}")
+        _refuse(problems)
         return self
 
 
@@ -242,32 +253,34 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
+        problems = []
         attention, decoder = self.attention, self.decoder
         score = attention.score if attention.type.startswith("local") else attention.type
         if score == "dot" and decoder.hidden_size != self.annotation_size:
-            raise ValueError(
+            problems.append(
                 f"attention: dot multiplies decoder states of {decoder.hidden_size} units with annotations of "
                 f"{self.annotation_size}; set decoder.hidden_size to {self.annotation_size}, or use general"
             )
         if decoder.recurrence == "luong" and decoder.readout != "auto":
-            raise ValueError("decoder.readout: luong's readout is its attentional vector; leave it at auto")
+            problems.append("decoder.readout: luong's readout is its attentional vector; leave it at auto")
         tied_output = self.tied_embeddings in ("target", "all")
         if tied_output and decoder.readout_size not in (None, self.embedding_size):
-            raise ValueError(
+            problems.append(
                 f"decoder.readout_size: is {decoder.readout_size}, but tied_embeddings: {self.tied_embeddings} "
                 f"needs the embedding size, {self.embedding_size}"
             )
         if self.lexical_model and attention.type == "none":
-            raise ValueError("lexical_model: needs attention, which says where the decoder looks")
+            problems.append("lexical_model: needs attention, which says where the decoder looks")
         if self.lexical_model and decoder.readout_size not in (None, self.embedding_size):
-            raise ValueError(
+            problems.append(
                 f"decoder.readout_size: is {decoder.readout_size}, but lexical_model adds to the readout and needs the "
                 f"embedding size, {self.embedding_size}"
             )
         if decoder.initial_state == "backward" and not self.encoder.bidirectional:
-            raise ValueError("decoder.initial_state: backward needs encoder.bidirectional: true")
+            problems.append("decoder.initial_state: backward needs encoder.bidirectional: true")
         if decoder.initial_state == "backward" and self.encoder.reverse_source:
-            raise ValueError("decoder.initial_state: backward is the state at the first word; leave out reverse_source")
+            problems.append("decoder.initial_state: backward is the state at the first word; leave out reverse_source")
+        _refuse(problems)
         return self
 
 
@@ -330,7 +343,7 @@ class TrainingConfig(Section):
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     deterministic: bool = True
     """CUDA: deterministic kernels, without which a resumed run differs in the last digits."""
-    threads: PositiveInt | None = None
+    threads: Annotated[int, Field(gt=0, le=4_096)] | None = None
     """CPU threads; null: all cores. Runs resume exactly with the same number."""
     init_from: PathText | None = None
     """Fine-tuning: another run's model directory; its tokenizer is taken too."""
@@ -338,10 +351,12 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
+        problems = []
         if self.max_epochs is None and self.max_steps is None:
-            raise ValueError("max_epochs: give this or max_steps, else training has no end")
+            problems.append("max_epochs: give this or max_steps, else training has no end")
         if self.schedule in ("linear", "cosine") and self.final_learning_rate > self.learning_rate:
-            raise ValueError("final_learning_rate: is above learning_rate")
+            problems.append("final_learning_rate: is above learning_rate")
+        _refuse(problems)
         return self
 
 
@@ -387,10 +402,12 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
+        problems = []
         if self.model.tied_embeddings in ("source-target", "all") and not self.tokenizer.joint:
-            raise ValueError(f"model.tied_embeddings: {self.model.tied_embeddings} needs tokenizer.joint: true")
+            problems.append(f"model.tied_embeddings: {self.model.tied_embeddings} needs tokenizer.joint: true")
         if self.data.dev is None and (self.training.schedule == "plateau"):
-            raise ValueError("training.schedule: plateau needs data.dev")
+            problems.append("training.schedule: plateau needs data.dev")
         if self.model.pretrained.freeze and self.training.weight_decay:
-            raise ValueError("model.pretrained.freeze: training.weight_decay would shrink what is frozen; set one to 0")
+            problems.append("model.pretrained.freeze: training.weight_decay would shrink what is frozen; leave one out")
+        _refuse(problems)
         return self

@@ -76,11 +76,20 @@ class TrainingState:
             raise ModelError(f"{place}: does not hold the state of a training")
         values = {key: defaults[key] for key in ADDED} | dict(values)
         for key, default in defaults.items():
-            number = isinstance(values[key], (int, float)) and not isinstance(values[key], bool)
-            fits = isinstance(values[key], str) if isinstance(default, str) else number
-            if not fits and not (default is None and values[key] is None):
+            if not _fits(values[key], default):
                 raise ModelError(f"{place}: {key} is {values[key]!r}")
         return cls(**values)
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a field with such a default can hold it; None stands for a number that is not there yet."""
+    if isinstance(default, str):
+        return isinstance(value, str)
+    if default is None and value is None:
+        return True
+    if isinstance(value, bool) or not isinstance(value, int if isinstance(default, int) else (int, float)):
+        return False
+    return not isinstance(default, int) or 0 <= value < 2**63
 
 
 @dataclass(frozen=True, slots=True)

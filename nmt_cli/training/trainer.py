@@ -499,7 +499,7 @@ class _Signals:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         if self.received:
-            raise KeyboardInterrupt
+            raise SystemExit(128 + number)
         self.received = number  # and nothing else: whatever it interrupted may be writing to the log
 
     def __enter__(self) -> _Signals:

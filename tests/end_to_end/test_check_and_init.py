@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 
 import pytest
 from command_line import run_here
@@ -166,6 +167,37 @@ def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corp
     assert "nmt: tokenizer.vocab_size: 5000 is more than this text of 338 lines allows; set it to" in err
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("scoring.tokenize=bogus", "nmt: unknown tokenizer 'bogus'; choose from"),
+        ("training.device=cuda:7", "nmt: device 'cuda:7': this machine has"),
+        ("training.init_from=nowhere", "nmt: nowhere/checkpoints: there is no checkpoint 'best'; there are: none yet"),
+        (
+            "tokenizer.symbols=[" + ", ".join(f"<{n}>" for n in range(150)) + "]",
+            "nmt: tokenizer.vocab_size: 320 is too",
+        ),
+        ("data.train.0.source=pipe", "pipe: is a pipe or a device; text that is read more than once must be a file"),
+    ],
+)
+def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike(corpus, setting, message):
+    os.mkfifo(corpus / "pipe")
+    for command in (("check",), ("train", "--dry-run"), ("train",)):
+        if "symbols" in setting and "--dry-run" in command:
+            continue  # nothing is trained for it
+        code, _, err = nmt(corpus, *command, "--config", "c.yaml", "--set", setting)
+        assert code == 2
+        assert message.replace("nowhere/", "") in err.replace(f"{corpus}/", "").replace("nowhere/", "")
+        assert not list(corpus.glob("runs/small/checkpoints/step*"))
+
+
+def test_a_run_has_tokenizers_of_one_kind(corpus):
+    separate = ("--set", "tokenizer.joint=false", "--set", "model.tied_embeddings=none")
+    for options, names in (((), ["joint"]), (separate, ["source", "target"]), ((), ["joint"])):
+        assert nmt(corpus, "tokenizer", "--config", "c.yaml", *options)[0] == 0
+        assert sorted(path.stem for path in (corpus / "runs/small/tokenizer").iterdir()) == names
+
+
 # init -------------------------------------------------------------------------------------------------------------
 
 
@@ -242,9 +274,16 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
         (["-o", "no/where.yaml"], "no/where.yaml: there is no directory no; make it first"),
         (["--source", "dev.en", "--target", "a.de"], "dev.en has 2 lines and a.de has 169 lines"),
         (["--source", "nil", "--target", "a.de"], "nil: there is no such file"),
+        (["-o", "my.yaml.gz"], "my.yaml.gz: a configuration is read as plain text; leave out .gz"),
+        (["--name", "here", "-o", "runs/here/config.yaml"], "is where the run keeps its own configuration; choose"),
+        (
+            ["--source", "/dev/null", "--target", "a.de"],
+            "/dev/null: is a pipe or a device; text that is read more than",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(corpus, arguments, message):
+    (corpus / "runs/here").mkdir(parents=True)
     before = sorted(corpus.iterdir())
     code, out, err = init(corpus, *arguments)
     assert (code, out) == (2, "")

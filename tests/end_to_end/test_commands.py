@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,7 +132,10 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
     )
     assert "not 50; training.keep_last says how many are kept" in nmt("average", "--model", model, "--last", "50").err
     assert "give --last N or --best N" in nmt("average", "--model", model).err
-    assert "cannot name a checkpoint" in nmt("average", "--model", model, "--last", "1", "--name", "../x").err
+    for name in ("../x", "17", "step-00000999"):
+        assert "cannot name a checkpoint" in nmt("average", "--model", model, "--last", "1", "--name", name).err
+    many = "9" * 5_000
+    assert f"there is no checkpoint '{many}'" in nmt("translate", "--model", model, "--checkpoint", many).err
 
 
 def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
@@ -189,12 +194,40 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
         f"same={corpus / 'test.fr'}", "-o", tmp_path / "l.png", "--edges", "4,6,8",
     )  # fmt: skip
     assert lengths.code == 0, lengths.err
+    both = nmt(
+        "plot", "lengths", "--source", corpus / "test.en", "--reference", corpus / "test.fr", "--hypothesis",
+        corpus / "test.fr", "--hypothesis", model / "test.fr", "-o", tmp_path / "l.png",
+    )  # fmt: skip
+    assert both.code == 2
+    assert "a system is called 'test' already; give NAME=" in both.err
+    shutil.copytree(model, tmp_path / "other" / model.name)
+    twice = nmt("plot", "curves", model, tmp_path / "other" / model.name, "-o", tmp_path / "t.svg")
+    assert twice.code == 0
+    assert all(f"{path}: " in (tmp_path / "t.svg").read_text() for path in (model, tmp_path / "other" / model.name))
+    os.mkfifo(tmp_path / "pipe.svg")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe.svg"], stdout=subprocess.PIPE)
+    assert nmt("plot", "curves", model, "-o", tmp_path / "pipe.svg").code == 0
+    assert reader.communicate()[0] == (tmp_path / "c.svg").read_bytes()
     wrong = nmt("plot", "curves", model, "-o", tmp_path / "c.txt")
     assert wrong.code == 2
     assert "c.txt" in wrong.err
     nowhere = nmt("plot", "curves", tmp_path / "nowhere", "-o", tmp_path / "c.png")
     assert nowhere.code == 2
     assert nowhere.err == f"nmt: {tmp_path / 'nowhere'}: is not there; give a model directory or its metrics.jsonl\n"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--threads", "99999999999"), ("--beam-size", "99999999999999999999"), ("--length-penalty", "inf"),
+        ("--temperature", "inf"),
+    ],
+)  # fmt: skip
+def test_numbers_beyond_any_use_are_refused(nmt, model: Path, option):
+    result = nmt("translate", "--model", model, *option, stdin=b"x\n")
+    assert result.code == 2
+    assert option[0] in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("recurrence", ["bahdanau", "conditional", "luong"])

@@ -108,6 +108,23 @@ def test_a_signal_during_the_last_validation_leaves_the_last_step_saved(nmt, con
     assert "finished already" in nmt("train", "--config", config, "--set", "training.max_steps=2").err
 
 
+def test_a_second_signal_ends_a_training_at_once(config: Path):
+    """In the midst of a validation that never ends."""
+    sets = ("training.max_steps=2", "decoding.max_length_b=1000000", "decoding.beam_size=1")
+    process = start_nmt("train", "--config", config, *(word for s in sets for word in ("--set", s)), stderr=-1)
+    assert process.stderr is not None
+    next(line for line in process.stderr if line.startswith(b"step"))
+    for _ in range(2):
+        time.sleep(1.0)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+    try:
+        assert process.wait(timeout=60) == 143
+    finally:
+        process.kill()
+        process.stderr.close()
+
+
 def test_a_second_training_in_the_directory_is_refused_while_the_first_lives(nmt, config: Path):
     process = start_nmt("train", "--config", config, "--set", "training.max_steps=100000", stderr=-1)
     assert process.stderr is not None

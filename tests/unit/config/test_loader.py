@@ -1,0 +1,93 @@
+"""Every mistake of a configuration at once, and none of them a surprise."""
+
+import pytest
+
+from nmt_cli.config.loader import load_config, parse_yaml
+from nmt_cli.errors import ConfigError
+
+GOOD = """
+name: x
+model_dir: x
+data: {source_lang: en, target_lang: de, train: [{source: a, target: b}]}
+"""
+
+
+@pytest.fixture
+def problems(tmp_path):
+    """The lines of the error that some overrides give."""
+    path = tmp_path / "c.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+
+    def of(*overrides):
+        with pytest.raises(ConfigError) as caught:
+            load_config(path, overrides)
+        return [line.replace(str(path), "c.yaml") for line in str(caught.value).split("\n")]
+
+    return of
+
+
+def test_what_is_wrong_by_itself_and_what_does_not_agree_are_named_together(problems):
+    found = problems(
+        "tokenizer.joint=false", "bogus=1", "model.attention.filter_width=4", "model.attention.coverage=neural",
+        "model.attention.type=dot",
+    )  # fmt: skip
+    assert found == [
+        "c.yaml: model.attention.coverage: is an option of additive attention, not of dot",
+        "c.yaml: model.attention.filter_width: must be odd, is 4",
+        "c.yaml: unknown key 'bogus'; `nmt schema` lists the keys",
+    ]
+    assert problems("tokenizer.joint=false", "bogus=1", "training.max_steps=many") == [
+        'c.yaml: training.max_steps: must be an integer, is "many"',
+        "c.yaml: unknown key 'bogus'; `nmt schema` lists the keys",
+        "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
+    ]
+
+
+def test_no_problem_is_made_by_leaving_out_what_is_wrong(problems):
+    assert problems("data.dev.source=3", "data.dev.target=b", "training.schedule=plateau") == [
+        "c.yaml: data.dev.source: must be a string, is 3"
+    ]
+    assert problems("model.decoder.hidden_size=many", "model.attention.type=dot", "model.encoder.hidden_size=8") == [
+        'c.yaml: model.decoder.hidden_size: must be an integer, is "many"'
+    ]
+
+
+def test_all_that_does_not_agree_in_a_section_is_named(problems):
+    assert problems("tokenizer.joint=false", "data.dev=null", "training.schedule=plateau") == [
+        "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
+        "c.yaml: training.schedule: plateau needs data.dev",
+    ]
+    assert problems("model.decoder.recurrence=luong", "model.decoder.readout=maxout", "model.attention.type=none") == [
+        "c.yaml: model.decoder.readout: luong's readout is its attentional vector; leave it at auto",
+    ]
+
+
+def test_an_override_that_cannot_be_applied_hides_no_other_problem(problems):
+    assert problems("nokey", "training.foo=1", "data.train.9.source=x") == [
+        "--set nokey: must be KEY=VALUE, such as training.max_steps=100",
+        "--set data.train.9.source=x: there is nothing below '9'",
+        "c.yaml: unknown key 'training.foo'; `nmt schema` lists the keys",
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!bool maybe", "!!timestamp foo", '!!float ""', "!!map [a]", "!!set [a]", "{? !!set {a} : 1}", "!!binary aGk=",
+     "!!python/name:os.system", "!mine 3", "{!!binary aGk= : 1}"],
+)  # fmt: skip
+def test_tags_are_refused_where_they_stand(value):
+    with pytest.raises(ConfigError, match=r"^here:1:\d+: not valid YAML: tags such as \S+ are not supported"):
+        parse_yaml(value, "here")
+
+
+def test_text_that_is_no_unicode_is_said_to_be_that(problems):
+    assert problems('name="\\ud800"') == ["c.yaml: holds text, or a path, that cannot be written in Unicode"]
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["tokenizer.vocab_size=9999999999999999999999999", "training.threads=99999999999", "data.train.0.weight=1e300"],
+)
+def test_numbers_beyond_any_use_are_refused(problems, override):
+    (found,) = problems(override)
+    assert found.startswith(f"c.yaml: {override.partition('=')[0]}: must be less than or equal to ")
