@@ -43,7 +43,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     "- dropout in the recurrences": ("model.dropout.recurrent=0",),
     "- dropout of annotations": ("model.dropout.annotation=0",),
     "- dropout of the readout": ("model.dropout.readout=0",),
-    "- warm-up and decay": ("training.schedule=constant", "training.warmup_steps=0"),
+    "- warm-up": ("training.warmup_steps=0",),
+    "half of the learning rate": ("training.learning_rate=2.0e-3",),
+    "+ cosine decay": ("training.schedule=cosine",),
+    "- averaged weights, + cosine decay": ("training.ema_decay=0", "training.schedule=cosine"),
     "vocabulary of 4,000": ("tokenizer.vocab_size=4000",),
     "+ BPE-dropout 0.1": ("tokenizer.sampling_alpha=0.1",),
 }

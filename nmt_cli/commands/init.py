@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from nmt_cli.data.corpus import Corpus
     from nmt_cli.data.survey import TextSurvey
 
+SCHEDULES = {
+    "constant": "the average below takes the place of a falling rate, so a training may end anywhere or go on",
+    "cosine": "down to 0 at the end of max_epochs, so the last epochs gain the most",
+}
 BLEU_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 """Of target languages whose words are not separated by blanks, or not well (sacreBLEU's own for Japanese and Korean
 need packages more)."""
@@ -261,7 +265,7 @@ data:
 training:
   batch_size: {sizes.batch_size:<14} # target pieces an update; small batches make more updates of little text
   learning_rate: {sizes.learning_rate:<11} # the peak, reached after the warm-up
-  schedule: cosine           # down to 0 at the end of max_epochs, so the last epochs gain the most
+  schedule: {sizes.schedule:<16} # {SCHEDULES[sizes.schedule]}
   warmup_steps: {sizes.warmup_steps}
   max_epochs: {sizes.max_epochs:<14} # about {sizes.num_steps:,} updates
   label_smoothing: 0.1

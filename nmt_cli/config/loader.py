@@ -51,9 +51,8 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, "aliases are not supported", event.start_mark)
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) is not None:
-            problem = (
-                f"tags such as {event.tag} are not supported; a text stands in quotes, all else is written as it is"
-            )
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            problem = f"tags such as {tag} are not supported; a text stands in quotes, all else is written as it is"
             raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
         return super().compose_node(parent, index)
 

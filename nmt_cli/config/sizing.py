@@ -47,16 +47,17 @@ class _Tier:
     dropout: tuple[float, float, float, float, float, float]
     """Of embedding, recurrent, annotation, readout, source_word, target_word."""
     learning_rate: float
+    schedule: str
     warmup_steps: int
     max_epochs: int
 
 
 _TIERS = (
-    _Tier(10_000, 2_000, 256, 256, 1, 1_000, (0.3, 0.2, 0.4, 0.5, 0.1, 0.1), 2.0e-3, 200, 30),
-    _Tier(100_000, 8_000, 256, 256, 1, 1_500, (0.25, 0.1, 0.4, 0.4, 0.05, 0.05), 2.0e-3, 200, 18),
-    _Tier(1_000_000, 16_000, 512, 512, 1, 4_096, (0.2, 0.1, 0.3, 0.3, 0.0, 0.0), 1.0e-3, 1_000, 12),
-    _Tier(10_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.1, 0.2, 0.2, 0.0, 0.0), 1.0e-3, 4_000, 8),
-    _Tier(float("inf"), 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.1, 0.1, 0.0, 0.0), 1.0e-3, 8_000, 4),
+    _Tier(10_000, 2_000, 256, 256, 1, 1_000, (0.3, 0.2, 0.4, 0.5, 0.1, 0.1), 2.0e-3, "cosine", 200, 30),
+    _Tier(100_000, 8_000, 256, 256, 1, 1_500, (0.25, 0.1, 0.4, 0.4, 0.05, 0.05), 4.0e-3, "constant", 200, 18),
+    _Tier(1_000_000, 16_000, 512, 512, 1, 4_096, (0.2, 0.1, 0.3, 0.3, 0.0, 0.0), 1.0e-3, "cosine", 1_000, 12),
+    _Tier(10_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.1, 0.2, 0.2, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
+    _Tier(float("inf"), 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.1, 0.1, 0.0, 0.0), 1.0e-3, "cosine", 8_000, 4),
 )  # fmt: skip
 
 
@@ -75,6 +76,7 @@ class Sizes:
     max_length: int
     batch_size: int
     learning_rate: float
+    schedule: str
     warmup_steps: int
     max_epochs: int
     num_steps: int
@@ -86,15 +88,15 @@ class Sizes:
 def sizes_for(text: TextSize) -> Sizes:
     """The rule, by the number of pairs:
 
-    ==========  ==========  =========  ======  ======  =====  =======  ======  =======  ======
-    pairs       vocabulary  embedding  hidden  layers  batch  dropout  rate    warm-up  epochs
-    ==========  ==========  =========  ======  ======  =====  =======  ======  =======  ======
-    < 10 k           2 000        256     256       1   1000  .2-.5    2e-3        200      30
-    < 100 k          8 000        256     256       1   1500  .1-.4    2e-3        200      18
-    < 1 M           16 000        512     512       1   4096  .1-.3    1e-3      1 000      12
-    < 10 M          32 000        512   1 024       1   8192  .1-.2    1e-3      4 000       8
-    more            32 000        512   1 024       2  16384  0-.1     1e-3      8 000       4
-    ==========  ==========  =========  ======  ======  =====  =======  ======  =======  ======
+    ==========  ==========  =========  ======  ======  =====  =======  ==============  =======  ======
+    pairs       vocabulary  embedding  hidden  layers  batch  dropout  learning rate   warm-up  epochs
+    ==========  ==========  =========  ======  ======  =====  =======  ==============  =======  ======
+    < 10 k           2 000        256     256       1   1000  .2-.5    2e-3, cosine        200      30
+    < 100 k          8 000        256     256       1   1500  .1-.4    4e-3, constant      200      18
+    < 1 M           16 000        512     512       1   4096  .1-.3    1e-3, cosine      1 000      12
+    < 10 M          32 000        512   1 024       1   8192  .1-.2    1e-3, cosine      4 000       8
+    more            32 000        512   1 024       2  16384  0-.1     1e-3, cosine      8 000       4
+    ==========  ==========  =========  ======  ======  =====  =======  ==============  =======  ======
 
     The vocabulary has at most a quarter of the distinct words above the characters and bytes, and at least these and
     some hundred pieces; where there are very many characters, only those that make 99.95 % of the text get pieces of
@@ -123,6 +125,7 @@ def sizes_for(text: TextSize) -> Sizes:
         max_length=100 if vocab_size >= 4_000 else 150 if vocab_size >= 1_000 else 250,
         batch_size=tier.batch_size,
         learning_rate=tier.learning_rate,
+        schedule=tier.schedule,
         warmup_steps=min(tier.warmup_steps, num_steps // 10),
         max_epochs=max_epochs,
         num_steps=num_steps,

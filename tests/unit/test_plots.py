@@ -223,14 +223,14 @@ def test_an_output_that_cannot_be_opened_is_the_users_error(tmp_path, ending):
     (tmp_path / f"folder.{ending}").mkdir()
     (tmp_path / "file").write_text("")
     cases = {
-        tmp_path / "missing" / f"a.{ending}": "no such file or directory",
-        tmp_path / f"folder.{ending}": "is a directory; name a file in it",
-        tmp_path / "file" / f"a.{ending}": "not a directory",
+        tmp_path / "missing" / f"a.{ending}": "cannot be written: no such file or directory",
+        tmp_path / f"folder.{ending}": "is a directory; give the name of a file",
+        tmp_path / "file" / f"a.{ending}": "cannot be written: not a directory",
     }
     for path, reason in cases.items():
         with pytest.raises(InputError) as caught:
             draw_attention([PICTURE], path)
-        assert str(caught.value) == f"{path}: cannot be written: {reason}"
+        assert str(caught.value) == f"{path}: {reason}"
     assert {path.name for path in tmp_path.iterdir()} == {f"folder.{ending}", "file"}
 
 
