@@ -293,14 +293,24 @@ class Checkpoints:
                 shutil.rmtree(path)
 
 
-def read_meta(path: Path, tokenizers: Mapping[str, str]) -> dict[str, Any]:
-    """A checkpoint's `meta.json`, checked against the tokenizers beside it."""
+def read_meta(path: Path, tokenizers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A checkpoint's `meta.json`, with `metrics` and `shapes`; checked against the tokenizers beside it."""
     meta_path = path / META_FILE
-    meta = read_json(meta_path)
+    meta = {"metrics": {}, "shapes": {}} | read_json(meta_path)
     _check_format(meta, meta_path)
+    if not (_is_of(meta["metrics"], (int, float)) and _is_of(meta["shapes"], list)):
+        raise ModelError(f"{meta_path}: is damaged: metrics must be numbers, and shapes lists of them")
+    if not all(type(size) is int for shape in meta["shapes"].values() for size in shape):
+        raise ModelError(f"{meta_path}: is damaged: a shape is a list of whole numbers")
+    if tokenizers is None:
+        return meta
     if meta.get("tokenizers") != dict(tokenizers):
         raise ModelError(f"{meta_path}: the model was trained with another tokenizer than the one in this directory")
     return meta
+
+
+def _is_of(values: Any, kinds: type | tuple[type, ...]) -> bool:
+    return isinstance(values, dict) and all(isinstance(value, kinds) for value in values.values())
 
 
 def read_progress(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ figures do not depend on the user's matplotlib settings, and words are drawn as 
 from __future__ import annotations
 
 import math
+import os
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -250,6 +251,7 @@ def _colours(count: int) -> list[str]:
 @contextmanager
 def _canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Iterator[Figure]:
     """An empty figure, free of the user's settings, in installed fonts that have the letters of the texts."""
+    os.environ["MPLBACKEND"] = "agg"  # nothing is shown; what stands there may be no backend
     try:
         import matplotlib
         from matplotlib.figure import Figure

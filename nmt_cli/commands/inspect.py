@@ -35,7 +35,7 @@ def inspect(
 
 
 def _report(experiment: Any) -> dict[str, Any]:
-    from nmt_cli.checkpoint import META_FILE, read_json
+    from nmt_cli.checkpoint import read_meta
 
     config = experiment.config
     model, training = config.model, config.training
@@ -65,9 +65,9 @@ def _report(experiment: Any) -> dict[str, Any]:
     checkpoints = experiment.checkpoints
     index = checkpoints.index()
     names = checkpoints.names()
-    metas = {name: read_json(checkpoints.resolve(name) / META_FILE) for name in names}
+    metas = {name: read_meta(checkpoints.resolve(name)) for name in names}
     if metas:
-        shapes = next(reversed(metas.values())).get("shapes", {})
+        shapes = next(reversed(metas.values()))["shapes"]
         report["parameters"] = _parameters(shapes)
     report["training"] = {
         "optimizer": f"{training.optimizer}, learning rate {training.learning_rate:g}, {training.schedule}",
@@ -97,5 +97,5 @@ def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
 
 def _describe(meta: dict[str, Any], path: Path, *, is_best: bool) -> str:
     size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
-    scores = "".join(f", {name} {value:.2f}" for name, value in meta.get("metrics", {}).items())
+    scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
     return f"{size:,.1f} MB{scores}{'  (best)' if is_best else ''}"
