@@ -159,9 +159,8 @@ def _write_with_held_out(output: Path, header: _Header, corpora: Sequence[Corpus
             "it away"
         )
     dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
-    _yaml(
-        header, _Plan([train], text.num_whole, dev, ""), text
-    )  # a name that cannot be written is found before the work
+    # A name that cannot be written is found before the work.
+    _yaml(header, _Plan([train], text.num_whole, dev, ""), text)
     is_new = not directory.exists()
     try:
         directory.mkdir(exist_ok=True)

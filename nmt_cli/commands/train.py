@@ -138,8 +138,9 @@ def _check_same_step(experiment: Experiment, step: int, world: World) -> None:
 def _check_same_text(experiment: Experiment, config: Config, before: str, now: str) -> None:
     """`InputError` naming the files of the training text that are not what they were when the training began."""
     paths = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
-    changed = [path for path, *digests in zip(paths, before.split(), now.split(), strict=True) if len(set(digests)) > 1]
-    if changed:
+    if before != now:
+        digests = zip(paths, before.split(), now.split(), strict=False)
+        changed = [path for path, old, new in digests if old != new] or paths  # all, where the state is damaged
         raise InputError(
             f"{', '.join(changed)}: not the text with which the run in {experiment.directory} began. Put it back to "
             "resume the run, or choose another model_dir"
