@@ -23,16 +23,12 @@ RESULTS = Path("docs/ablation.jsonl")
 BUDGET = ("training.max_epochs=4", "training.validation_freq=100000", "training.threads=1")
 SEEDS = (1, 2, 3)
 WHOLE = "the recipe"
+_DEEP = ("model.encoder.transition_depth=2", "model.decoder.transition_depth=2")
 PARTS: dict[str, tuple[str, ...]] = {
     WHOLE: (),
     "- lexical model": ("model.lexical_model=false",),
-    "- lexical model, + deep transition": (
-        "model.lexical_model=false",
-        "model.encoder.transition_depth=2",
-        "model.decoder.transition_depth=2",
-    ),
-    "- lexical model, vocabulary of 4,000": ("model.lexical_model=false", "tokenizer.vocab_size=4000"),
-    "+ deep transition": ("model.encoder.transition_depth=2", "model.decoder.transition_depth=2"),
+    "+ deep transition": _DEEP,
+    "+ BiDeep, two layers": (*_DEEP, "model.encoder.num_layers=2", "model.decoder.num_layers=2"),
     "+ R-Drop 5, half of the epochs": ("training.r_drop=5", "training.max_epochs=2"),
     "- layer normalisation": ("model.layer_norm=false",),
     "- averaged weights": ("training.ema_decay=0",),
@@ -45,6 +41,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "- dropout of the readout": ("model.dropout.readout=0",),
     "- warm-up": ("training.warmup_steps=0",),
     "half of the learning rate": ("training.learning_rate=2.0e-3",),
+    "twice the learning rate": ("training.learning_rate=8.0e-3",),
     "+ cosine decay": ("training.schedule=cosine",),
     "- averaged weights, + cosine decay": ("training.ema_decay=0", "training.schedule=cosine"),
     "vocabulary of 4,000": ("tokenizer.vocab_size=4000",),
