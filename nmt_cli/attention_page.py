@@ -32,6 +32,8 @@ class Candidate:
     """The text before the piece."""
     kept: bool
     """Whether the beam went on with it."""
+    ended: bool = False
+    """Whether it was a whole translation, among which the best was chosen at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ def _record(picture: AttentionPicture) -> dict[str, object]:
                     "probability": _number(candidate.probability),
                     "score": _number(candidate.score),
                     "kept": candidate.kept,
+                    "ended": candidate.ended,
                 }
                 for candidate in step.candidates
             ]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import Tensor, nn
 
 from nmt_cli import __version__
@@ -77,17 +77,21 @@ def read_metadata(path: Path) -> dict[str, str]:
         return dict(file.metadata() or {})
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors, and strings beside them, whole or not at all."""
-    with atomic_path(path) as temporary:
-        _save(tensors, temporary, dict(metadata))
+def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """What `read_tensors` and `read_metadata` read, for what is small enough to be held twice."""
+    return save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, dict(metadata))
 
 
-def _save(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors to a file of a directory that `atomic_directory` makes whole.
+
+    Raises:
+        OSError: as the operating system says.
+    """
     path.touch()
     mode = path.stat().st_mode  # as the user wants files to be; safetensors would let nobody else read them
     try:
-        save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path, metadata)
+        save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:  # which hides the operating system's error in its text
         full = "No space left" in str(error)
         raise OSError(errno.ENOSPC if full else errno.EIO, str(error), str(path)) from error
@@ -268,9 +272,9 @@ class Checkpoints:
         return path
 
     def _write_files(self, directory: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> None:
-        _save(snapshot.model, directory / MODEL_FILE)
+        save_tensors(snapshot.model, directory / MODEL_FILE)
         if snapshot.trainer:
-            _save(snapshot.trainer, directory / TRAINER_FILE)
+            save_tensors(snapshot.trainer, directory / TRAINER_FILE)
         meta = {
             "format": FORMAT,
             "nmt": __version__,

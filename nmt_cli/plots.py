@@ -216,8 +216,13 @@ def _series(records: Sequence[Mapping[str, object]], field: str, *events: str) -
 
 
 def _number(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None  # type: ignore[arg-type]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # JSON knows no largest integer
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _line(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str, colour: str, **how: Any) -> None:

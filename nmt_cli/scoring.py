@@ -210,7 +210,7 @@ def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:
     """
     first_name, first_count = counts[0]
     if first_count == 0:
-        raise InputError(f"{first_name}: no lines, nothing to score")
+        raise InputError(f"{first_name}: there are no lines")
     for name, count in counts[1:]:
         if count != first_count:
             raise InputError(

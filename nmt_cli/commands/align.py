@@ -49,17 +49,21 @@ def align(
     if gold is not None and level == "piece":
         raise InputError("--gold: true links are between words; leave out --level piece")
     from nmt_cli.commands.loading import open_translator
+    from nmt_cli.commands.reading import refuse_standard_input_twice
+    from nmt_cli.data.lines import input_name
     from nmt_cli.data.output import open_output
-    from nmt_cli.data.pairs import windows_of_pairs
     from nmt_cli.translation.alignment import alignment_error_rate, hard_links, pharaoh
-    from nmt_cli.translation.translator import WINDOW_SIZE
+    from nmt_cli.translation.windows import windows_of_pairs
 
+    if gold is not None:
+        refuse_standard_input_twice([source, target, gold])
+        sure, possible = _read_gold(gold)
     translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)
     if not translator.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot align")
     found: list[list[Link]] = []
     with open_output(output) as out:
-        for window in windows_of_pairs(source, target, WINDOW_SIZE):
+        for window in windows_of_pairs(source, target):
             scores = translator.score_pairs([(pair.source, pair.target) for pair in window])
             for pair, scored in zip(window, scores, strict=True):
                 weights = scored.weights if level == "word" else scored.piece_weights
@@ -72,10 +76,9 @@ def align(
                     line = json.dumps(_record(pair, scored, level, links), ensure_ascii=False)
                 out.write(line.encode("utf-8", errors="replace") + b"\n")
             out.flush()
+        if gold is not None and len(sure) != len(found):
+            raise InputError(f"{input_name(gold)} has {len(sure):,} lines, but {len(found):,} pairs were aligned")
     if gold is not None:
-        sure, possible = _read_gold(gold)
-        if len(sure) != len(found):
-            raise InputError(f"{gold} has {len(sure):,} lines, but {len(found):,} pairs were aligned")
         log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
 
 
@@ -98,7 +101,7 @@ MAX_DIGITS = 9
 
 def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
     """Sure and possible links of each line; both are numbered from 0."""
-    from nmt_cli.data.lines import read_text_lines
+    from nmt_cli.data.lines import input_name, read_text_lines
 
     sure: list[set[Link]] = []
     possible: list[set[Link]] = []
@@ -109,7 +112,8 @@ def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
             first, _, second = word.partition(mark)
             if not (first.isdecimal() and second.isdecimal() and max(len(first), len(second)) <= MAX_DIGITS):
                 raise InputError(
-                    f"{path}:{number}: {word!r} is no link; write 0-0 for a sure one, 0?1 for a possible one"
+                    f"{input_name(path)}:{number}: {word!r} is no link; write 0-0 for a sure "
+                    "one, 0?1 for a possible one"
                 )
             sets[mark].add((int(first), int(second)))
         sure.append(sets["-"])

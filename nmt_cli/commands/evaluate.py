@@ -42,10 +42,11 @@ def evaluate(
     Example: nmt evaluate --model runs/demo
     """
     from nmt_cli.commands.loading import open_translator
+    from nmt_cli.commands.reading import read_parallel
     from nmt_cli.experiment import source_of
     from nmt_cli.files import atomic_path
     from nmt_cli.scoring import score_corpus
-    from nmt_cli.training.validation import DevSet
+    from nmt_cli.translation.translator import Counts
 
     experiments = source_of(list(model or []))
     config = experiments[0].config
@@ -71,15 +72,16 @@ def evaluate(
     report: dict[str, Any] = {"models": [str(e.directory) for e in experiments], "checkpoint": checkpoint}
 
     def translated(name: str, pair: TextPair) -> tuple[list[str], list[Score]]:
-        texts = DevSet.read(pair.source, pair.target)
+        sources, references = read_parallel([pair.source, pair.target])
         hypotheses = []
-        with Progress(name, total=len(texts.sources), unit="line") as progress:
-            for found in translator.translate(texts.sources):
+        translator.counts = Counts()
+        with Progress(name, total=len(sources), unit="line") as progress:
+            for found in translator.translate(sources):
                 hypotheses.append(found.translations[0].text)
                 progress.advance()
         scoring = config.scoring
         return hypotheses, score_corpus(
-            hypotheses, [texts.references], lowercase=scoring.lowercase, tokenize=scoring.tokenize
+            hypotheses, [references], lowercase=scoring.lowercase, tokenize=scoring.tokenize
         )
 
     if tune_length_penalty:
@@ -101,6 +103,7 @@ def evaluate(
     report["sets"] = {}
     for name in chosen:
         hypotheses, scores = translated(name, sets[name])
+        translator.report()
         with atomic_path(directory / f"{name}.{config.data.target_lang}") as temporary:
             temporary.write_text("".join(f"{line}\n" for line in hypotheses), encoding="utf-8", newline="\n")
         report["sets"][name] = {s.name: {"score": s.score, "signature": s.signature} for s in scores}

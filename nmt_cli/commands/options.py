@@ -37,7 +37,7 @@ BeamSize = Annotated[
 ]
 LengthPenalty = Annotated[
     Optional[float],  # noqa: UP045
-    typer.Option("--length-penalty", min=0.0, max=1_000.0, help="alpha of ((5+n)/6)^alpha."),
+    typer.Option("--length-penalty", min=0.0, max=10.0, help="alpha of ((5+n)/6)^alpha."),
 ]
 NoRepeatNgram = Annotated[
     Optional[int],  # noqa: UP045

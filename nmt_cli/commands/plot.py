@@ -46,17 +46,12 @@ def attention(
     Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
     """
     from nmt_cli.commands.loading import open_translator
-    from nmt_cli.data.lines import input_name, read_text_lines
+    from nmt_cli.commands.reading import read_parallel
+    from nmt_cli.data.lines import input_name
     from nmt_cli.plots import draw_attention
 
-    lines = read_text_lines(file).lines
-    targets = None
-    if target is not None:
-        targets = read_text_lines(target).lines
-        if len(targets) != len(lines):
-            raise InputError(
-                f"{input_name(file)} has {len(lines):,} lines and {target} has {len(targets):,}; they must be as many"
-            )
+    lines, *given = read_parallel([file] if target is None else [file, target])
+    targets = given[0] if given else None
     if not any(line.strip() for line in lines):
         raise InputError(f"{input_name(file)}: has no line with text in it")
     if len(lines) > MAX_SENTENCES:
@@ -72,6 +67,9 @@ def attention(
         if (picture := picture_of(translator, line, None if targets is None else targets[index])) is not None
     ]
     draw_attention(pictures, output)
+    if translator.counts.cut:
+        translator.report()
+        warn("of lines translated in parts the steps of the search are left out: each part has its own")
     log(f"{counted(len(pictures), 'sentence')} -> {output}")
 
 
@@ -111,9 +109,9 @@ def lengths(
 
     Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
     """
-    from nmt_cli.data.lines import read_text_lines
+    from nmt_cli.commands.reading import read_parallel
     from nmt_cli.plots import draw_lengths
-    from nmt_cli.scoring import check_line_counts, check_tokenizer
+    from nmt_cli.scoring import check_tokenizer
 
     check_tokenizer(tokenize)
     try:
@@ -129,12 +127,11 @@ def lengths(
         if name in systems:
             raise InputError(f"--hypothesis {given}: a system is called {name!r} already; give NAME={path or given}")
         systems[name] = path if equals else given
-    texts = {path: read_text_lines(path).lines for path in (source, reference, *systems.values())}
-    check_line_counts([(path, len(lines)) for path, lines in texts.items()])
+    sources, references, *translations = read_parallel([source, reference, *systems.values()])
     draw_lengths(
         {
-            name: length_buckets(texts[source], texts[path], texts[reference], limits, tokenize)
-            for name, path in systems.items()
+            name: length_buckets(sources, hypotheses, references, limits, tokenize)
+            for name, hypotheses in zip(systems, translations, strict=True)
         },
         output,
     )
@@ -153,8 +150,11 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
         steps.append(SearchStep(tuple(_shown(translator, candidate) for candidate in candidates)))
 
     if target is None:
+        cut_before = translator.counts.cut
         best = translator.translate_window([line.encode("utf-8", errors="replace")], observe)[0].translations[0]
         target, weights = best.text, best.weights
+        if translator.counts.cut > cut_before:
+            steps.clear()  # those of all parts, mixed
     else:
         weights = translator.score_pairs([(line, target)])[0].weights
     if weights is None or 0 in weights.shape:
@@ -177,7 +177,7 @@ def length_buckets(
 
     counts = [len(source.split()) for source in sources]
     buckets = []
-    for low, high in zip([1, *(edge + 1 for edge in edges)], [*edges, max([*counts, edges[-1] + 1])], strict=True):
+    for low, high in zip([0, *(edge + 1 for edge in edges)], [*edges, max([*counts, edges[-1] + 1])], strict=True):
         rows = [row for row, count in enumerate(counts) if low <= count <= high]
         if not rows:
             continue
@@ -200,6 +200,7 @@ def _shown(translator: Translator, candidate: Candidate) -> Any:
         score=candidate.total,
         prefix=tokenizer.decode(candidate.prefix),
         kept=candidate.kept,
+        ended=candidate.ended,
     )
 
 
@@ -215,9 +216,11 @@ def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
         raise InputError(f"{path}: is not there; give a model directory or its metrics.jsonl")
     file = Experiment(path).metrics_path if path.is_dir() else path
     for number, line in enumerate(read_text_lines(str(file)).lines, start=1):
+        if not line.strip():
+            continue
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{file}:{number}: is not JSON; give a model directory or its metrics.jsonl") from None
         if isinstance(record, dict):
             yield record

@@ -27,12 +27,11 @@ def rescore(
     """
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.data.output import open_output
-    from nmt_cli.data.pairs import windows_of_pairs
-    from nmt_cli.translation.translator import WINDOW_SIZE
+    from nmt_cli.translation.windows import windows_of_pairs
 
     translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)
     with open_output(output) as out:
-        for window in windows_of_pairs(source, target, WINDOW_SIZE):
-            for scored in translator.score_pairs([(pair.source, pair.target) for pair in window]):
-                out.write(f"{scored.log_prob:.6f}\n".encode())
+        for window in windows_of_pairs(source, target):
+            for log_prob in translator.log_probs([(pair.source, pair.target) for pair in window]):
+                out.write(f"{log_prob:.6f}\n".encode())
             out.flush()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nmt_cli.commands.reading import read_parallel
 from nmt_cli.console import warn
-from nmt_cli.data.lines import input_name, is_standard_input, read_text_lines
+from nmt_cli.data.lines import input_name
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def score(
     if by_length != (source is not None):
         raise InputError("--by-length and --source belong together: give both, or neither")
     paths = [hypothesis, *reference, *(path for path in (baseline, source) if path is not None)]
-    texts = _read_parallel(paths)
+    texts = read_parallel(paths)
     sources = texts.pop() if by_length else []
     for path, text in zip(paths, texts, strict=False):
         _warn_of_unfit_text(input_name(path), text, is_tokenised_on_purpose=tokenize == "none")
@@ -79,24 +79,6 @@ def score(
             sources, hypotheses, references, metrics=metrics, lowercase=lowercase, tokenize=tokenize
         )
     print(_json(scores, comparisons, buckets) if as_json else _report(scores, comparisons, buckets))
-
-
-def _read_parallel(paths: Sequence[str | None]) -> list[list[str]]:
-    from nmt_cli.scoring import check_line_counts
-
-    if sum(is_standard_input(path) for path in paths) > 1:
-        raise InputError("standard input can be read only once: give files for the other inputs")
-    texts = [_read(path) for path in paths]
-    check_line_counts([(input_name(path), len(text)) for path, text in zip(paths, texts, strict=True)])
-    return texts
-
-
-def _read(path: str | None) -> list[str]:
-    lines, num_invalid = read_text_lines(path)
-    if num_invalid:
-        what = "1 line is" if num_invalid == 1 else f"{num_invalid} lines are"
-        warn(f"{input_name(path)}: {what} not valid UTF-8; U+FFFD stands for the invalid bytes")
-    return lines
 
 
 def _warn_of_unfit_text(name: str, lines: list[str], *, is_tokenised_on_purpose: bool) -> None:

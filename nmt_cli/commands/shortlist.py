@@ -35,21 +35,19 @@ def shortlist(
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
     from nmt_cli.commands.loading import open_translator
-    from nmt_cli.data.pairs import windows_of_pairs
+    from nmt_cli.data.output import open_output
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.shortlist import LinkCounts, write_shortlist
-    from nmt_cli.translation.translator import WINDOW_SIZE
+    from nmt_cli.translation.windows import windows_of_pairs
 
-    if output.is_dir() or not output.parent.is_dir():
-        raise InputError(f"{output}: cannot be written: give the name of a file in a directory that exists")
     translator = open_translator([model], checkpoint=checkpoint, device=device, threads=threads)
     if not translator.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")
     sides = translator.tokenizers
     counts = LinkCounts(*(side.vocab_size for side in sides))
     num_pairs = 0
-    with Progress("aligning", unit="pair") as progress:
-        for window in windows_of_pairs(source, target, WINDOW_SIZE):
+    with open_output(output) as out, Progress("aligning", unit="pair") as progress:
+        for window in windows_of_pairs(source, target):
             scores = translator.score_pairs([(pair.source, pair.target) for pair in window])
             counts.add(
                 [
@@ -59,10 +57,10 @@ def shortlist(
             )
             num_pairs += len(window)
             progress.advance(len(window))
-    if not num_pairs:
-        raise InputError(f"{source} is empty; a shortlist is learnt from parallel text")
-    made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0] is sides[1])
-    write_shortlist(output, made, Experiment(model).fingerprints)
+        if not num_pairs:
+            raise InputError(f"{source} is empty; a shortlist is learnt from parallel text")
+        made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0] is sides[1])
+        write_shortlist(out, made, Experiment(model).fingerprints)
     log(
         f"{output}: {len(made.frequent_F):,} frequent pieces and up to {likely} for each source piece hold "
         f"{counts.share_within(made):.2%} of the links of {num_pairs:,} pairs"

@@ -52,11 +52,11 @@ def _filter(file: str | None, output: Path | None, mark: str, change: Callable[[
     from nmt_cli.data.lines import decode_line, iter_lines, open_input
     from nmt_cli.data.output import open_output
     from nmt_cli.data.tokenizer import segments
-    from nmt_cli.translation.windows import ReadAhead
+    from nmt_cli.translation.windows import windows_of_lines
 
     num_invalid = 0
     with open_input(file) as stream, open_output(output) as out:
-        for window in ReadAhead(iter_lines(stream), 4096).windows():
+        for window in windows_of_lines(iter_lines(stream)):
             for line in window:
                 text, is_valid = decode_line(line)
                 num_invalid += not is_valid

@@ -70,8 +70,7 @@ def translate(
     from nmt_cli.data.lines import iter_lines, lines_of_shard, open_input
     from nmt_cli.data.output import open_output
     from nmt_cli.translation.formats import formatter
-    from nmt_cli.translation.translator import WINDOW_SIZE
-    from nmt_cli.translation.windows import ReadAhead
+    from nmt_cli.translation.windows import windows_of_lines
 
     chosen = lines_of_shard(file, shard) if shard is not None else None
     with open_input(file) as stream:
@@ -104,7 +103,7 @@ def translate(
             lines = iter_lines(stream)
             if chosen is not None:
                 lines, translator.first_line = islice(lines, chosen.start, chosen.stop), chosen.start
-            for window in ReadAhead(lines, WINDOW_SIZE).windows():
+            for window in windows_of_lines(lines):
                 first = translator.first_line + translator.counts.lines
                 for number, translated in enumerate(translator.translate_window(window), start=first):
                     out.write(write(number, translated).encode("utf-8", errors="replace"))

@@ -364,7 +364,7 @@ class DecodingConfig(Section):
     """How the model translates when the command line does not say otherwise."""
 
     beam_size: Annotated[int, Field(gt=0, le=1_000)] = 5
-    length_penalty: Annotated[float, Field(ge=0.0)] = 1.0
+    length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
     """alpha of ((5+n)/6)^alpha (Wu et al., 2016, eq. 14)."""
     max_source_pieces: Count = 250
     """Longer sources are cut into parts that are translated one by one."""

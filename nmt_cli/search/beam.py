@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
+from dataclasses import dataclass, field
+from itertools import product, zip_longest
 
 import torch
 from torch import Tensor
@@ -55,6 +55,9 @@ class Candidate:
     total: float
     """Of the whole prefix with it."""
     kept: bool
+    """The search goes on with it."""
+    ended: bool
+    """It is a hypothesis: it ends with </s>, or at the limit of its length."""
 
 
 Observer = Callable[[int, list[Candidate]], None]
@@ -187,17 +190,20 @@ class _Search:
             new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
             old = live.weights_LKTS
             live.weights_LKTS = new_LK1S if old is None else torch.cat([old, new_LK1S], dim=2)
-        if self.observe is not None:
-            _show(self.observe, live, totals_LC, parents_LC, pieces_LC, beam_size)
-        self._collect(live, totals_LC, parents_LC, pieces_LC)
+        ends_LK = self._collect(live, totals_LC, parents_LC, pieces_LC)
 
         goes_on_LC = pieces_LC != self.vocabulary.eos
         order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, :beam_size]
         totals_LK, parents_LK, pieces_LK = (x.gather(1, order_LK) for x in (totals_LC, parents_LC, pieces_LC))
         totals_LK = totals_LK.masked_fill(~goes_on_LC.gather(1, order_LK), -math.inf)
+        done = [self._is_done(live, place, best) for place, best in enumerate(totals_LK[:, 0].tolist())]
+        if self.observe is not None:
+            kept_LC = torch.zeros_like(goes_on_LC).scatter(1, order_LK, totals_LK > -math.inf)
+            kept_LC &= ~torch.tensor(done).unsqueeze(1)
+            _show(self.observe, live, totals_LC, parents_LC, pieces_LC, kept_LC, ends_LK)
         stay = []
-        for place, best_total in enumerate(totals_LK[:, 0].tolist()):
-            if self._is_done(live, place, best_total):
+        for place, is_done in enumerate(done):
+            if is_done:
                 sentence = live.sentences[place]
                 by_score = sorted(self.finished.pop(sentence), key=lambda hypothesis: -hypothesis.score)
                 yield sentence, by_score[: self.options.n_best]
@@ -234,13 +240,17 @@ class _Search:
                 ends = torch.tensor(repeated_ngram_ends(live.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 
-    def _collect(self, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor) -> None:
-        """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`."""
+    def _collect(self, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor) -> Tensor:
+        """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`.
+
+        Returns:
+            Which of the first K candidates these are.
+        """
         width = self.options.beam_size
-        ends_LC = pieces_LC[:, :width] == self.vocabulary.eos
+        ends_LK = pieces_LC[:, :width] == self.vocabulary.eos
         at_limit_L = torch.tensor([self._is_at_limit(live, place) for place in range(len(live.sentences))])
-        ends_LC = (ends_LC | at_limit_L.unsqueeze(1)) & (totals_LC[:, :width] > -math.inf)
-        for place, rank in ends_LC.nonzero().tolist():
+        ends_LK = (ends_LK | at_limit_L.unsqueeze(1)) & (totals_LC[:, :width] > -math.inf)
+        for place, rank in ends_LK.nonzero().tolist():
             parent, piece = int(parents_LC[place, rank]), int(pieces_LC[place, rank])
             prefix = live.prefix(place, parent)
             ended = piece == self.vocabulary.eos
@@ -255,6 +265,7 @@ class _Search:
                     weights_TS=None if weights is None else weights.clone(),
                 )
             )
+        return ends_LK
 
     def _is_at_limit(self, live: _Live, place: int) -> bool:
         return live.next_step(place) >= self.max_lengths[live.sentences[place]]
@@ -312,20 +323,28 @@ def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tupl
 
 
 def _show(
-    observe: Observer, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, beam_size: int
+    observe: Observer,
+    live: _Live,
+    totals_LC: Tensor,
+    parents_LC: Tensor,
+    pieces_LC: Tensor,
+    kept_LC: Tensor,
+    ends_LK: Tensor,
 ) -> None:
     for place, sentence in enumerate(live.sentences):
+        columns = (totals_LC[place], parents_LC[place], pieces_LC[place], kept_LC[place])
         candidates = [
             Candidate(
                 prefix=tuple(live.prefix(place, parent)),
                 piece=piece,
                 log_prob=total - float(live.totals_LK[place, parent]),
                 total=total,
-                kept=False,
+                kept=kept,
+                ended=ended,
             )
-            for total, parent, piece in zip(
-                totals_LC[place].tolist(), parents_LC[place].tolist(), pieces_LC[place].tolist(), strict=True
+            for total, parent, piece, kept, ended in zip_longest(
+                *(column.tolist() for column in columns), ends_LK[place].tolist(), fillvalue=False
             )
             if total > -math.inf
         ]
-        observe(sentence, [replace(candidate, kept=rank < beam_size) for rank, candidate in enumerate(candidates)])
+        observe(sentence, candidates)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt_cli.search.hypothesis import Hypothesis, SearchState, StepModel, Vocabulary
+from nmt_cli.search.hypothesis import Hypothesis, SearchState, StepModel, Vocabulary, repeated_ngram_ends
 
 
 def sample(
@@ -24,11 +24,14 @@ def sample(
     uniforms_NT: Tensor,
     *,
     temperature: float = 1.0,
+    no_repeat_ngram: int = 0,
     with_weights: bool = False,
 ) -> list[Hypothesis]:
     """One hypothesis a row; `uniforms_NT` in [0, 1) has a number for every row and step up to the longest limit.
 
-    `log_prob` is the model's, whatever the temperature; `score` is the same, without length penalty.
+    `log_prob` is the model's, whatever the temperature; `score` is the same, without length penalty. With
+    `no_repeat_ngram` no sequence of so many pieces is drawn twice; what could be drawn instead is as likely as before,
+    relative to one another.
     """
     num_rows = len(max_lengths)
     rows = list(range(num_rows))  # which row of the input each live row is
@@ -43,6 +46,10 @@ def sample(
         scaled_NV = log_probs_NV.double() / temperature
         if pieces_NV is None:
             scaled_NV.index_fill_(1, banned, -math.inf)
+        if no_repeat_ngram:
+            for place, row in enumerate(rows):
+                ends = torch.tensor(repeated_ngram_ends(ids[row], no_repeat_ngram), dtype=torch.long)
+                scaled_NV[place, ends if pieces_NV is None else torch.isin(pieces_NV[place], ends)] = -math.inf
         cumulative_NV = scaled_NV.softmax(dim=1).cumsum(dim=1)
         # The sum may fall short of 1 by rounding: what is drawn is measured against the sum that came out.
         drawn_N1 = uniforms_NT[rows, step].unsqueeze(1).double() * cumulative_NV[:, -1:]

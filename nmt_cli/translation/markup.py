@@ -46,14 +46,15 @@ class PlainLine:
 def strip_tags(line: str) -> PlainLine:
     """Take the tags out of a line; tags without a partner stand alone."""
     plain: list[str] = []
+    place = 0
     open_tags: list[tuple[str, str, int, int]] = []
     tags: list[tuple[int, Tag]] = []
     position = 0
     for order, match in enumerate(_TAG.finditer(line)):
         plain.append(line[position : match.start()])
+        place += len(plain[-1].split())
         position = match.end()
         text = match[0]
-        place = len(" ".join(plain).split())
         name = _name(text)
         if text.startswith("</") and any(opened[1] == name for opened in open_tags):
             index = max(i for i, opened in enumerate(open_tags) if opened[1] == name)
@@ -70,8 +71,10 @@ def strip_tags(line: str) -> PlainLine:
     return PlainLine(text, tuple(tag for _, tag in sorted(tags, key=lambda item: item[0])))
 
 
-def restore(plain: PlainLine, translation: str, weights: Matrix, *, copy_unknown: bool = False) -> str:
-    """The translation with placeholders, unknown words and tags of the source in their places.
+def restore(
+    plain: PlainLine, translation: str, weights: Matrix, *, keep_markup: bool = True, copy_unknown: bool = False
+) -> str:
+    """The translation with placeholders and tags, unknown words, or both, of the source in their places.
 
     `weights` (target words, source words) are those of the plain line and its translation.
     """
@@ -80,7 +83,8 @@ def restore(plain: PlainLine, translation: str, weights: Matrix, *, copy_unknown
         for row, word in enumerate(target):
             if UNKNOWN in word:
                 target[row] = source[_heaviest(weights[row])]
-    _put_placeholders(source, target, weights)
+    if keep_markup:
+        _put_placeholders(source, target, weights)
     if not plain.tags:
         return " ".join(target) if target != translation.split() else translation
     before: dict[int, list[str]] = {}

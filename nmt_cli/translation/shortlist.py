@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.checkpoint import read_metadata, read_tensors, write_tensors
+from nmt_cli.checkpoint import read_metadata, read_tensors, tensors_as_bytes
 from nmt_cli.data.batch import Sources, round_up
 from nmt_cli.data.tokenizer import EOS
 from nmt_cli.errors import ModelError
@@ -148,9 +148,10 @@ class LinkCounts:
         return float(self._counts[allowed].sum() / max(self._counts.sum(), 1e-9))
 
 
-def write_shortlist(path: Path, shortlist: Shortlist, tokenizers: Mapping[str, str]) -> None:
-    """Write it whole or not at all, with the fingerprints of the tokenizers whose pieces it names."""
-    write_tensors(path, {"frequent": shortlist.frequent_F, "likely": shortlist.likely_VK}, tokenizers)
+def write_shortlist(out: IO[bytes], shortlist: Shortlist, tokenizers: Mapping[str, str]) -> None:
+    """Write it with the fingerprints of the tokenizers whose pieces it names."""
+    tensors = {"frequent": shortlist.frequent_F, "likely": shortlist.likely_VK}
+    out.write(tensors_as_bytes(tensors, tokenizers))
 
 
 def read_shortlist(path: Path, tokenizers: Mapping[str, str], vocab_sizes: tuple[int, int]) -> Shortlist:

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nmt_cli.console import log, warn
 from nmt_cli.data.batch import make_batch, pad_sources, round_up
@@ -26,8 +27,8 @@ from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import Link, Matrix, hard_links, merge_to_words
 from nmt_cli.translation.markup import PlainLine, restore, strip_tags
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
+from nmt_cli.translation.windows import WINDOW_SIZE
 
-WINDOW_SIZE = 4096
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
 MAX_WEIGHTS = 16_000_000
@@ -74,7 +75,7 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A line and its translations, best first; there is always one."""
+    """A line and its translations, best first, or as they were drawn; there is always one."""
 
     source: str
     translations: tuple[Translation, ...]
@@ -223,10 +224,9 @@ class Translator:
 
     def _restored(self, line: PlainLine, translations: Sequence[Translation]) -> tuple[Translation, ...]:
         """The translations with what the model must not change put back by their alignments."""
+        restored = partial(restore, line, keep_markup=self.options.keep_markup, copy_unknown=self.options.copy_unknown)
         return tuple(
-            found
-            if found.weights is None
-            else replace(found, text=restore(line, found.text, found.weights, copy_unknown=self.options.copy_unknown))
+            found if found.weights is None else replace(found, text=restored(found.text, found.weights))
             for found in translations
         )
 
@@ -244,24 +244,35 @@ class Translator:
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
         """Force-decode each pair; the target is taken as it is, however long."""
         source_tokenizer, target_tokenizer = self.tokenizers
+        scored: dict[int, PairScore] = {}
+        for pair, log_prob, weights_TS in self._forced(pairs):
+            source, target = pair.source, pair.target
+            piece_weights = weights_TS[: len(target.ids), : len(source.ids)].double().numpy()
+            shape = (target.num_words, source.num_words)
+            scored[pair.place] = PairScore(
+                log_prob,
+                merge_to_words(piece_weights, source.words, target.words, shape),
+                piece_weights,
+                tuple(source_tokenizer.pieces(source.ids)),
+                tuple(target_tokenizer.pieces(target.ids)),
+            )
+        return [scored[index] for index in range(len(pairs))]
+
+    def log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The `log_prob` of each `PairScore`, without the memory that the weights take."""
+        found = {pair.place: log_prob for pair, log_prob, _ in self._forced(pairs)}
+        return [found[index] for index in range(len(pairs))]
+
+    def _forced(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[_Pair, float, Tensor]]:
+        """Each pair with its log-probability and attention weights, padding among them, in any order."""
+        source_tokenizer, target_tokenizer = self.tokenizers
         encoded = [
             _Pair(index, source_tokenizer.encode_words(source), target_tokenizer.encode_words(target))
             for index, (source, target) in enumerate(pairs)
         ]
-        scored: dict[int, PairScore] = {}
         for chunk in self._chunks_of_pairs(encoded):
-            for pair, (log_prob, weights) in zip(chunk, without_running_out(chunk, self._force), strict=True):
-                source, target = pair.source, pair.target
-                piece_weights = weights[: len(target.ids), : len(source.ids)]
-                shape = (target.num_words, source.num_words)
-                scored[pair.place] = PairScore(
-                    log_prob,
-                    merge_to_words(piece_weights, source.words, target.words, shape),
-                    piece_weights,
-                    tuple(source_tokenizer.pieces(source.ids)),
-                    tuple(target_tokenizer.pieces(target.ids)),
-                )
-        return [scored[index] for index in range(len(pairs))]
+            for pair, (log_prob, weights_TS) in zip(chunk, without_running_out(chunk, self._force), strict=True):
+                yield pair, log_prob, weights_TS
 
     def report(self) -> None:
         """Say on stderr what happened to lines that were not ordinary."""
@@ -375,17 +386,18 @@ class Translator:
             self._vocabulary(),
             torch.from_numpy(np.stack(uniforms)),
             temperature=temperature,
+            no_repeat_ngram=options.no_repeat_ngram,
             with_weights=options.with_alignment,
         )
         return [drawn[start : start + copies] for start in range(0, len(drawn), copies)]
 
-    def _force(self, pairs: Sequence[_Pair]) -> list[tuple[float, Matrix]]:
+    def _force(self, pairs: Sequence[_Pair]) -> list[tuple[float, Tensor]]:
         batch = make_batch([pair.source.ids for pair in pairs], [pair.target.ids for pair in pairs])
         sources = pad_sources([pair.source.ids for pair in pairs], multiple=MULTIPLE)
         log_probs_BT, weights_BTS = self.models.force(sources, batch.inputs_BT, batch.outputs_BT)
         lengths = [len(pair.target.ids) + 1 for pair in pairs]
         sums = [float(row_T[:length].double().sum()) for row_T, length in zip(log_probs_BT, lengths, strict=True)]
-        return list(zip(sums, weights_BTS.double().numpy(), strict=True))
+        return list(zip(sums, weights_BTS, strict=True))
 
     def _finish(self, job: _Job, hypothesis: Hypothesis) -> _Part:
         """Pieces to text, and their attention to words."""

@@ -1,30 +1,39 @@
-"""Lines in windows: as many as there are, up to a bound. A window closes when it is full or no line is waiting.
+"""Lines, or pairs of them, in windows: as many as there are, up to a bound.
 
-A thread reads ahead while a window is being translated, so a file goes at full speed, and a program that writes one
-line and waits for its answer gets it.
+A window closes when it is full or nothing is waiting. A thread reads ahead while a window is being translated, so a
+file goes at full speed, and a program that writes one line and waits for its answer gets it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
-MAX_WINDOW_BYTES = 8_000_000
+from nmt_cli.data.corpus import Corpus, Pair, read_pairs
+from nmt_cli.errors import InputError
+
+WINDOW_SIZE = 4096
+MAX_LINE_BYTES = 8_000_000
+MAX_PAIR_CELLS = 250_000_000
+"""Source times target characters of the pairs of a window, of which each piece has some four: pairs have matrices."""
+Item = TypeVar("Item")
 
 
-class ReadAhead:
-    """Lines of `lines`, at most `window_size` (and a bounded number of bytes) ahead of who takes them."""
+class _ReadAhead(Generic[Item]):
+    """Items, at most `window_size` (and `max_weight`, by what `weigh` says of each) ahead of who takes them."""
 
-    def __init__(self, lines: Iterable[bytes], window_size: int) -> None:
-        self._lines, self._window_size = lines, window_size
-        self._waiting: deque[bytes] = deque()
-        self._num_bytes = 0
+    def __init__(self, items: Iterable[Item], weigh: Callable[[Item], int], max_weight: int, window_size: int) -> None:
+        self._items, self._weigh = items, weigh
+        self._max_weight, self._window_size = max_weight, window_size
+        self._waiting: deque[Item] = deque()
+        self._weight = 0
         self._ended = False
         self._error: BaseException | None = None
         self._changed = threading.Condition()
 
-    def windows(self) -> Iterator[list[bytes]]:
+    def windows(self) -> Iterator[list[Item]]:
         """Yield non-empty windows until the input ends; an error of the reader is raised in its place in the stream."""
         threading.Thread(target=self._read, daemon=True).start()
         while window := self._take():
@@ -32,22 +41,22 @@ class ReadAhead:
         if self._error is not None:
             raise self._error
 
-    def _take(self) -> list[bytes]:
+    def _take(self) -> list[Item]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended)
             window = list(self._waiting)
             self._waiting.clear()
-            self._num_bytes = 0
+            self._weight = 0
             self._changed.notify_all()
             return window
 
     def _read(self) -> None:
         try:
-            for line in self._lines:
+            for item in self._items:
                 with self._changed:
                     self._changed.wait_for(self._has_room)
-                    self._waiting.append(line)
-                    self._num_bytes += len(line)
+                    self._waiting.append(item)
+                    self._weight += self._weigh(item)
                     self._changed.notify_all()
         except BaseException as error:
             self._error = error
@@ -56,4 +65,25 @@ class ReadAhead:
             self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        return len(self._waiting) < self._window_size and self._num_bytes < MAX_WINDOW_BYTES
+        return len(self._waiting) < self._window_size and self._weight < self._max_weight
+
+
+def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> Iterator[list[bytes]]:
+    """Lines in windows that are bounded in number and bytes."""
+    return _ReadAhead(lines, len, MAX_LINE_BYTES, window_size).windows()
+
+
+def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
+    """The pairs of two files in windows that are bounded in number and in the size of their matrices of weights.
+
+    Raises:
+        InputError: the files differ in length (both counts are named), one cannot be read, or both are standard input.
+    """
+    if source == "-" and target == "-":
+        raise InputError("source and target cannot both come from standard input")
+    pairs = read_pairs(Corpus(source, target), invalid_utf8="replace")
+    return _ReadAhead(pairs, _cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
+
+
+def _cells(pair: Pair) -> int:
+    return (len(pair.source) + 1) * (len(pair.target) + 1)

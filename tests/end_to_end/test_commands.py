@@ -87,6 +87,28 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
     wrong = nmt("align", tmp_path / "s", tmp_path / "t", "--model", model, "--gold", tmp_path / "gold")
     assert wrong.code == 2
     assert "gold:1: '0-x' is no link; write 0-0 for a sure one, 0?1 for a possible one" in wrong.err
+    pairs = ("align", tmp_path / "s", tmp_path / "t", "--model", model)
+    short = nmt(*pairs, "--gold", "-", "-o", tmp_path / "out", stdin=b"0-0\n")
+    assert (short.code, short.err) == (2, "nmt: standard input has 1 lines, but 3 pairs were aligned\n")
+    assert not (tmp_path / "out").exists()
+    twice = nmt("align", "-", tmp_path / "t", "--model", model, "--gold", "-", stdin=b"")
+    assert twice.err == "nmt: standard input can be read only once: give files for the other inputs\n"
+
+
+@pytest.mark.parametrize("command", ["rescore", "align"])
+def test_a_pair_is_answered_before_the_next_is_written(model: Path, tmp_path: Path, command: str):
+    """Breaks where a window of pairs waits until it is full."""
+    (tmp_path / "s").write_bytes(b"The cat\nThe red car.\n")
+    nmt = [sys.executable, "-m", "nmt_cli", command, tmp_path / "s", "-", "--model", model]
+    with subprocess.Popen(nmt, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in (b"Le chat\n", b"La voiture rouge.\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")
+        process.stdin.close()
+        assert process.stdout.read() == b""
 
 
 def test_pairs_of_unequal_files_are_refused_with_both_counts(nmt, model: Path, tmp_path: Path):
@@ -175,6 +197,53 @@ def test_evaluate_chooses_the_length_penalty_on_the_dev_set_alone(nmt, model: Pa
     assert hypotheses.read_bytes() == (tmp_path / "book.fr").read_bytes()
 
 
+def test_what_happened_to_odd_lines_is_said_by_evaluate_and_plots(nmt, model: Path, tmp_path: Path):
+    """As by `nmt translate`: lines in parts, and bytes that are not UTF-8."""
+    shutil.copytree(model, tmp_path / "run")
+    (tmp_path / "t.en").write_bytes(b"the red car " * 120 + b"\nthe \xff cat\n")
+    (tmp_path / "t.fr").write_bytes(b"la voiture\nle chat\n")
+    saved = tmp_path / "run/config.yaml"
+    text = saved.read_text()
+    for side in ("en", "fr"):
+        text = re.sub(rf"\S*/test\.{side}", str(tmp_path / f"t.{side}"), text)
+    saved.write_text(text)
+    result = nmt("evaluate", "--model", tmp_path / "run")
+    assert result.code == 0, result.err
+    assert "t.en: 1 line is not valid UTF-8" in result.err
+    assert re.search(r"1 lines of more than \d+ pieces were translated in parts", result.err)
+    drawn = nmt("plot", "attention", tmp_path / "t.en", "--model", model, "-o", tmp_path / "a.html")
+    assert drawn.code == 0, drawn.err
+    assert "of lines translated in parts the steps of the search are left out" in drawn.err
+    assert "1 line is not valid UTF-8" in drawn.err
+
+
+def test_blank_sources_stand_in_the_first_group_of_a_picture_of_lengths(nmt, tmp_path: Path):
+    """As in the table of `nmt score --by-length`."""
+    (tmp_path / "s").write_text("\na b c\n")
+    (tmp_path / "r").write_text("x\nA B C\n")
+    drawn = nmt(
+        "plot", "lengths", "--source", tmp_path / "s", "--reference", tmp_path / "r", "--hypothesis",
+        tmp_path / "r", "-o", tmp_path / "l.svg",
+    )  # fmt: skip
+    assert drawn.code == 0, drawn.err
+    assert "n=2" in (tmp_path / "l.svg").read_text()
+
+
+@pytest.mark.parametrize("line", ["[" * 200_000, "{"])
+def test_a_metrics_file_that_is_none_is_refused(nmt, tmp_path: Path, line: str):
+    (tmp_path / "m.jsonl").write_text(f"\n{line}\n")
+    result = nmt("plot", "curves", tmp_path / "m.jsonl", "-o", tmp_path / "c.png")
+    assert result.code == 2
+    assert result.err.endswith("m.jsonl:2: is not JSON; give a model directory or its metrics.jsonl\n")
+
+
+def test_a_number_that_is_too_large_is_no_point_of_a_curve(nmt, tmp_path: Path):
+    (tmp_path / "m.jsonl").write_text('{"event": "train", "step": 1, "loss": 1' + "0" * 400 + "}\n")
+    result = nmt("plot", "curves", tmp_path / "m.jsonl", "-o", tmp_path / "c.svg")
+    assert result.code == 2
+    assert result.err.endswith("nothing to draw: no train or validation record has a step and a loss\n")
+
+
 def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpus: Path, tmp_path: Path):
     text = b"Where is the red car?\n\nThe cat is small.\n"
     for ending in ("png", "svg", "html"):
@@ -220,6 +289,7 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
     "option",
     [
         ("--threads", "99999999999"), ("--beam-size", "99999999999999999999"), ("--length-penalty", "inf"),
+        ("--length-penalty", "11"),
         ("--temperature", "inf"),
     ],
 )  # fmt: skip

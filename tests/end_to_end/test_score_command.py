@@ -209,7 +209,7 @@ def test_unequal_line_counts_are_refused(files):
     [
         (["missing", "--reference", "ref"], "missing: there is no such file"),
         (["hyp", "--reference", "."], ".: is a directory; give a text file"),
-        (["--reference", "ref"], "standard input: no lines, nothing to score"),
+        (["--reference", "ref"], "standard input: there are no lines"),
         (["--reference", "-"], "standard input can be read only once: give files for the other inputs"),
         (["hyp", "--reference", "ref", "--metric", "blue"], "unknown metric 'blue'; choose from bleu, chrf, ter"),
         (

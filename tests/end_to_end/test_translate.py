@@ -337,10 +337,23 @@ def test_what_is_wrong_with_a_shortlist_is_said(nmt, model: Path, corpus: Path, 
     )  # fmt: skip
     result = nmt("shortlist", *texts, "--model", model, "-o", tmp_path / "no" / "where")
     assert (result.code, result.err) == (
-        2, f"nmt: {tmp_path / 'no' / 'where'}: cannot be written: give the name of a file in a directory that exists\n",
+        2, f"nmt: {tmp_path / 'no' / 'where'}: cannot be written: no such file or directory\n",
     )  # fmt: skip
     empty = tmp_path / "empty"
     empty.touch()
     result = nmt("shortlist", empty, empty, "--model", model, "-o", tmp_path / "out")
     assert (result.code, result.err) == (2, f"nmt: {empty} is empty; a shortlist is learnt from parallel text\n")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_shortlist_goes_through_a_link_and_into_a_pipe(nmt, model: Path, corpus: Path, tmp_path: Path):
+    """Breaks where what stands under the name is replaced whatever it is."""
+    texts = (corpus / "dev.en", corpus / "dev.fr")
+    (tmp_path / "link").symlink_to(tmp_path / "shortlist")
+    assert nmt("shortlist", *texts, "--model", model, "-o", tmp_path / "link").code == 0
+    assert (tmp_path / "link").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
+        assert nmt("shortlist", *texts, "--model", model, "-o", tmp_path / "pipe").code == 0
+        assert reader.communicate()[0] == (tmp_path / "shortlist").read_bytes()
+    assert (tmp_path / "pipe").is_fifo()

@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import torch
 
-from nmt_cli.checkpoint import Checkpoints, parameters_of, write_tensors
+from nmt_cli.checkpoint import Checkpoints, parameters_of, save_tensors
 from nmt_cli.config.schema import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
 from nmt_cli.data.sampler import Sampler
 from nmt_cli.data.store import PairStore
@@ -88,7 +88,7 @@ def main() -> None:
         metrics = MetricsLog(directory / "metrics.jsonl" if world.is_primary else None, keep_to_step=0)
         trainer.run(Checkpoints(directory / "checkpoints"), {}, metrics)
         if world.is_primary:
-            write_tensors(directory / "parameters.safetensors", parameters_of(model), {})
+            save_tensors(parameters_of(model), directory / "parameters.safetensors")
             lines = (directory / "metrics.jsonl").read_text().splitlines()
             print(json.dumps([record["loss"] for record in map(json.loads, lines) if record["event"] == "train"]))
 

@@ -101,7 +101,12 @@ def test_weights_of_another_shape_are_a_mistake_of_the_caller():
 
 
 def test_the_page_gives_back_what_was_put_in():
-    step = SearchStep((Candidate("▁Haus", 0.75, -0.5, "das", kept=True), Candidate("x", 0.0, -float("inf"), "", False)))
+    step = SearchStep(
+        (
+            Candidate("▁Haus", 0.75, -0.5, "das", kept=True),
+            Candidate("x", 0.0, -float("inf"), "", kept=False, ended=True),
+        )
+    )
     picture = AttentionPicture(("the",), ("das",), ((0.123456,),), "T", "Das.", (step,))
     (data,) = data_of(render_page([picture]))
     assert data == {
@@ -112,8 +117,8 @@ def test_the_page_gives_back_what_was_put_in():
         "weights": [[0.1235]],
         "steps": [
             [
-                {"text": "▁Haus", "prefix": "das", "probability": 0.75, "score": -0.5, "kept": True},
-                {"text": "x", "prefix": "", "probability": 0.0, "score": None, "kept": False},
+                {"text": "▁Haus", "prefix": "das", "probability": 0.75, "score": -0.5, "kept": True, "ended": False},
+                {"text": "x", "prefix": "", "probability": 0.0, "score": None, "kept": False, "ended": True},
             ]
         ],
     }

@@ -174,7 +174,7 @@ def test_unequal_line_counts_are_refused_with_names_and_counts():
 
 
 def test_nothing_to_score_is_refused():
-    assert _input_error(score_corpus, [], [[]]) == "the system: no lines, nothing to score"
+    assert _input_error(score_corpus, [], [[]]) == "the system: there are no lines"
     assert _input_error(score_corpus, ["a"], []) == "no reference to score against"
 
 

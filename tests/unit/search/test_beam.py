@@ -217,7 +217,7 @@ def test_no_sentences_give_no_hypotheses():
     assert search(TableModel(1, 5), [], beam_size=3) == []
 
 
-def test_who_watches_sees_the_candidates_best_first_and_which_are_kept():
+def test_who_watches_sees_the_candidates_best_first():
     model, seen = TableModel(3, 6), []
     search(model, [4, 2, 5], beam_size=3, observe=lambda sentence, candidates: seen.append((sentence, candidates)))
     steps = {}
@@ -225,7 +225,6 @@ def test_who_watches_sees_the_candidates_best_first_and_which_are_kept():
         steps[sentence] = steps.get(sentence, 0) + 1
         totals = [candidate.total for candidate in candidates]
         assert totals == sorted(totals, reverse=True)
-        assert [candidate.kept for candidate in candidates] == [rank < 3 for rank in range(len(candidates))]
         for candidate in candidates:
             assert len(candidate.prefix) == steps[sentence] - 1
             log_prob = float(model.next(sentence, (BOS, *candidate.prefix))[candidate.piece])
@@ -234,6 +233,35 @@ def test_who_watches_sees_the_candidates_best_first_and_which_are_kept():
             assert candidate.total == pytest.approx(expected, abs=1e-5)
     assert steps[1] <= 2
     assert set(steps) == {0, 1, 2}
+
+
+class Watched(TableModel):
+    """Remembers the rows that each step was asked for."""
+
+    def step(self, ids_N, state):
+        prediction = super().step(ids_N, state)
+        rows = prediction.state
+        self.asked = {(s, prefix[1:]) for s, prefix in zip(rows.sentences, rows.prefixes, strict=True)} | self.asked
+        return prediction
+
+    def start(self, sentences, copies=1):
+        self.asked = set()
+        return super().start(sentences, copies)
+
+
+def test_candidates_are_marked_as_the_search_deals_with_them():
+    """Kept are those that the model is asked to go on with, ended those that can come out; an </s> among the first
+    lets another candidate in. Breaks where the first three are called kept."""
+    model, seen, limits = Watched(30, 6), [], [2 + number % 5 for number in range(30)]
+    found = search(
+        model, limits, beam_size=3, n_best=3, observe=lambda sentence, candidates: seen.append((sentence, candidates))
+    )
+    kept = {(n, (*c.prefix, c.piece)) for n, candidates in seen for c in candidates if c.kept}
+    ended = {(n, (*c.prefix, *([c.piece] * (c.piece != EOS)))) for n, some in seen for c in some if c.ended}
+    assert kept == {(sentence, prefix) for sentence, prefix in model.asked if prefix}
+    assert {(n, hypothesis.ids) for n, hypotheses in enumerate(found) for hypothesis in hypotheses} <= ended
+    assert any(c.kept for _, candidates in seen for c in candidates[3:])
+    assert not any(c.ended for _, candidates in seen for c in candidates[3:])
 
 
 def test_what_is_watched_at_the_first_step_is_the_whole_order_of_the_vocabulary():

@@ -1,5 +1,6 @@
 """Ancestral sampling from a table of probabilities."""
 
+import itertools
 import math
 from collections import Counter
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from table_model import BOS, EOS, PAD, VOCABULARY, TableModel
 
-from nmt_cli.search.hypothesis import Vocabulary
+from nmt_cli.search.hypothesis import Vocabulary, repeated_ngram_ends
 from nmt_cli.search.sampling import sample
 
 
@@ -103,3 +104,23 @@ def test_weights_have_a_row_for_every_piece_and_for_the_end():
 
 def test_no_rows_give_no_samples():
     assert draw(TableModel(1, 5), [], [], uniforms(0, 0)) == []
+
+
+def test_no_sequence_is_drawn_twice_and_the_rest_as_often_as_before():
+    """Against drawing from the table with the repeated pieces struck out. Breaks where the order is ignored."""
+    model = TableModel(200, 5)
+    numbers_NT = uniforms(200, 12)
+
+    def repeats(hypothesis):
+        return max(Counter(itertools.pairwise(hypothesis.ids)).values(), default=0) > 1
+
+    found = draw(model, range(200), [12] * 200, numbers_NT, no_repeat_ngram=2)
+    for sentence, hypothesis in enumerate(found):
+        ids = hypothesis.ids
+        assert not repeats(hypothesis)
+        for step, piece in enumerate((*ids, EOS) if hypothesis.ended else ids):
+            scores = model.next(sentence, (BOS, *ids[:step])).double()
+            scores[[*VOCABULARY.banned, *repeated_ngram_ends(list(ids[:step]), 2)]] = -math.inf
+            cumulative = scores.softmax(dim=0).cumsum(dim=0)
+            assert piece == int(torch.searchsorted(cumulative, float(numbers_NT[sentence, step]), right=True))
+    assert any(map(repeats, draw(model, range(200), [12] * 200, numbers_NT)))

@@ -71,6 +71,12 @@ def test_an_unknown_word_is_copied_only_if_asked():
     assert restore(plain, translation, CROSSED) == translation
 
 
+def test_placeholders_are_left_alone_where_only_unknown_words_are_asked_for():
+    plain = strip_tags("the __COLOUR__ car sleeps")
+    translation = "la voiture xx dort"
+    assert restore(plain, translation, CROSSED, keep_markup=False, copy_unknown=True) == translation
+
+
 def test_less_and_greater_signs_of_ordinary_text_are_no_tags():
     line = "3 < 4 and 5 > 2 <3"
     assert strip_tags(line).text == line

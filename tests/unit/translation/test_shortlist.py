@@ -99,7 +99,8 @@ def test_candidates_are_the_pieces_that_go_with_any_piece_of_the_source():
 
 def test_what_was_written_is_read_again_and_for_other_tokenizers_refused(tmp_path):
     path, made = tmp_path / "shortlist", counted([pairs_of_text(4)]).shortlist(frequent=5, likely=4, joint=False)
-    write_shortlist(path, made, TOKENIZERS)
+    with path.open("wb") as out:
+        write_shortlist(out, made, TOKENIZERS)
     again = read_shortlist(path, TOKENIZERS, (VOCAB, VOCAB))
     assert torch.equal(again.likely_VK, made.likely_VK)
     assert torch.equal(again.frequent_F, made.frequent_F)
@@ -119,7 +120,8 @@ def test_what_was_written_is_read_again_and_for_other_tokenizers_refused(tmp_pat
     ],
 )
 def test_a_damaged_shortlist_is_refused(tmp_path, damaged, message):
-    write_shortlist(tmp_path / "shortlist", damaged, TOKENIZERS)
+    with (tmp_path / "shortlist").open("wb") as out:
+        write_shortlist(out, damaged, TOKENIZERS)
     with pytest.raises(ModelError, match=message):
         read_shortlist(tmp_path / "shortlist", TOKENIZERS, (VOCAB, VOCAB))
 

@@ -20,7 +20,7 @@ from nmt_cli.translation import translator
 from nmt_cli.translation.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.translator import Translator, TranslatorOptions, _cuts, _Job, without_running_out
-from nmt_cli.translation.windows import ReadAhead
+from nmt_cli.translation.windows import windows_of_lines
 
 
 def test_work_that_runs_out_of_memory_is_done_in_halves_and_said(capsys: pytest.CaptureFixture[str]):
@@ -117,7 +117,7 @@ def test_long_lines_are_cut_at_words_where_there_are_any_and_nothing_is_lost():
 
 def test_windows_hold_every_line_in_order_and_no_more_than_the_bound():
     lines = [str(number).encode() for number in range(10_000)]
-    windows = list(ReadAhead(lines, 64).windows())
+    windows = list(windows_of_lines(lines, 64))
     assert [line for window in windows for line in window] == lines
     assert max(map(len, windows)) <= 64
 
@@ -130,7 +130,7 @@ def test_a_window_closes_when_no_line_is_waiting():
         answered.wait(timeout=10)  # the next line comes only after the answer to the first
         yield b"two"
 
-    windows = ReadAhead(writer(), 64).windows()
+    windows = windows_of_lines(writer(), 64)
     assert next(windows) == [b"one"]
     answered.set()
     assert next(windows) == [b"two"]
@@ -143,7 +143,7 @@ def test_an_error_of_the_reader_comes_where_its_line_would_be():
 
     seen: list[bytes] = []
     with pytest.raises(InputError, match="cut off"):
-        seen.extend(line for window in ReadAhead(broken(), 8).windows() for line in window)
+        seen.extend(line for window in windows_of_lines(broken(), 8) for line in window)
     assert seen == [b"one"]
 
 
