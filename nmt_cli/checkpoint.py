@@ -289,12 +289,14 @@ class Checkpoints:
     def prune(self, index: Index) -> None:
         """Remove the steps that the index no longer names, and what a killed attempt left; named checkpoints stay."""
         wanted = index.steps
-        for path in self.directory.iterdir():
+        paths = list(self.directory.iterdir())
+        for path in paths:
+            if re.fullmatch(r"\.step-\d{8,}\.tmp", path.name):
+                shutil.rmtree(path)
+        for path in paths:
             match = _STEP_NAME.fullmatch(path.name)
             if match and int(match[1]) not in wanted and (path / META_FILE).exists():
-                remove_directory(path)
-            elif re.fullmatch(r"\.step-\d{8,}\.tmp", path.name):
-                shutil.rmtree(path)
+                remove_directory(path)  # by way of such a name
 
 
 def read_meta(path: Path, tokenizers: Mapping[str, str] | None = None) -> dict[str, Any]:

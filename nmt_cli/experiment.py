@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.errors import ConfigError, InputError, ModelError
-from nmt_cli.files import locked, remove_unfinished
+from nmt_cli.files import locked, remove_unfinished, sha256_of
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
@@ -153,12 +153,7 @@ class Experiment:
         """SHA-256 of all that decides what the model says: sizes and kinds, tokenizers, the checkpoint's weights."""
         from nmt_cli.checkpoint import MODEL_FILE
 
-        path = self.checkpoints.resolve(checkpoint) / MODEL_FILE
-        try:
-            with path.open("rb") as file:
-                weights = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise ModelError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        weights = sha256_of(self.checkpoints.resolve(checkpoint) / MODEL_FILE)
         parts = [self.config.model.model_dump(mode="json"), self.fingerprints, weights]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -111,6 +112,15 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {gethostname()} since {began}")
         file.flush()
         yield
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of what a file holds, in hexadecimal; `InputError` if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
 
 
 def sync(path: Path) -> None:

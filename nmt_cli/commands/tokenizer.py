@@ -29,6 +29,7 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
     with experiment.lock():
         if experiment.checkpoints.index().last is not None:
             raise InputError(f"{experiment.directory}: has a model already, which keeps its tokenizer")
+        remove_tokenizers(experiment)
         write_config(experiment, effective)
         make_tokenizers(experiment, effective)
 
@@ -41,6 +42,12 @@ def write_config(experiment: Experiment, config: Config) -> None:
     make_directory(experiment.directory)
     with atomic_path(experiment.config_path) as temporary:
         temporary.write_text(dump_config(config), encoding="utf-8")
+
+
+def remove_tokenizers(experiment: Experiment) -> None:
+    """What a later configuration says is not what these were made by; removed before it is written."""
+    for side in ("joint", "source", "target"):
+        experiment.tokenizer_path(side).unlink(missing_ok=True)
 
 
 def make_tokenizers(experiment: Experiment, config: Config) -> None:
@@ -80,7 +87,7 @@ def _train_tokenizers(experiment: Experiment, config: Config) -> None:
 
 
 def _write(experiment: Experiment, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Write the tokenizers by side; those of the other kind, joint or not, go."""
+    """Write the tokenizers by side."""
     from nmt_cli.files import atomic_path, make_directory
 
     for side, tokenizer in tokenizers.items():
@@ -88,8 +95,6 @@ def _write(experiment: Experiment, tokenizers: Mapping[str, Tokenizer]) -> None:
         make_directory(path.parent)
         with atomic_path(path) as temporary:
             temporary.write_bytes(tokenizer.model)
-    for side in {"joint", "source", "target"} - set(tokenizers):
-        experiment.tokenizer_path(side).unlink(missing_ok=True)
 
 
 def training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:

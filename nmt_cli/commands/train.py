@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +17,7 @@ import nmt_cli
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.console import log, log_file, warn
 from nmt_cli.errors import InputError, ModelError
+from nmt_cli.files import sha256_of
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -35,6 +38,7 @@ MAY_CHANGE = {
     "training.keep_last",
 }
 """What may differ when a training is resumed."""
+MAKES_TOKENIZERS = ("tokenizer.", "data.train", "data.invalid_utf8", "training.init_from")
 
 
 def train(
@@ -135,12 +139,23 @@ def _check_same_step(experiment: Experiment, step: int, world: World) -> None:
             )
 
 
-def _check_same_text(experiment: Experiment, config: Config, before: str, now: str) -> None:
-    """`InputError` naming the files of the training text that are not what they were when the training began."""
+def _digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """What each file holds on which all of a training depends, by its path: the cursor means nothing in another text,
+    scores of two dev sets cannot be compared, and what was frozen stays so."""
     paths = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
-    if before != now:
-        digests = zip(paths, before.split(), now.split(), strict=False)
-        changed = [path for path, old, new in digests if old != new] or paths  # all, where the state is damaged
+    dev = (config.data.dev.source, config.data.dev.target) if config.data.dev else ()
+    return {
+        **dict(zip(paths, store.contents, strict=True)),
+        **{path: sha256_of(Path(path))[:16] for path in dev},
+        **{path: sha256(json.dumps(rows).encode()).hexdigest()[:16] for path, rows in frozen.items()},
+    }
+
+
+def _check_same_text(experiment: Experiment, before: str, now: Mapping[str, str]) -> None:
+    """`InputError` naming the files that are not what they were when the training began."""
+    if before != " ".join(now.values()):
+        digests = zip(now.items(), before.split(), strict=False)
+        changed = [path for (path, new), old in digests if old != new] or list(now)  # all, where the state is damaged
         raise InputError(
             f"{', '.join(changed)}: not the text with which the run in {experiment.directory} began. Put it back to "
             "resume the run, or choose another model_dir"
@@ -158,8 +173,7 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
     paths = [path for pair in sets for path in (pair.source, pair.target)]
     paths += [corpus.alignment for corpus in data.train if corpus.alignment]
-    pretrained = config.model.pretrained
-    paths += [path for path in (pretrained.source, pretrained.target) if path]
+    paths += [path for path in _vectors(experiment, config) if path]
     problems = []
     for path in dict.fromkeys(paths):
         if not Path(path).exists():
@@ -182,11 +196,17 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
 
 
 def _check_origin(experiment: Experiment, config: Config) -> None:
-    """That the run to begin with can be found; one that has begun needs it no more."""
+    """That the run to begin with can be found, and has tokenizers of this kind; one that has begun needs it no more."""
     from nmt_cli.experiment import Experiment
 
     if config.training.init_from and experiment.checkpoints.index().last is None:
-        Experiment(Path(config.training.init_from)).checkpoints.resolve("best")
+        origin = Experiment(Path(config.training.init_from))
+        origin.checkpoints.resolve("best")
+        if (joint := origin.config.tokenizer.joint) != config.tokenizer.joint:
+            raise InputError(
+                f"tokenizer.joint: is {str(config.tokenizer.joint).lower()}, but {origin.directory}, from which "
+                f"training.init_from takes the tokenizer, has {str(joint).lower()}; set it as there"
+            )
 
 
 def check_resumable(experiment: Experiment, config: Config) -> None:
@@ -196,11 +216,15 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
     if not experiment.config_path.exists():
         return
     changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
-    if experiment.checkpoints.index().last is None and not any(
-        key.startswith(("tokenizer.", "data.train")) for key in changed
-    ):
-        return
-    if changed:
+    if experiment.checkpoints.index().last is None:
+        # Nothing binds but what the tokenizers were made by, if there are any.
+        has_tokenizers = experiment.has_tokenizers(joint=experiment.config.tokenizer.joint)
+        if has_tokenizers and (changed := [key for key in changed if key.startswith(MAKES_TOKENIZERS)]):
+            raise InputError(
+                f"{experiment.directory}: has a tokenizer by another configuration; these keys differ: "
+                f"{', '.join(changed)}. Set them back, make it anew with `nmt tokenizer`, or choose another model_dir"
+            )
+    elif changed:
         raise InputError(
             f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
             "Set them back to resume it, or choose another model_dir"
@@ -246,10 +270,18 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
     store = world.first(lambda: _open_store(experiment, config, world))
     model = world.agreed(lambda: _first_model(experiment, config))
-    trainer = world.agreed(lambda: _build_trainer(experiment, config, model.to(world.device), store, world))
+    frozen = world.agreed(lambda: _take_vectors(experiment, config, model))
+    digests = world.agreed(lambda: _digests(config, store, frozen))
+    bf16, *_ = world.gathered(_is_bf16(config, world))
+    trainer = world.agreed(
+        lambda: _build_trainer(
+            experiment, config, model.to(world.device), store, world, bf16=bf16, text=" ".join(digests.values())
+        )
+    )
     checkpoints = experiment.checkpoints
-    world.agreed(lambda: trainer.restore(checkpoints) if checkpoints.index().last is not None else None)
-    world.agreed(lambda: _check_same_text(experiment, config, trainer.state.text, store.contents))
+    if checkpoints.index().last is not None:
+        world.agreed(lambda: trainer.restore(checkpoints, experiment.fingerprints))
+    world.agreed(lambda: _check_same_text(experiment, trainer.state.text, digests))
     world.agreed(lambda: _check_same_step(experiment, trainer.state.step, world))
     if trainer.state.step:
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
@@ -276,12 +308,20 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
 
 def _prepare(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers and directories that are not there."""
-    from nmt_cli.commands.tokenizer import make_tokenizers, write_config
+    from nmt_cli.commands.tokenizer import make_tokenizers, remove_tokenizers, write_config
     from nmt_cli.files import make_directory
 
+    has_tokenizers = experiment.has_tokenizers(joint=config.tokenizer.joint)
+    if not has_tokenizers:
+        if experiment.checkpoints.index().last is not None:
+            raise ModelError(
+                f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
+                "tokenizer directory back from a copy, or choose another model_dir"
+            )
+        remove_tokenizers(experiment)
     write_config(experiment, config)
     make_directory(experiment.checkpoints.directory)
-    if not experiment.has_tokenizers(joint=config.tokenizer.joint):
+    if not has_tokenizers:
         make_tokenizers(experiment, config)
 
 
@@ -322,7 +362,6 @@ def _is_guided(config: Config) -> bool:
 def _first_model(experiment: Experiment, config: Config) -> Seq2Seq:
     """The model with its first parameters: drawn, or another run's."""
     from nmt_cli.checkpoint import MODEL_FILE, load_parameters
-    from nmt_cli.data.embeddings import load_embeddings
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.build import build_model, initialize
 
@@ -337,14 +376,31 @@ def _first_model(experiment: Experiment, config: Config) -> Seq2Seq:
                 f"weights are those of other pieces; remove {experiment.directory / 'tokenizer'}, and it is taken too"
             )
         load_parameters(model, origin.checkpoints.resolve("best") / MODEL_FILE)
-    pretrained = config.model.pretrained
-    tables = ((pretrained.source, source, model.source_embedding), (pretrained.target, target, model.target_embedding))
-    for path, tokenizer, table in tables:
+    return model
+
+
+def _take_vectors(experiment: Experiment, config: Config, model: Seq2Seq) -> dict[str, list[int]]:
+    """Put pretrained vectors into the model; the rows that are frozen, by the file that they come from."""
+    from nmt_cli.data.embeddings import load_embeddings
+
+    frozen = {}
+    sides = zip(experiment.tokenizers, (model.source_embedding, model.target_embedding), strict=True)
+    for path, (tokenizer, table) in zip(_vectors(experiment, config), sides, strict=True):
         if path:
             pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-            found = load_embeddings(Path(path), pieces, table, freeze=pretrained.freeze)
-            log(f"{path}: embeddings for {found:,} of {len(pieces):,} pieces")
-    return model
+            found = load_embeddings(Path(path), pieces, table, freeze=config.model.pretrained.freeze)
+            log(f"{path}: embeddings for {len(found):,} of {len(pieces):,} pieces")
+            if config.model.pretrained.freeze:
+                frozen[path] = found
+    return frozen
+
+
+def _vectors(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:
+    """The files of pretrained vectors that are needed: in a run that has begun only those that stay as they are."""
+    pretrained = config.model.pretrained
+    if not pretrained.freeze and experiment.checkpoints.index().last is not None:
+        return None, None
+    return pretrained.source, pretrained.target
 
 
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
@@ -391,9 +447,18 @@ def _tell_precision(asked: str, taken: str, world: World) -> None:
         log("this hardware does not multiply bfloat16 natively: training in float32")
 
 
-def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World) -> Trainer:
-    from nmt_cli.data.sampler import Sampler
+def _is_bf16(config: Config, world: World) -> bool:
+    """Whether a new training multiplies in bfloat16."""
     from nmt_cli.distributed import multiplies_bf16
+
+    precision = config.training.precision
+    return precision == "bf16" or (precision == "auto" and multiplies_bf16(world.device))
+
+
+def _build_trainer(
+    experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World, *, bf16: bool, text: str
+) -> Trainer:
+    from nmt_cli.data.sampler import Sampler
     from nmt_cli.training.batches import BatchMaker
     from nmt_cli.training.captured import CapturedBackward, graphs_for
     from nmt_cli.training.loss import TranslationLoss
@@ -439,7 +504,7 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
         ),
         accumulate=training.accumulate,
         clip_grad_norm=training.clip_grad_norm,
-        bf16=training.precision == "bf16" or (training.precision == "auto" and multiplies_bf16(world.device)),
+        bf16=bf16,
         seed=config.seed,
         rewinds=training.on_divergence == "rewind",
     )
@@ -471,5 +536,5 @@ def _build_trainer(experiment: Experiment, config: Config, model: Seq2Seq, store
         ema_decay=training.ema_decay,
         world=world,
         captured=None if graphs is None else CapturedBackward(model, update.loss, graphs),
-        text=store.contents,
+        text=text,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -96,6 +95,7 @@ def translate_corpus(
     from nmt_cli.cluster import require_ray
     from nmt_cli.commands.loading import PRECISIONS, decoding_options
     from nmt_cli.experiment import source_of
+    from nmt_cli.files import sha256_of
     from nmt_cli.translation.shards import Corpus, JsonField, is_json_lines
 
     if precision not in PRECISIONS:
@@ -118,7 +118,7 @@ def translate_corpus(
     conditions = {
         "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),
         **asdict(decoding),
-        "shortlist": None if shortlist is None else _hash_of(shortlist),
+        "shortlist": None if shortlist is None else sha256_of(shortlist)[:16],
         "precision": "fp32" if precision == "auto" else precision,
         "device": device,
         "threads": threads,
@@ -219,14 +219,6 @@ def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources,
         return "cuda", Resources(cpus=1, gpus=1), there.gpus
     # More threads than cores are the user's business; Ray would wait for the cores for ever.
     return "cpu", Resources(cpus=min(threads, max(1, there.cpus)), gpus=0), max(1, there.cpus // threads)
-
-
-def _hash_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
 
 
 class _Pace:

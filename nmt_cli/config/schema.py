@@ -407,6 +407,13 @@ class Config(Section):
             problems.append(f"model.tied_embeddings: {self.model.tied_embeddings} needs tokenizer.joint: true")
         if self.data.dev is None and (self.training.schedule == "plateau"):
             problems.append("training.schedule: plateau needs data.dev")
+        if self.model.attention.type == "none" and self.training.guided_alignment_weight:
+            problems += [
+                f"data.train.{place}.alignment: guides attention, of which model.attention.type none has nothing; "
+                "leave it out"
+                for place, corpus in enumerate(self.data.train)
+                if corpus.alignment
+            ]
         if self.model.pretrained.freeze and self.training.weight_decay:
             problems.append("model.pretrained.freeze: training.weight_decay would shrink what is frozen; leave one out")
         _refuse(problems)

@@ -25,7 +25,7 @@ from nmt_cli.data.corpus import Corpus, FilterReport, Pair, parse_links, read_pa
 from nmt_cli.data.sampler import Lengths
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_directory, atomic_path, make_directory
+from nmt_cli.files import atomic_directory, atomic_path, make_directory, sha256_of
 
 FORMAT = 3
 MANIFEST = "manifest.json"
@@ -86,7 +86,7 @@ class PairStore:
         """Where each corpus begins, and the end of the last."""
         self.target_pieces: list[int] = manifest["target_pieces"]
         """Of each corpus, </s> not counted."""
-        self.contents = " ".join(digest[:16] for corpus in manifest["key"]["content"] for digest in corpus)
+        self.contents = [digest[:16] for corpus in manifest["key"]["content"] for digest in corpus]
         """Of each file of the corpora, the beginning of its SHA-256."""
         self._ids = [_Ragged(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
         has_text = manifest["key"]["with_text"]
@@ -177,8 +177,7 @@ def _content(corpus: Corpus, root: Path) -> list[str]:
             stamp = [status.st_size, status.st_mtime_ns]
             known = memory.get(str(Path(path).absolute()))
             if known is None or known[:2] != stamp:
-                with Path(path).open("rb") as file:
-                    known = [*stamp, hashlib.file_digest(file, "sha256").hexdigest()]
+                known = [*stamp, sha256_of(Path(path))]
                 memory[str(Path(path).absolute())] = known
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file") from None

@@ -10,7 +10,7 @@ from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
 from nmt_cli.native import PLAIN
 
-ADDED = ("pool", "rewinds", "path", "text")
+ADDED = ("pool", "rewinds", "path", "text", "accumulate")
 """What the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
@@ -49,7 +49,9 @@ class TrainingState:
     rewinds: int = 0
     """How often it diverged and went back to a checkpoint."""
     text: str = ""
-    """What the files of the training text hold (`PairStore.contents`): the cursor means nothing in another text."""
+    """What the files hold on which the training depends: their digests."""
+    accumulate: int = 0
+    """Parts of a batch: as configured, or more since memory ran out. 0 where an earlier version did not keep it."""
 
     @property
     def cursor(self) -> Cursor:

@@ -24,6 +24,7 @@ from nmt_cli.checkpoint import (
     Ranked,
     Snapshot,
     parameters_of,
+    read_meta,
     read_progress,
     read_trainer_tensors,
 )
@@ -138,20 +139,22 @@ class Trainer:
             precision="bf16" if update.bf16 else "fp32",
             path=native.NATIVE if native.takes(first) else native.PLAIN,
             text=text,
+            accumulate=update.accumulate,
         )
 
     # Resuming and saving ------------------------------------------------------------------------------------------
 
-    def restore(self, checkpoints: Checkpoints) -> None:
+    def restore(self, checkpoints: Checkpoints, tokenizers: dict[str, str]) -> None:
         """Go back to the last checkpoint; if that is damaged, with a warning to the newest one that is whole.
 
         Raises:
-            ModelError: none is whole, or none is of a model of this configuration.
+            ModelError: none is whole, or none is of a model of this configuration with these tokenizers.
         """
         index, damage = checkpoints.index(), None
         assert index.last is not None
         for step in index.steps:
             try:
+                read_meta(checkpoints.path_of(step), tokenizers)
                 self._restore(checkpoints.path_of(step))
             except ModelError as error:
                 damage = damage or error
@@ -184,14 +187,17 @@ class Trainer:
             load_optimizer_tensors(self._optimizer, tensors)
         except ValueError as error:
             raise ModelError(f"{path / TRAINER_FILE}: the trainer's state is damaged: {error}") from error
-        self.state = replace(state, text=state.text or self.state.text)  # earlier versions did not keep it
+        self.state = replace(  # earlier versions did not keep these
+            state, text=state.text or self.state.text, accumulate=state.accumulate or self._update.accumulate
+        )
         if (state.precision == "bf16") != self._update.bf16:
             self._update = replace(self._update, bf16=state.precision == "bf16")
 
     def _rewind(self, checkpoints: Checkpoints, metrics: MetricsLog) -> None:
-        """Go back to the newest checkpoint that was not written amid skipped updates, with a lower learning rate.
+        """Go back to the newest checkpoint that an undisturbed run has too, with a lower learning rate.
 
-        What follows depends on the checkpoints alone, so a run that is killed after it rewinds again to the same end.
+        What follows depends on such checkpoints alone, so a run that is killed or stopped before or after it goes the
+        same way.
 
         Raises:
             DivergenceError: there is no checkpoint, or this happened too often.
@@ -202,8 +208,8 @@ class Trainer:
             raise DivergenceError(f"{_diverged(diverged)} before the first checkpoint; {_REMEDY}")
         if diverged.rewinds >= MAX_REWINDS:
             raise DivergenceError(f"{_diverged(diverged)} again after {MAX_REWINDS} rewinds; {_REMEDY}")
-        good = [step for step in steps if not _state_at(checkpoints.path_of(step)).skipped_in_a_row]
-        step = (good or steps)[0]
+        sound = [step for step in steps if _is_sound(checkpoints.path_of(step))]
+        step = next((step for step in sound if self._is_due(step)), (sound or steps)[0])
         self._restore(checkpoints.path_of(step))
         self._world.gathered(step)  # nobody prunes while another still reads
         kept = self._leave_branch(checkpoints, step)
@@ -221,6 +227,22 @@ class Trainer:
             f"{_diverged(diverged)}; going back to step {self.state.step} with {self.state.rate_factor:g} times the "
             f"learning rate (rewind {self.state.rewinds} of at most {MAX_REWINDS})"
         )
+
+    def _is_due(self, step: int) -> bool:
+        """Whether a checkpoint of a step is one that an undisturbed run writes, if no update was skipped just before;
+        the others are those of signals and of ends that were moved."""
+        is_validated = self._validator is not None and step % self._rhythm.validation_freq == 0
+        return is_validated or step % self._rhythm.checkpoint_freq == 0
+
+    def _recent(self, checkpoints: Checkpoints) -> tuple[int, ...]:
+        """The newest checkpoints with that of this step; beyond their number one that a rewind may need."""
+        others = [step for step in checkpoints.index().recent if step < self.state.step]
+        recent = [self.state.step, *sorted(others, reverse=True)]
+        kept = recent[: self._rhythm.keep_last]
+        if self._update.rewinds and (self.state.skipped_in_a_row or not self._is_due(self.state.step)):
+            due = next((s for s in recent[1:] if self._is_due(s) and _is_sound(checkpoints.path_of(s))), None)
+            kept += [due] if due is not None and due not in kept else []
+        return tuple(kept)
 
     def _leave_branch(self, checkpoints: Checkpoints, step: int) -> Index:
         """What came after a step counts no longer before its steps are written anew."""
@@ -376,15 +398,15 @@ class Trainer:
         """Accumulate the gradient of the mean loss; the summed nll comes back. Parts are halved if memory runs out."""
         while True:
             try:
-                return self._accumulate(batch.split(self._update.accumulate), num_tokens, step, weight)
+                return self._accumulate(batch.split(self.state.accumulate), num_tokens, step, weight)
             except (MemoryError, RuntimeError) as error:
                 # Of several processes the others are in the middle of a sum.
-                is_last_resort = self._update.accumulate >= batch.num_sentences or self._world.size > 1
+                is_last_resort = self.state.accumulate >= batch.num_sentences or self._world.size > 1
                 if not is_out_of_memory(error) or is_last_resort:
                     raise
-            parts = 2 * self._update.accumulate
+            parts = 2 * self.state.accumulate
             log(f"out of memory at step {step}; going on with the batch in {parts} parts")
-            self._update = replace(self._update, accumulate=parts)
+            self.state = replace(self.state, accumulate=parts)
             if self._world.device.type == "cuda":
                 torch.cuda.empty_cache()
 
@@ -484,8 +506,7 @@ class Trainer:
             best.append(Ranked(step, metric, values[metric]))
         sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0
         best.sort(key=lambda ranked: (sign * ranked.value, ranked.step))
-        recent = sorted({step, *(other for other in index.recent if other < step)}, reverse=True)
-        index = Index(step, tuple(best[: self._rhythm.keep_best]), tuple(recent[: self._rhythm.keep_last]), None)
+        index = Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(checkpoints), None)
         checkpoints.write_index(index)
         checkpoints.prune(index)
 
@@ -527,6 +548,14 @@ def _diverged(state: TrainingState) -> str:
 
 def _state_at(path: Path) -> TrainingState:
     return TrainingState.from_json(read_progress(path), str(path / PROGRESS_FILE))
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether a checkpoint is whole and was not written amid skipped updates."""
+    try:
+        return not _state_at(path).skipped_in_a_row
+    except ModelError:
+        return False
 
 
 def _noise_seed(seed: int, step: int, part: int) -> int:

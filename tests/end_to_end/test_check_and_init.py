@@ -120,7 +120,7 @@ def test_the_tokenizer_of_the_run_is_used_and_another_configuration_is_refused(c
     code, out, err = nmt(corpus, "check", "--config", "c.yaml", "--set", "tokenizer.vocab_size=310")
     assert "lengths     in pieces of the tokenizer in runs/small\n" in out
     assert code == 2
-    assert "holds a run with another configuration; these keys differ: tokenizer.vocab_size. " in err
+    assert "has a tokenizer by another configuration; these keys differ: tokenizer.vocab_size. Set them back, " in err
 
 
 def test_all_errors_of_the_configuration_are_named_at_once(corpus):

@@ -158,6 +158,19 @@ def test_a_run_does_not_go_on_with_another_text(nmt, config: Path, corpus: Path)
     assert nmt(*command, "training.max_steps=3").code == 0
 
 
+def test_a_run_does_not_go_on_with_another_dev_set(nmt, config: Path, corpus: Path):
+    """Whose scores could not be compared."""
+    source = config.parent / "mine.en"
+    lines = (corpus / "dev.en").read_bytes().splitlines(keepends=True)
+    source.write_bytes(b"".join(lines))
+    command = ("train", "--config", config, "--set", f"data.dev.source={source}", "--set")
+    assert nmt(*command, "training.max_steps=2").code == 0
+    source.write_bytes(b"".join(reversed(lines)))
+    result = nmt(*command, "training.max_steps=3")
+    assert result.code == 2
+    assert f"nmt: {source}: not the text with which the run in {config.parent / 'run'} began. Put it back" in result.err
+
+
 def test_a_dry_run_prints_the_effective_configuration_and_makes_nothing(nmt, config: Path):
     result = nmt("train", "--config", config, "--set", "training.max_steps=77", "--dry-run")
     assert result.code == 0
@@ -191,12 +204,50 @@ def test_fine_tuning_takes_no_weights_of_other_pieces(nmt, config: Path, model: 
     command = ("train", "--config", config, *SMALL, "tokenizer.model_type=bpe", "--set", f"training.init_from={model}")
     result = nmt(*command)
     assert result.code == 2
+    assert "has a tokenizer by another configuration; these keys differ: training.init_from. Set" in result.err
+    own = (config.parent / "run/tokenizer/joint.model").read_bytes()
+    assert nmt("tokenizer", *command[1:]).code == 0  # which takes that of the origin
+    (config.parent / "run/tokenizer/joint.model").write_bytes(own)
+    result = nmt(*command)
+    assert result.code == 2
     assert (
         f"training.init_from: {model} has another tokenizer than {config.parent / 'run'}, so its weights" in result.err
     )
-    (config.parent / "run/tokenizer/joint.model").unlink()
-    assert nmt("tokenizer", *command[1:]).code == 0  # which takes that of the origin
+    assert nmt("tokenizer", *command[1:]).code == 0
     assert nmt(*command, "--set", "training.max_steps=1").code == 0
+    separate = ("tokenizer.joint=false", "--set", "model.tied_embeddings=none", "--set", "model_dir=other")
+    result = nmt(*command, "--set", separate[0], *separate[1:])
+    assert result.code == 2
+    assert f"tokenizer.joint: is false, but {model}, from which training.init_from takes the tokenizer, h" in result.err
+
+
+def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):
+    """Breaks where a configuration without a tokenizer counts, or a tokenizer stays under a later configuration."""
+    too_large = ("--config", config, "--set", "tokenizer.vocab_size=99999")
+    for command in ("train", "tokenizer"):
+        result = nmt(command, *too_large)
+        assert result.code == 2
+        assert "or less" in result.err
+        assert nmt("tokenizer", "--config", config).code == 0
+    assert nmt("tokenizer", *too_large).code == 2
+    assert not list((config.parent / "run/tokenizer").iterdir())
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+
+
+def test_a_training_does_not_go_on_with_another_tokenizer_or_none(nmt, config: Path):
+    assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
+    other = config.parent / "other"
+    sets = ("--set", f"model_dir={other}", "--set", "tokenizer.model_type=bpe")
+    assert nmt("tokenizer", "--config", config, *sets).code == 0
+    tokenizer = config.parent / "run/tokenizer/joint.model"
+    tokenizer.write_bytes((other / "tokenizer/joint.model").read_bytes())
+    result = nmt("train", "--config", config)
+    assert result.code == 2
+    assert "the model was trained with another tokenizer than the one in this directory" in result.err
+    tokenizer.unlink()
+    result = nmt("train", "--config", config)
+    assert result.code == 2
+    assert "run: has checkpoints, but no tokenizer, without which they mean nothing; put its tokenizer" in result.err
 
 
 def test_a_fine_tuning_goes_on_where_its_origin_is_gone(nmt, config: Path, model: Path):
@@ -221,6 +272,13 @@ def test_pretrained_embeddings_are_found_by_piece_and_stay_when_frozen(nmt, conf
     assert "embeddings for 1 of" in result.err
     table = load_file(config.parent / "run/checkpoints/step-00000003/model.safetensors")["source_embedding"]
     assert (table == 0.25).all(dim=1).sum() == 1
+    given = vectors.read_text()
+    vectors.write_text(given.replace("is ", "was "))
+    result = nmt(
+        "train", "--config", config, *[word for s in sets for word in ("--set", s)], "--set", "training.max_steps=4"
+    )
+    assert result.code == 2
+    assert f"nmt: {vectors}: not the text with which the run" in result.err
     sets.append("training.weight_decay=0.1")
     result = nmt("train", "--config", config, "--dry-run", *[word for s in sets for word in ("--set", s)])
     assert result.code == 2
@@ -234,6 +292,20 @@ def test_guided_alignment_trains_from_a_pharaoh_file(nmt, config: Path, corpus: 
     config.write_text(text)
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")
     assert result.code == 0, result.err
+    result = nmt("check", "--config", config, "--set", "model.attention.type=none")
+    assert result.code == 2
+    assert (
+        "data.train.0.alignment: guides attention, of which model.attention.type none has nothing; leave" in result.err
+    )
+
+
+def test_vectors_that_do_not_stay_are_needed_once(nmt, config: Path):
+    vectors = config.parent / "vectors.txt"
+    vectors.write_text("is " + " ".join(["0.25"] * 16) + "\n")
+    command = ("train", "--config", config, "--set", f"model.pretrained.source={vectors}", "--set")
+    assert nmt(*command, "training.max_steps=2").code == 0
+    vectors.unlink()
+    assert nmt(*command, "training.max_steps=3").code == 0
 
 
 def test_a_link_beyond_any_line_is_refused_where_it_stands(nmt, config: Path, corpus: Path):
@@ -338,6 +410,39 @@ def test_a_checkpoint_written_amid_skipped_updates_is_no_place_to_go_back_to(nmt
     assert not state.parent.exists()
 
 
+@pytest.mark.parametrize(("stop_at", "keep_last"), [(7, 3), (12, 1), (13, 1)])
+def test_a_training_that_is_stopped_goes_back_to_where_it_would_have_gone(
+    nmt, config: Path, monkeypatch, stop_at: int, keep_last: int
+):
+    """Stopped before and amid the updates that fail. Breaks where it goes back to the checkpoint of the signal, or
+    where that takes the place of the one to go back to."""
+    from nmt_cli.training import trainer
+
+    diverging(monkeypatch, above=0.006, after=8)
+    sets = [
+        "training.max_steps=24", "training.on_divergence=rewind", "training.schedule=constant",
+        f"training.keep_last={keep_last}", "training.keep_best=1", "training.validation_freq=100",
+    ]  # fmt: skip
+    command = ("train", "--config", config, *[word for one in sets for word in ("--set", one)])
+    whole = nmt(*command, "--set", f"model_dir={config.parent / 'whole'}")
+    assert whole.code == 0, whole.err
+    assert "going back to step 6 with 0.5 times" in whole.err
+    real = trainer.Trainer._step
+
+    def stopped(self, *rest):
+        if self.state.step == stop_at - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        real(self, *rest)
+
+    monkeypatch.setattr(trainer.Trainer, "_step", stopped)
+    assert nmt(*command).code == 143
+    monkeypatch.setattr(trainer.Trainer, "_step", real)
+    result = nmt(*command)
+    assert result.code == 0, result.err
+    assert "going back to step 6 with 0.5 times" in result.err
+    assert contents(config.parent / "run") == contents(config.parent / "whole")
+
+
 def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, config: Path, monkeypatch):
     diverging(monkeypatch, above=0.0, after=4)
     options = ("--set", "training.max_steps=20", "--set", "training.on_divergence=rewind")
@@ -368,6 +473,25 @@ def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config:
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")
     assert result.code == 0, result.err
     assert "out of memory at step 1; going on with the batch in 2 parts" in result.err
+
+
+def test_a_training_that_ran_out_of_memory_resumes_exactly(nmt, config: Path, monkeypatch):
+    """Its parts draw other dropout. Breaks where the number of parts is not kept."""
+    from nmt_cli.training import trainer
+
+    real = trainer.Trainer._backward
+
+    def greedy(self, part, *rest):
+        if self.state.step == 1 and self.state.accumulate == 1:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        return real(self, part, *rest)
+
+    monkeypatch.setattr(trainer.Trainer, "_backward", greedy)
+    command = ("train", "--config", config, "--set", "training.schedule=constant", "--set")
+    assert nmt(*command, f"model_dir={config.parent / 'whole'}").code == 0
+    assert nmt(*command, "training.max_steps=6").code == 0
+    assert nmt(*command, "training.max_steps=12").code == 0
+    assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
 def test_a_full_disk_ends_with_one_message_and_the_last_checkpoint_stays(nmt, config: Path, monkeypatch):

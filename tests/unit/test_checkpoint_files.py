@@ -2,9 +2,10 @@
 
 import stat
 
+import pytest
 import torch
 
-from nmt_cli.checkpoint import read_tensors, save_tensors
+from nmt_cli.checkpoint import Checkpoints, Index, read_tensors, save_tensors
 
 
 def test_a_file_may_be_read_by_whom_the_user_lets_read_files(tmp_path):
@@ -14,3 +15,13 @@ def test_a_file_may_be_read_by_whom_the_user_lets_read_files(tmp_path):
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ordinary", "tensors")}
     assert len(modes) == 1
     assert read_tensors(tmp_path / "tensors")["a"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("number", [3, 7, 21, 30, 33, 12345678])
+def test_a_step_and_what_is_left_of_it_go_together(tmp_path, number):
+    """Breaks, in some orders of the directory, where a step is removed by way of a name that is looked at later."""
+    for name in (f"step-{number:08d}", f".step-{number:08d}.tmp", "step-00000001", "mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta.json").write_text("{}")
+    Checkpoints(tmp_path).prune(Index(last=1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "step-00000001"]
