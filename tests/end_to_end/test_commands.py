@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -103,10 +104,13 @@ def test_a_pair_is_answered_before_the_next_is_written(model: Path, tmp_path: Pa
     with subprocess.Popen(nmt, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        impatient = threading.Timer(60, process.kill)
+        impatient.start()
         for line in (b"Le chat\n", b"La voiture rouge.\n"):
             process.stdin.write(line)
             process.stdin.flush()
             assert process.stdout.readline().endswith(b"\n")
+        impatient.cancel()
         process.stdin.close()
         assert process.stdout.read() == b""
 
