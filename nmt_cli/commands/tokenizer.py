@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.console import log
+from nmt_cli.errors import InputError
+from nmt_cli.files import sync
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -21,7 +23,6 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
     Example: nmt tokenizer --config configs/multi30k_en_de.yaml
     """
     from nmt_cli.config.loader import load_config, with_absolute_paths
-    from nmt_cli.errors import InputError
     from nmt_cli.experiment import Experiment
 
     effective = with_absolute_paths(load_config(config, set_ or ()))
@@ -45,9 +46,20 @@ def write_config(experiment: Experiment, config: Config) -> None:
 
 
 def remove_tokenizers(experiment: Experiment) -> None:
-    """What a later configuration says is not what these were made by; removed before it is written."""
-    for side in ("joint", "source", "target"):
-        experiment.tokenizer_path(side).unlink(missing_ok=True)
+    """What a later configuration says is not what these were made by; removed before it is written.
+
+    Raises:
+        InputError: there are some that no run has made.
+    """
+    there = [path for side in ("joint", "source", "target") if (path := experiment.tokenizer_path(side)).exists()]
+    if there and not experiment.config_path.exists():
+        raise InputError(
+            f"{there[0]}: is in the way, and not by `nmt tokenizer`, as there is no {experiment.config_path}; move it "
+            "elsewhere, or choose another model_dir"
+        )
+    for path in there:
+        path.unlink()
+        sync(path.parent)  # or a power cut could bring it back under the new configuration
 
 
 def make_tokenizers(experiment: Experiment, config: Config) -> None:

@@ -234,6 +234,17 @@ def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):
     assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
 
 
+def test_a_tokenizer_that_no_run_has_made_is_not_removed(nmt, config: Path):
+    foreign = config.parent / "run/tokenizer/source.model"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(b"mine")
+    for command in ("train", "tokenizer"):
+        result = nmt(command, "--config", config)
+        assert result.code == 2
+        assert f"{foreign}: is in the way, and not by `nmt tokenizer`, as there is no " in result.err
+    assert foreign.read_bytes() == b"mine"
+
+
 def test_a_training_does_not_go_on_with_another_tokenizer_or_none(nmt, config: Path):
     assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
     other = config.parent / "other"
