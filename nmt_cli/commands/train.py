@@ -279,8 +279,9 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
         )
     )
     checkpoints = experiment.checkpoints
-    if checkpoints.index().last is not None:
-        world.agreed(lambda: trainer.restore(checkpoints, experiment.fingerprints))
+    world.agreed(
+        lambda: trainer.restore(checkpoints, experiment.fingerprints) if checkpoints.index().last is not None else None
+    )
     world.agreed(lambda: _check_same_text(experiment, trainer.state.text, digests))
     world.agreed(lambda: _check_same_step(experiment, trainer.state.step, world))
     if trainer.state.step:
