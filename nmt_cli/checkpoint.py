@@ -79,7 +79,11 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     """What `read_tensors` and `read_metadata` read, for what is small enough to be held twice."""
-    return save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, dict(metadata))
+    written = save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, dict(metadata))
+    # The header, JSON behind its length, has the metadata in an order that differs from call to call.
+    end = 8 + int.from_bytes(written[:8], "little")
+    header = json.dumps(json.loads(written[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return written[:8] + header.ljust(end - 8) + written[end:]
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
