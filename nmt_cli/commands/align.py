@@ -55,8 +55,8 @@ def align(
     from nmt_cli.translation.alignment import alignment_error_rate, hard_links, pharaoh
     from nmt_cli.translation.windows import windows_of_pairs
 
+    refuse_standard_input_twice([source, target, *([] if gold is None else [gold])])
     if gold is not None:
-        refuse_standard_input_twice([source, target, gold])
         sure, possible = _read_gold(gold)
     translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)
     if not translator.models.has_attention:

@@ -35,11 +35,13 @@ def shortlist(
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
     from nmt_cli.commands.loading import open_translator
+    from nmt_cli.commands.reading import refuse_standard_input_twice
     from nmt_cli.data.output import open_output
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.shortlist import LinkCounts, write_shortlist
     from nmt_cli.translation.windows import windows_of_pairs
 
+    refuse_standard_input_twice([source, target])
     translator = open_translator([model], checkpoint=checkpoint, device=device, threads=threads)
     if not translator.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")

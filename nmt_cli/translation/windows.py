@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from nmt_cli.data.corpus import Corpus, Pair, read_pairs
-from nmt_cli.errors import InputError
 
 WINDOW_SIZE = 4096
-MAX_LINE_BYTES = 8_000_000
+MAX_WINDOW_BYTES = 8_000_000
 MAX_PAIR_CELLS = 250_000_000
 """Source times target characters of the pairs of a window, of which each piece has some four: pairs have matrices."""
 Item = TypeVar("Item")
@@ -70,17 +69,15 @@ class _ReadAhead(Generic[Item]):
 
 def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> Iterator[list[bytes]]:
     """Lines in windows that are bounded in number and bytes."""
-    return _ReadAhead(lines, len, MAX_LINE_BYTES, window_size).windows()
+    return _ReadAhead(lines, len, MAX_WINDOW_BYTES, window_size).windows()
 
 
 def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
     """The pairs of two files in windows that are bounded in number and in the size of their matrices of weights.
 
     Raises:
-        InputError: the files differ in length (both counts are named), one cannot be read, or both are standard input.
+        InputError: the files differ in length (both counts are named), or one cannot be read.
     """
-    if source == "-" and target == "-":
-        raise InputError("source and target cannot both come from standard input")
     pairs = read_pairs(Corpus(source, target), invalid_utf8="replace")
     return _ReadAhead(pairs, _cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
 

@@ -94,6 +94,9 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
     assert not (tmp_path / "out").exists()
     twice = nmt("align", "-", tmp_path / "t", "--model", model, "--gold", "-", stdin=b"")
     assert twice.err == "nmt: standard input can be read only once: give files for the other inputs\n"
+    for command in ("rescore", "align", "shortlist"):
+        both = nmt(command, "-", "-", "--model", model, "-o", tmp_path / "out", stdin=b"")
+        assert (both.code, both.err) == (2, twice.err)
 
 
 @pytest.mark.parametrize("command", ["rescore", "align"])

@@ -215,8 +215,9 @@ def test_fine_tuning_takes_no_weights_of_other_pieces(nmt, config: Path, model: 
     )
     assert nmt("tokenizer", *command[1:]).code == 0
     assert nmt(*command, "--set", "training.max_steps=1").code == 0
-    separate = ("tokenizer.joint=false", "--set", "model.tied_embeddings=none", "--set", "model_dir=other")
-    result = nmt(*command, "--set", separate[0], *separate[1:])
+    other = f"model_dir={config.parent / 'other'}"
+    separate = ("--set", "tokenizer.joint=false", "--set", "model.tied_embeddings=none", "--set", other)
+    result = nmt(*command, *separate)
     assert result.code == 2
     assert f"tokenizer.joint: is false, but {model}, from which training.init_from takes the tokenizer, h" in result.err
 
