@@ -19,8 +19,8 @@ from typing import NamedTuple
 import torch
 
 from benchmarks.speed import TRAINING_SIZES, captions, our_model
-from nmt_cli.commands.train import make_deterministic
 from nmt_cli.data.batch import Batch
+from nmt_cli.distributed import make_deterministic
 from nmt_cli.model.noise import Noise
 from nmt_cli.training.captured import CapturedBackward, Graphs, graphs_for
 from nmt_cli.training.loss import TranslationLoss

@@ -256,6 +256,15 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+def make_deterministic() -> None:
+    """Have CUDA's kernels give the same bits every time."""
+    # What cuBLAS asks for; it reads this with its first product.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    # Everything empty is written before it is read; filling it first would be a launch each.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
 def multiplies_bf16(device: torch.device) -> bool:
     """True where the hardware multiplies bfloat16 natively, so that it is faster than float32."""
     if device.type == "cuda":

@@ -84,7 +84,7 @@ def check(
 
 def _refusals(given: Config, effective: Config) -> list[str]:
     """For what training would refuse to begin, apart from the text itself."""
-    from nmt_cli.commands.train import check_inputs, check_resumable
+    from nmt_cli.commands.refusals import check_inputs, check_resumable
     from nmt_cli.experiment import Experiment
 
     experiment, problems = Experiment(Path(effective.model_dir)), []

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from hashlib import sha256
 from pathlib import Path
-from socket import gethostname
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import nmt_cli
 from nmt_cli.commands.options import ConfigFile, Overrides
+from nmt_cli.commands.refusals import (
+    check_alike,
+    check_inputs,
+    check_resumable,
+    check_same_step,
+    check_same_text,
+    check_shared,
+    content_digests,
+    finished_reason,
+    limits_of,
+    vectors_needed,
+)
 from nmt_cli.console import log, log_file, warn
 from nmt_cli.errors import InputError, ModelError
-from nmt_cli.files import sha256_of
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -25,20 +30,8 @@ if TYPE_CHECKING:
     from nmt_cli.distributed import World
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.seq2seq import Seq2Seq
-    from nmt_cli.training.state import Limits
     from nmt_cli.training.trainer import Trainer
     from nmt_cli.training.validation import Validator
-
-MAY_CHANGE = {
-    "model_dir",
-    "training.max_steps",
-    "training.max_epochs",
-    "training.patience",
-    "training.keep_best",
-    "training.keep_last",
-}
-"""What may differ when a training is resumed."""
-MAKES_TOKENIZERS = ("tokenizer.", "data.train", "data.invalid_utf8", "training.init_from")
 
 
 def train(
@@ -71,9 +64,9 @@ def train(
 def run_training(experiment: Experiment, config: Config, world: World) -> None:
     """Train, or go on training, in the model directory until the configured end."""
     with ExitStack() as stack:
-        world.agreed(lambda: _check_alike(config, world))
+        world.agreed(lambda: check_alike(config, world))
         world.agreed(lambda: stack.enter_context(experiment.lock()) if world.is_primary else None)
-        world.agreed(lambda: _check_shared(experiment, world))
+        world.agreed(lambda: check_shared(experiment, world))
         world.agreed(lambda: check_resumable(experiment, config))
         finished, *_ = world.gathered(world.agreed(lambda: finished_reason(experiment, config)))
         if finished is not None:
@@ -85,179 +78,11 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
         _train(experiment, config, world)
 
 
-def _check_alike(config: Config, world: World) -> None:
-    """`InputError` where a process has another configuration or another version of the program than the first."""
-    from nmt_cli.config.loader import differing_values
-
-    own = {"host": gethostname(), "program": _fingerprint(), "config": config.model_dump(mode="json")}
-    first, *others = world.gathered(own)
-    for rank, other in enumerate(others, start=1):
-        where = f"rank {rank} on {other['host']}"
-        if other["program"] != first["program"]:
-            raise InputError(
-                f"{where} runs another version of nmt or torch than rank 0 on {first['host']}; install the same on all"
-            )
-        if keys := differing_values(first["config"], other["config"]):
-            raise InputError(
-                f"{where} has another configuration than rank 0 on {first['host']}; these keys differ: "
-                f"{', '.join(keys)}. Give all the same file and the same --set"
-            )
-
-
-def _fingerprint() -> str:
-    """SHA-256 of the program's own files, and the version of torch."""
-    import torch
-
-    package = Path(nmt_cli.__file__).parent
-    content = sha256()
-    for path in sorted(package.rglob("*.py")):
-        content.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
-    return f"{content.hexdigest()} {torch.__version__}"
-
-
-def _check_shared(experiment: Experiment, world: World) -> None:
-    """`InputError` where the model directory of a process is not that of the first, which holds the lock in it."""
-    held, *_ = world.gathered(experiment.holder() if world.is_primary else "")
-    seen = world.gathered(experiment.holder(expected=held))
-    hosts = world.gathered(gethostname())
-    for rank, (holder, host) in enumerate(zip(seen, hosts, strict=True)):
-        if holder != held:
-            raise InputError(
-                f"{experiment.directory}: is another directory on rank {rank} on {host} than on rank 0 on {hosts[0]}; "
-                "all processes need the same one, on a file system that they share"
-            )
-
-
-def _check_same_step(experiment: Experiment, step: int, world: World) -> None:
-    """`InputError` where a process goes on from another checkpoint than the first: a file system may show them late."""
-    first, *others = world.gathered(step)
-    for rank, other in enumerate(others, start=1):
-        if other != first:
-            raise InputError(
-                f"{experiment.directory}: rank {rank} finds the checkpoint of step {other} there, rank 0 that of step "
-                f"{first}; run the same command again when the file system shows the same to all"
-            )
-
-
-def _digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """What each file holds on which all of a training depends, by its path: the cursor means nothing in another text,
-    scores of two dev sets cannot be compared, and what was frozen stays so."""
-    paths = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
-    dev = (config.data.dev.source, config.data.dev.target) if config.data.dev else ()
-    return {
-        **dict(zip(paths, store.contents, strict=True)),
-        **{path: sha256_of(Path(path))[:16] for path in dev},
-        **{path: sha256(json.dumps(rows).encode()).hexdigest()[:16] for path, rows in frozen.items()},
-    }
-
-
-def _check_same_text(experiment: Experiment, before: str, now: Mapping[str, str]) -> None:
-    """`InputError` naming the files that are not what they were when the training began."""
-    if before != " ".join(now.values()):
-        digests = zip(now.items(), before.split(), strict=False)
-        changed = [path for (path, new), old in digests if old != new] or list(now)  # all, where the state is damaged
-        raise InputError(
-            f"{', '.join(changed)}: not the text with which the run in {experiment.directory} began. Put it back to "
-            "resume the run, or choose another model_dir"
-        )
-
-
-def check_inputs(experiment: Experiment, config: Config) -> None:
-    """`InputError` for every input file that is not there, and whatever else a training would stop at: before any work
-    is done."""
-    from nmt_cli.data.lines import is_special_file
-    from nmt_cli.distributed import find_device
-    from nmt_cli.scoring import check_tokenizer
-
-    data = config.data
-    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
-    paths = [path for pair in sets for path in (pair.source, pair.target)]
-    paths += [corpus.alignment for corpus in data.train if corpus.alignment]
-    paths += [path for path in _vectors(experiment, config) if path]
-    problems = []
-    for path in dict.fromkeys(paths):
-        if not Path(path).exists():
-            problems.append(f"{path}: there is no such file")
-        elif Path(path).is_dir():
-            problems.append(f"{path}: is a directory; give a text file")
-        elif is_special_file(path):
-            problems.append(f"{path}: is a pipe or a device; text that is read more than once must be a file")
-    for examine in (
-        lambda: find_device(config.training.device),
-        lambda: check_tokenizer(config.scoring.tokenize),
-        lambda: _check_origin(experiment, config),
-    ):
-        try:
-            examine()
-        except InputError as error:
-            problems += str(error).splitlines()
-    if problems:
-        raise InputError("\n".join(problems))
-
-
-def _check_origin(experiment: Experiment, config: Config) -> None:
-    """That the run to begin with can be found, and has tokenizers of this kind; one that has begun needs it no more."""
-    from nmt_cli.experiment import Experiment
-
-    if config.training.init_from and experiment.checkpoints.index().last is None:
-        origin = Experiment(Path(config.training.init_from))
-        origin.checkpoints.resolve("best")
-        if (joint := origin.config.tokenizer.joint) != config.tokenizer.joint:
-            raise InputError(
-                f"tokenizer.joint: is {str(config.tokenizer.joint).lower()}, but {origin.directory}, from which "
-                f"training.init_from takes the tokenizer, has {str(joint).lower()}; set it as there"
-            )
-
-
-def check_resumable(experiment: Experiment, config: Config) -> None:
-    """`InputError` naming the keys that differ from those with which the training in the directory began."""
-    from nmt_cli.config.loader import differing_keys
-
-    if not experiment.config_path.exists():
-        return
-    changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
-    if experiment.checkpoints.index().last is None:
-        # Nothing binds but what the tokenizers were made by, if there are any.
-        has_tokenizers = experiment.has_tokenizers(joint=experiment.config.tokenizer.joint)
-        if has_tokenizers and (changed := [key for key in changed if key.startswith(MAKES_TOKENIZERS)]):
-            raise InputError(
-                f"{experiment.directory}: has a tokenizer by another configuration; these keys differ: "
-                f"{', '.join(changed)}. Set them back, make it anew with `nmt tokenizer`, or choose another model_dir"
-            )
-    elif changed:
-        raise InputError(
-            f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
-            "Set them back to resume it, or choose another model_dir"
-        )
-
-
-def finished_reason(experiment: Experiment, config: Config) -> str | None:
-    """Why the training in the directory has ended, or None if there are updates to make."""
-    from nmt_cli.checkpoint import read_progress
-    from nmt_cli.training.state import TrainingState
-
-    index = experiment.checkpoints.index()
-    if index.finished is None or index.last is None:
-        return None
-    path = experiment.checkpoints.path_of(index.last)
-    try:
-        state = TrainingState.from_json(read_progress(path), str(path))
-    except ModelError:
-        return None  # who goes on says what is damaged, and from where it goes on
-    return index.finished if _limits(config).reached(state) else None
-
-
-def _limits(config: Config) -> Limits:
-    from nmt_cli.training.state import Limits
-
-    training = config.training
-    return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
-
-
 def _train(experiment: Experiment, config: Config, world: World) -> None:
     import torch
 
     from nmt_cli.allocator import keep_freed_memory
+    from nmt_cli.distributed import make_deterministic
     from nmt_cli.training.metrics_log import MetricsLog
 
     training = config.training
@@ -271,7 +96,7 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     store = world.first(lambda: _open_store(experiment, config, world))
     model = world.agreed(lambda: _first_model(experiment, config))
     frozen = world.agreed(lambda: _take_vectors(experiment, config, model))
-    digests = world.agreed(lambda: _digests(config, store, frozen))
+    digests = world.agreed(lambda: content_digests(config, store, frozen))
     bf16, *_ = world.gathered(_is_bf16(config, world))
     trainer = world.agreed(
         lambda: _build_trainer(
@@ -282,8 +107,8 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     world.agreed(
         lambda: trainer.restore(checkpoints, experiment.fingerprints) if checkpoints.index().last is not None else None
     )
-    world.agreed(lambda: _check_same_text(experiment, trainer.state.text, digests))
-    world.agreed(lambda: _check_same_step(experiment, trainer.state.step, world))
+    world.agreed(lambda: check_same_text(experiment, trainer.state.text, digests))
+    world.agreed(lambda: check_same_step(experiment, trainer.state.step, world))
     if trainer.state.step:
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     _tell_precision(training.precision, trainer.state.precision, world)
@@ -324,17 +149,6 @@ def _prepare(experiment: Experiment, config: Config) -> None:
     make_directory(experiment.checkpoints.directory)
     if not has_tokenizers:
         make_tokenizers(experiment, config)
-
-
-def make_deterministic() -> None:
-    """Have CUDA's kernels give the same bits every time."""
-    import torch
-
-    # What cuBLAS asks for; it reads this with its first product.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(mode=True, warn_only=True)
-    # Everything empty is written before it is read; filling it first would be a launch each.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
@@ -386,7 +200,7 @@ def _take_vectors(experiment: Experiment, config: Config, model: Seq2Seq) -> dic
 
     frozen = {}
     sides = zip(experiment.tokenizers, (model.source_embedding, model.target_embedding), strict=True)
-    for path, (tokenizer, table) in zip(_vectors(experiment, config), sides, strict=True):
+    for path, (tokenizer, table) in zip(vectors_needed(experiment, config), sides, strict=True):
         if path:
             pieces = tokenizer.pieces(range(tokenizer.vocab_size))
             found = load_embeddings(Path(path), pieces, table, freeze=config.model.pretrained.freeze)
@@ -394,14 +208,6 @@ def _take_vectors(experiment: Experiment, config: Config, model: Seq2Seq) -> dic
             if config.model.pretrained.freeze:
                 frozen[path] = found
     return frozen
-
-
-def _vectors(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:
-    """The files of pretrained vectors that are needed: in a run that has begun only those that stay as they are."""
-    pretrained = config.model.pretrained
-    if not pretrained.freeze and experiment.checkpoints.index().last is not None:
-        return None, None
-    return pretrained.source, pretrained.target
 
 
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
@@ -522,7 +328,7 @@ def _build_trainer(
             with_links=guided,
         ),
         update=update,
-        limits=_limits(config),
+        limits=limits_of(config),
         rhythm=Rhythm(
             validation_freq=training.validation_freq,
             checkpoint_freq=training.checkpoint_freq,

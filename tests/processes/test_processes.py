@@ -206,7 +206,7 @@ import os, sys
 from pathlib import Path
 from nmt_cli.checkpoint import Checkpoints, Index
 from nmt_cli.cli import main
-import nmt_cli.commands.train
+from nmt_cli.commands import refusals
 from nmt_cli.experiment import Experiment
 what = sys.argv.pop(1)
 if os.environ["RANK"] == "1" and what == "directory":
@@ -214,7 +214,7 @@ if os.environ["RANK"] == "1" and what == "directory":
 if os.environ["RANK"] == "1" and what == "checkpoint":
     Checkpoints.index = lambda self: Index(None, (), ())
 if os.environ["RANK"] == "1" and what == "program":
-    sys.modules["nmt_cli.commands.train"]._fingerprint = lambda: "another"
+    refusals._fingerprint = lambda: "another"
 main()
 """
 

@@ -1,0 +1,209 @@
+"""For what a training refuses to begin or to go on: inputs, the run that lies there, processes that are not alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from socket import gethostname
+from typing import TYPE_CHECKING
+
+import nmt_cli
+from nmt_cli.errors import InputError, ModelError
+from nmt_cli.files import sha256_of
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.store import PairStore
+    from nmt_cli.distributed import World
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.training.state import Limits
+
+MAY_CHANGE = {
+    "model_dir",
+    "training.max_steps",
+    "training.max_epochs",
+    "training.patience",
+    "training.keep_best",
+    "training.keep_last",
+}
+"""What may differ when a training is resumed."""
+MAKES_TOKENIZERS = ("tokenizer.", "data.train", "data.invalid_utf8", "training.init_from")
+
+
+def check_inputs(experiment: Experiment, config: Config) -> None:
+    """`InputError` for every input file that is not there, and whatever else a training would stop at: before any work
+    is done."""
+    from nmt_cli.data.lines import is_special_file
+    from nmt_cli.distributed import find_device
+    from nmt_cli.scoring import check_tokenizer
+
+    data = config.data
+    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
+    paths = [path for pair in sets for path in (pair.source, pair.target)]
+    paths += [corpus.alignment for corpus in data.train if corpus.alignment]
+    paths += [path for path in vectors_needed(experiment, config) if path]
+    problems = []
+    for path in dict.fromkeys(paths):
+        if not Path(path).exists():
+            problems.append(f"{path}: there is no such file")
+        elif Path(path).is_dir():
+            problems.append(f"{path}: is a directory; give a text file")
+        elif is_special_file(path):
+            problems.append(f"{path}: is a pipe or a device; text that is read more than once must be a file")
+    for examine in (
+        lambda: find_device(config.training.device),
+        lambda: check_tokenizer(config.scoring.tokenize),
+        lambda: _check_origin(experiment, config),
+    ):
+        try:
+            examine()
+        except InputError as error:
+            problems += str(error).splitlines()
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _check_origin(experiment: Experiment, config: Config) -> None:
+    """That the run to begin with can be found, and has tokenizers of this kind; one that has begun needs it no more."""
+    from nmt_cli.experiment import Experiment
+
+    if config.training.init_from and experiment.checkpoints.index().last is None:
+        origin = Experiment(Path(config.training.init_from))
+        origin.checkpoints.resolve("best")
+        if (joint := origin.config.tokenizer.joint) != config.tokenizer.joint:
+            raise InputError(
+                f"tokenizer.joint: is {str(config.tokenizer.joint).lower()}, but {origin.directory}, from which "
+                f"training.init_from takes the tokenizer, has {str(joint).lower()}; set it as there"
+            )
+
+
+def vectors_needed(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:
+    """The files of pretrained vectors that are needed: in a run that has begun only those that stay as they are."""
+    pretrained = config.model.pretrained
+    if not pretrained.freeze and experiment.checkpoints.index().last is not None:
+        return None, None
+    return pretrained.source, pretrained.target
+
+
+def check_resumable(experiment: Experiment, config: Config) -> None:
+    """`InputError` naming the keys that differ from those with which the training in the directory began."""
+    from nmt_cli.config.loader import differing_keys
+
+    if not experiment.config_path.exists():
+        return
+    changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
+    if experiment.checkpoints.index().last is None:
+        # Nothing binds but what the tokenizers were made by, if there are any.
+        has_tokenizers = experiment.has_tokenizers(joint=experiment.config.tokenizer.joint)
+        if has_tokenizers and (changed := [key for key in changed if key.startswith(MAKES_TOKENIZERS)]):
+            raise InputError(
+                f"{experiment.directory}: has a tokenizer by another configuration; these keys differ: "
+                f"{', '.join(changed)}. Set them back, make it anew with `nmt tokenizer`, or choose another model_dir"
+            )
+    elif changed:
+        raise InputError(
+            f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
+            "Set them back to resume it, or choose another model_dir"
+        )
+
+
+def finished_reason(experiment: Experiment, config: Config) -> str | None:
+    """Why the training in the directory has ended, or None if there are updates to make."""
+    from nmt_cli.checkpoint import read_progress
+    from nmt_cli.training.state import TrainingState
+
+    index = experiment.checkpoints.index()
+    if index.finished is None or index.last is None:
+        return None
+    path = experiment.checkpoints.path_of(index.last)
+    try:
+        state = TrainingState.from_json(read_progress(path), str(path))
+    except ModelError:
+        return None  # who goes on says what is damaged, and from where it goes on
+    return index.finished if limits_of(config).reached(state) else None
+
+
+def limits_of(config: Config) -> Limits:
+    from nmt_cli.training.state import Limits
+
+    training = config.training
+    return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
+
+
+def check_alike(config: Config, world: World) -> None:
+    """`InputError` where a process has another configuration or another version of the program than the first."""
+    from nmt_cli.config.loader import differing_values
+
+    own = {"host": gethostname(), "program": _fingerprint(), "config": config.model_dump(mode="json")}
+    first, *others = world.gathered(own)
+    for rank, other in enumerate(others, start=1):
+        where = f"rank {rank} on {other['host']}"
+        if other["program"] != first["program"]:
+            raise InputError(
+                f"{where} runs another version of nmt or torch than rank 0 on {first['host']}; install the same on all"
+            )
+        if keys := differing_values(first["config"], other["config"]):
+            raise InputError(
+                f"{where} has another configuration than rank 0 on {first['host']}; these keys differ: "
+                f"{', '.join(keys)}. Give all the same file and the same --set"
+            )
+
+
+def _fingerprint() -> str:
+    """SHA-256 of the program's own files, and the version of torch."""
+    import torch
+
+    package = Path(nmt_cli.__file__).parent
+    content = sha256()
+    for path in sorted(package.rglob("*.py")):
+        content.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"{content.hexdigest()} {torch.__version__}"
+
+
+def check_shared(experiment: Experiment, world: World) -> None:
+    """`InputError` where the model directory of a process is not that of the first, which holds the lock in it."""
+    held, *_ = world.gathered(experiment.holder() if world.is_primary else "")
+    seen = world.gathered(experiment.holder(expected=held))
+    hosts = world.gathered(gethostname())
+    for rank, (holder, host) in enumerate(zip(seen, hosts, strict=True)):
+        if holder != held:
+            raise InputError(
+                f"{experiment.directory}: is another directory on rank {rank} on {host} than on rank 0 on {hosts[0]}; "
+                "all processes need the same one, on a file system that they share"
+            )
+
+
+def check_same_step(experiment: Experiment, step: int, world: World) -> None:
+    """`InputError` where a process goes on from another checkpoint than the first: a file system may show them late."""
+    first, *others = world.gathered(step)
+    for rank, other in enumerate(others, start=1):
+        if other != first:
+            raise InputError(
+                f"{experiment.directory}: rank {rank} finds the checkpoint of step {other} there, rank 0 that of step "
+                f"{first}; run the same command again when the file system shows the same to all"
+            )
+
+
+def content_digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """What each file holds on which all of a training depends, by its path: the cursor means nothing in another text,
+    scores of two dev sets cannot be compared, and what was frozen stays so."""
+    paths = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
+    dev = (config.data.dev.source, config.data.dev.target) if config.data.dev else ()
+    return {
+        **dict(zip(paths, store.contents, strict=True)),
+        **{path: sha256_of(Path(path))[:16] for path in dev},
+        **{path: sha256(json.dumps(rows).encode()).hexdigest()[:16] for path, rows in frozen.items()},
+    }
+
+
+def check_same_text(experiment: Experiment, before: str, now: Mapping[str, str]) -> None:
+    """`InputError` naming the files that are not what they were when the training began."""
+    if before != " ".join(now.values()):
+        digests = zip(now.items(), before.split(), strict=False)
+        changed = [path for (path, new), old in digests if old != new] or list(now)  # all, where the state is damaged
+        raise InputError(
+            f"{', '.join(changed)}: not the text with which the run in {experiment.directory} began. Put it back to "
+            "resume the run, or choose another model_dir"
+        )
