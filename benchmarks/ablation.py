@@ -92,8 +92,8 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def _show(rows: Sequence[dict[str, Any]]) -> None:
-    print("| part | seeds | val BLEU | against the recipe | val perplexity | parameters | tokens/s |")
-    print("|---|---|---|---|---|---|---|")
+    print("| part | seeds | val BLEU | against the recipe | val perplexity | parameters |")
+    print("|---|---|---|---|---|---|")
     whole = {row["seed"]: row["bleu"] for row in rows if row["part"] == WHOLE}
     for part in PARTS:
         own = [row for row in rows if row["part"] == part]
@@ -103,10 +103,10 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
         gains = [row["bleu"] - whole[row["seed"]] for row in own if row["seed"] in whole]
         gain = "" if part == WHOLE or not gains else _mean(gains, sign="+")
         perplexity = statistics.mean(row["perplexity"] for row in own)
-        speed = statistics.median(row["tokens_per_second"] for row in own)
+        seeds = ", ".join(str(row["seed"]) for row in sorted(own, key=lambda row: row["seed"]))
         print(
-            f"| {part} | {len(own)} | {_mean([row['bleu'] for row in own])} | {gain} | {perplexity:.2f} "
-            f"| {own[0]['parameters']:,} | {speed:,.0f} |"
+            f"| {part} | {seeds} | {_mean([row['bleu'] for row in own])} | {gain} | {perplexity:.2f} "
+            f"| {own[0]['parameters']:,} |"
         )
 
 
