@@ -42,7 +42,9 @@ class TextPair(Section):
     """Two files of parallel text, a sentence a line; names ending in .gz are decompressed."""
 
     source: PathText
+    """A text file in the source language."""
     target: PathText
+    """Its translation, line by line."""
 
 
 class TrainingCorpus(TextPair):
@@ -59,6 +61,7 @@ class TestSet(TextPair):
 
     __test__ = False  # not a class of tests, whatever its name begins with
     name: Name
+    """What reports call it."""
 
 
 class DataConfig(Section):
@@ -93,6 +96,7 @@ class TokenizerConfig(Section):
     """SentencePiece, trained on the training corpora."""
 
     model_type: Literal["unigram", "bpe", "char", "word"] = "unigram"
+    """How words are cut into pieces; `word` leaves them whole, `char` takes every character for a piece."""
     vocab_size: Annotated[int, Field(ge=8, le=10_000_000)] = 8000
     """Pieces in the vocabulary (of each side where there are two)."""
     joint: bool = True
@@ -124,10 +128,13 @@ class EncoderConfig(Section):
     """A stack of recurrent layers; residual connections from the second layer on."""
 
     rnn_type: RnnType = "gru"
+    """The recurrent cell."""
     bidirectional: bool = True
+    """Read the source in both directions."""
     hidden_size: Units = 512
     """Units in each direction; an annotation joins both, so it has twice as many."""
     num_layers: Layers = 1
+    """Recurrent layers, one above the other."""
     transition_depth: Layers = 1
     """Cells that each layer's state goes through at every step, of which the first reads the input (deep transition,
     Miceli Barone et al., 2017); with more layers BiDeep."""
@@ -139,11 +146,14 @@ class DecoderConfig(Section):
     """The recurrent decoder."""
 
     rnn_type: RnnType = "gru"
+    """The recurrent cell."""
     recurrence: Literal["bahdanau", "conditional", "luong"] = "conditional"
     """`bahdanau`: attend with s_{i-1}, then update (Bahdanau et al., 2015). `conditional`: two steps around the
     attention (Nematus). `luong`: update, attend, attentional vector (Luong et al., 2015)."""
     hidden_size: Units = 512
+    """Units of the state of each layer."""
     num_layers: Layers = 1
+    """Recurrent layers, one above the other; the first one attends, in `luong` the last."""
     transition_depth: Layers = 1
     """As in the encoder; the `conditional` recurrence has one cell more in its first layer, before the attention."""
     initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
@@ -161,6 +171,9 @@ class AttentionConfig(Section):
     """How the decoder looks at the source."""
 
     type: AttentionType = "additive"
+    """How an annotation is scored; each type goes with each recurrence. `additive`: Bahdanau et al. (2015);
+    `dot`, `general`, `concat`, `local-m`, `local-p`: Luong et al. (2015); `location`: Chorowski et al. (2015);
+    `multihead`: Vaswani et al. (2017)."""
     size: Units = 512
     """Units of the alignment model; unused by `dot`, `general` and `none`."""
     score: Literal["additive", "dot", "general", "concat"] = "general"
@@ -178,8 +191,8 @@ class AttentionConfig(Section):
     smoothing: bool = False
     """`location`: sigmoids over their sum in place of the softmax (Chorowski et al., 2015, 2.3)."""
     coverage: Literal["none", "linguistic", "neural"] = "none"
-    """`additive` only: the attention so far enters the score, as its sum (See et al., 2017; Tu et al., 2016, 3.1) or
-    as a recurrent vector of each source position (Tu et al., 2016, 3.2)."""
+    """`additive` only: the attention so far enters the score, as its sum (See et al., 2017; Tu et al., 2016, 3.1.1)
+    or as a recurrent vector of each source position (Tu et al., 2016, 3.1.2)."""
     coverage_loss: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of See et al.'s penalty for attending again; needs `coverage`."""
     context: Literal["every_step", "initial"] = "every_step"
@@ -222,7 +235,9 @@ class PretrainedConfig(Section):
     """Embeddings from text files in word2vec or GloVe format, found by piece."""
 
     source: PathText | None = None
+    """Vectors for source pieces."""
     target: PathText | None = None
+    """Vectors for target pieces."""
     freeze: bool = False
     """Keep the embeddings that were found as they are."""
 
@@ -231,6 +246,7 @@ class ModelConfig(Section):
     """The encoder-decoder."""
 
     embedding_size: Units = 256
+    """Units of an embedded piece, on both sides."""
     tied_embeddings: Literal["none", "target", "source-target", "all"] = "all"
     """`target`: target embedding and softmax; `source-target`: the two embeddings; `all`: the three."""
     layer_norm: bool = True
@@ -290,33 +306,46 @@ class TrainingConfig(Section):
     batch_size: PositiveInt = 4096
     """Of the whole update on all devices: padded target pieces with </s>, or sentences."""
     batch_type: Literal["tokens", "sentences"] = "tokens"
+    """What `batch_size` counts."""
     accumulate: PositiveInt = 1
     """Parts into which an update's batch is cut, one after the other in memory."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
+    """Adam (Kingma & Ba, 2015), AdamW, Adadelta (Zeiler, 2012), or gradient descent with momentum."""
     learning_rate: PositiveFloat = 1.0e-3
+    """The peak, reached after the warm-up."""
     adam_beta1: Probability = 0.9
+    """`adam` and `adamw`: decay of the mean of gradients."""
     adam_beta2: Probability = 0.98
+    """`adam` and `adamw`: decay of the mean of their squares."""
     adadelta_rho: Probability = 0.95
+    """`adadelta`: decay of its means of squares."""
     epsilon: PositiveFloat | None = None
     """Of the optimizer; null: 1e-8, Adadelta 1e-6."""
     momentum: Probability = 0.0
     """`sgd` only."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    """Times the weights, added to their gradients; `adamw` shrinks the weights instead (Loshchilov & Hutter, 2019)."""
     schedule: Literal["constant", "plateau", "inverse_sqrt", "linear", "cosine"] = "cosine"
     """Of the learning rate after its warm-up; `linear` and `cosine` fall to `final_learning_rate` at the end."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
+    """Updates in which the learning rate rises from 0 to `learning_rate`."""
     final_learning_rate: Annotated[float, Field(ge=0.0)] = 0.0
+    """Where `linear` and `cosine` end."""
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     """`plateau`: the learning rate is multiplied by it when `plateau_patience` validations bring nothing better."""
     plateau_patience: PositiveInt = 2
+    """`plateau`: validations."""
     max_epochs: PositiveInt | None = 20
+    """Passes through the training corpora, by their weights."""
     max_steps: PositiveInt | None = None
     """Updates; training ends at whichever of the two limits comes first."""
     label_smoothing: Probability = 0.1
+    """Probability of the target that is spread over all pieces (Szegedy et al., 2016, section 7)."""
     r_drop: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight alpha of R-Drop (Liang et al., 2021, eq. 4): two passes of each batch under two dropout masks should
     predict alike. 0 is off; it doubles the cost of an update."""
     clip_grad_norm: PositiveFloat | None = 1.0
+    """Longer gradients are scaled down to this norm; null: never."""
     on_divergence: Literal["stop", "rewind"] = "stop"
     """After ten updates in a row that are not finite: end, or go back to the last good checkpoint and on from there
     with half the learning rate, at most five times."""
@@ -330,10 +359,13 @@ class TrainingConfig(Section):
     checkpoint_freq: PositiveInt = 500
     """Steps; a checkpoint is also written with each validation."""
     early_stopping_metric: Literal["bleu", "chrf", "loss", "perplexity"] = "bleu"
+    """Of the dev set: what `patience`, `plateau` and the best checkpoints go by."""
     patience: PositiveInt | None = 5
     """Validations without a better score after which training ends."""
     keep_best: PositiveInt = 1
+    """Checkpoints that are kept for their score on the dev set."""
     keep_last: PositiveInt = 1
+    """Newest checkpoints that are kept."""
     num_samples: Annotated[int, Field(ge=0)] = 3
     """Dev sentences shown with their translation at each validation."""
     logging_freq: PositiveInt = 50
@@ -341,6 +373,7 @@ class TrainingConfig(Section):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where the hardware multiplies it natively."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    """auto takes the first GPU where there is one, else the CPU."""
     deterministic: bool = True
     """CUDA: deterministic kernels, without which a resumed run differs in the last digits."""
     threads: Annotated[int, Field(gt=0, le=4_096)] | None = None
@@ -348,6 +381,7 @@ class TrainingConfig(Section):
     init_from: PathText | None = None
     """Fine-tuning: another run's model directory; its tokenizer is taken too."""
     tensorboard: bool = False
+    """Write the figures of metrics.jsonl for TensorBoard too, to logs/tensorboard; needs the extra `logs`."""
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
@@ -364,11 +398,13 @@ class DecodingConfig(Section):
     """How the model translates when the command line does not say otherwise."""
 
     beam_size: Annotated[int, Field(gt=0, le=1_000)] = 5
+    """Prefixes that the search keeps at each step; 1 is greedy."""
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
     """alpha of ((5+n)/6)^alpha (Wu et al., 2016, eq. 14)."""
     max_source_pieces: Count = 250
     """Longer sources are cut into parts that are translated one by one."""
     max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
+    """See `max_length_b`."""
     max_length_b: Count = 20
     """An output has at most a times its source's pieces plus b."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
@@ -383,6 +419,7 @@ class ScoringConfig(Section):
     tokenize: str | None = None
     """null is sacreBLEU's choice for the language; `none` for text that is tokenised already."""
     lowercase: bool = False
+    """Score without case."""
 
 
 class Config(Section):
@@ -393,6 +430,7 @@ class Config(Section):
     model_dir: PathText
     """Where everything the run makes is kept."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    """Of first parameters, order, dropout, and pairs held out."""
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig = ModelConfig()

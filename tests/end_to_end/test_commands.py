@@ -53,6 +53,9 @@ def test_the_schema_is_json_schema_with_every_key_described(nmt):
     schema = json.loads(nmt("schema").out)
     assert schema["title"] == "Config"
     assert schema["$defs"]["TrainingConfig"]["properties"]["batch_size"]["description"]
+    for section in (schema, *schema["$defs"].values()):
+        bare = [key for key, field in section["properties"].items() if not {"description", "$ref"} & field.keys()]
+        assert not bare, f"{section['title']}: without a description"
 
 
 def test_rescore_gives_the_log_probability_that_the_search_gave(nmt, model: Path, corpus: Path, tmp_path: Path):
