@@ -1,7 +1,8 @@
 """The inner loops of training and search on a CPU, compiled where the package was installed with a C++ compiler.
 
-What each kernel computes is written plainly where it is used (model/cells.py, model/loops.py, training/loss.py), runs
-there where the kernels do not, and is what the tests hold them to. docs/adr/0017 has the reasons.
+What each kernel computes is written plainly where it is used (model/cells.py, model/loops.py, training/loss.py,
+search/beam.py, translation/step_model.py), runs there where the kernels do not, and is what the tests hold them to.
+docs/adr/0017 has the reasons.
 
 Shapes: D directions, B batch, H hidden, G gates (3H), N rows, S source, A attention, V vocabulary, K chunks of rows.
 """
