@@ -34,6 +34,8 @@ class Candidate:
     """Whether the beam went on with it."""
     ended: bool = False
     """Whether it was a whole translation, among which the best was chosen at the end."""
+    beam: int = 0
+    """The number of the prefix in its step: two may be the same text in other pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def _record(picture: AttentionPicture) -> dict[str, object]:
                 {
                     "text": candidate.text,
                     "prefix": candidate.prefix,
+                    "beam": candidate.beam,
                     "probability": _number(candidate.probability),
                     "score": _number(candidate.score),
                     "kept": candidate.kept,

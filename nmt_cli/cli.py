@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import sys
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -71,16 +71,29 @@ def _fill_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if sys.stdout is None:
+        sys.stdout = _Closed()
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
 
 
+class _Closed(StringIO):
+    """In the place of a standard output that the caller has closed: data may not be lost without a word."""
+
+    @property
+    def buffer(self) -> NoReturn:
+        """What data is written to as bytes."""
+        raise InputError("standard output is closed; give -o OUT")
+
+    def write(self, _: str) -> NoReturn:
+        raise InputError("standard output is closed")
+
+
 def _run() -> int:
     try:
         result = app(prog_name="nmt", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except NmtError as error:
         if str(error):
@@ -123,8 +136,7 @@ def _leave(code: int) -> NoReturn:
     """End at once. One of several processes has threads of gloo, which may let go of a tensor late; the interpreter,
     when it is taken down meanwhile, ends such a thread and so aborts the process, whatever its exit code was."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+        stream.flush()
     os._exit(code)
 
 

@@ -87,6 +87,10 @@ class Experiment:
         """`side` is joint, source or target."""
         return self.directory / "tokenizer" / f"{side}.model"
 
+    def tokenizer_paths(self) -> list[Path]:
+        """Of the tokenizers that are there."""
+        return [path for side in ("joint", "source", "target") if (path := self.tokenizer_path(side)).exists()]
+
     def has_tokenizers(self, *, joint: bool) -> bool:
         """True where the run's tokenizers are trained."""
         sides = ("joint",) if joint else ("source", "target")
@@ -161,8 +165,9 @@ class Experiment:
     def lock(self) -> Iterator[None]:
         """Hold the directory against a second training; a process that dies leaves no lock behind."""
         with locked(self.lock_path, "a model directory", "wait for it or choose another model_dir"):
-            tokenizers = self.tokenizer_path("joint").parent
-            for directory in (self.directory, tokenizers, self.cache_path, self.checkpoints.directory):
+            # Beside these `nmt translate -o` may be writing a file of the user's.
+            remove_unfinished(self.directory, self.config_path.name, self.metrics_path.name)
+            for directory in (self.tokenizer_path("joint").parent, self.cache_path, self.checkpoints.directory):
                 remove_unfinished(directory)
             yield
 

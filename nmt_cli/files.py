@@ -52,10 +52,12 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     sync(path.parent)
 
 
-def remove_unfinished(directory: Path) -> None:
-    """Remove what killed attempts at `atomic_path` left in a directory that nobody else writes to."""
+def remove_unfinished(directory: Path, *names: str) -> None:
+    """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these names, or of any in
+    a directory that holds nothing but this program's."""
+    name = "|".join(map(re.escape, names)) or ".+"
     for path in directory.glob(".*.tmp"):
-        if re.fullmatch(r"\..+\.\d+\.tmp", path.name) and path.is_file() and not path.is_symlink():
+        if re.fullmatch(rf"\.({name})\.\d+\.tmp", path.name) and path.is_file() and not path.is_symlink():
             path.unlink()
 
 

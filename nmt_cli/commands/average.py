@@ -31,7 +31,9 @@ def average(
     checkpoints = experiment.checkpoints
     index = checkpoints.index()
     kind, wanted = ("last", last or 0) if best is None else ("best", best)
-    steps = list(index.recent) if kind == "last" else [ranked.step for ranked in index.best]
+    # The last need not be among the recent: a run that went on from its best, the others being damaged.
+    recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]
+    steps = recent if kind == "last" else [ranked.step for ranked in index.best]
     if wanted > len(steps):
         raise InputError(
             f"{model}: has {len(steps)} {kind} checkpoints, not {wanted}; training.keep_{kind} says how many are kept"

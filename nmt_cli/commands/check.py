@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import ConfigFile, Overrides
+from nmt_cli.console import warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,9 +68,12 @@ def check(
     filters = Filters(given.data.max_length, given.data.max_length_ratio, given.data.invalid_utf8)
     reports = analyse(_corpora(given), filters, pieces.tokenizers)
     problems += [problem for report in reports for problem in report.problems]
+    if pieces.tokenizers is not None:
+        problems += _weightless(given, reports)
     if not any(report.num_kept for report in reports if report.is_training) and not problems:
         problems.append("data.train: no training pairs are left; see what the report says of their lines")
     model = _measure(given, pieces, reports)
+    _warn_of_scores(given)
     problems = list(dict.fromkeys(problems))
     if as_json:
         print(json.dumps(_as_values(given, pieces, reports, model, problems), ensure_ascii=False))
@@ -96,6 +100,31 @@ def _refusals(given: Config, effective: Config) -> list[str]:
     return problems
 
 
+def _weightless(config: Config, reports: list[CorpusReport]) -> list[str]:
+    """For what the sampler would refuse: corpora of whose pairs no epoch has one."""
+    from nmt_cli.data.sampler import check_weights
+
+    kept = [report.num_kept for report in reports if report.is_training]
+    if len(kept) < len(config.data.train):
+        return []  # one is a pipe, which is refused already
+    try:
+        check_weights(kept, [corpus.weight for corpus in config.data.train])
+    except InputError as error:
+        return str(error).splitlines()
+    return []
+
+
+def _warn_of_scores(config: Config) -> None:
+    from nmt_cli.scoring import tokenizer_for
+
+    wanted = tokenizer_for(config.data.target_lang)
+    if config.scoring.tokenize is None and wanted is not None:
+        warn(
+            f"scoring.tokenize: BLEU counts words, which {config.data.target_lang} does not part by blanks; "
+            f"set it to {wanted}"
+        )
+
+
 def _corpora(config: Config) -> list[NamedCorpus]:
     from nmt_cli.data.corpus import Corpus
     from nmt_cli.data.lines import is_special_file
@@ -106,7 +135,7 @@ def _corpora(config: Config) -> list[NamedCorpus]:
     found = [
         NamedCorpus(
             f"train {number}" if several else "train",
-            Corpus(c.source, c.target, c.weight, c.alignment),
+            Corpus(c.source, c.target, c.weight, c.alignment if config.training.guided_alignment_weight else None),
             is_training=True,
         )
         for number, c in enumerate(data.train, start=1)
@@ -115,7 +144,7 @@ def _corpora(config: Config) -> list[NamedCorpus]:
         found.append(NamedCorpus("dev", Corpus(data.dev.source, data.dev.target)))
     found += [NamedCorpus(f"test {test.name}", Corpus(test.source, test.target)) for test in data.test]
     # A pipe is refused already, and to read it would be to wait for whoever writes.
-    return [named for named in found if not any(map(is_special_file, (named.corpus.source, named.corpus.target)))]
+    return [named for named in found if not any(is_special_file(path) for path in named.corpus.paths)]
 
 
 def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]) -> _Pieces:
@@ -139,22 +168,10 @@ def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]
 
 def _trial(config: Config, problems: list[str]) -> _Pieces:
     """Train tokenizers in memory: so a vocabulary that the text does not allow is found here already."""
-    from nmt_cli.commands.tokenizer import training_lines
-    from nmt_cli.data.tokenizer import train_tokenizer
+    from nmt_cli.commands.tokenizer import trained_tokenizers
 
-    settings = config.tokenizer
     try:
-        trained = [
-            train_tokenizer(
-                training_lines(config, columns),
-                model_type=settings.model_type,
-                vocab_size=settings.vocab_size,
-                normalization=settings.normalization,
-                character_coverage=settings.character_coverage,
-                symbols=settings.symbols,
-            )
-            for columns in ([(0, 1)] if settings.joint else [(0,), (1,)])
-        ]
+        trained = list(trained_tokenizers(config).values())
     except InputError as error:
         problems.append(str(error))
         return _Pieces(None, "words")

@@ -25,9 +25,6 @@ SCHEDULES = {
     "constant": "the average below takes the place of a falling rate, so a training may end anywhere or go on",
     "cosine": "down to 0 at the end of max_epochs, so the last epochs gain the most",
 }
-BLEU_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
-"""Of target languages whose words are not separated by blanks, or not well (sacreBLEU's own for Japanese and Korean
-need packages more)."""
 
 
 def init(
@@ -207,6 +204,7 @@ def _yaml(header: _Header, plan: _Plan, text: TextSurvey) -> str:
     """The configuration with its reasons, checked as `nmt train` will check it."""
     from nmt_cli.config.loader import parse_yaml, validate
     from nmt_cli.config.sizing import TextSize, sizes_for
+    from nmt_cli.scoring import tokenizer_for
 
     sizes = sizes_for(
         TextSize(
@@ -228,7 +226,7 @@ def _yaml(header: _Header, plan: _Plan, text: TextSurvey) -> str:
     )
     invalid = "  invalid_utf8: skip         # some lines are not UTF-8; error would stop at the first\n"
     num_validations = max(1, sizes.num_steps // sizes.validation_freq)
-    tokenize = BLEU_TOKENIZERS.get(re.split("[_-]", header.target_lang.lower())[0])
+    tokenize = tokenizer_for(header.target_lang)
     scoring = f"scoring:\n  tokenize: {tokenize or '':<16} # BLEU counts words, and these are not separated by blanks\n"
     written = f"""\
 # Written by `nmt init` for {plan.num_pairs:,} pairs of text. `nmt schema` describes every key; those not named here

@@ -48,8 +48,11 @@ BatchTokens = Annotated[
     typer.Option("--batch-tokens", min=1, help="Beam rows times source positions in a batch."),
 ]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw from the model instead of searching.")]
-Temperature = Annotated[float, typer.Option("--temperature", min=0.01, max=1_000.0, help="Of --sample.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of --sample.")]
+Temperature = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--temperature", min=0.01, max=1_000.0, help="Of --sample; 1 unless told."),
+]
+Seed = Annotated[Optional[int], typer.Option("--seed", min=0, help="Of --sample; 1 unless told.")]  # noqa: UP045
 CopyUnknown = Annotated[
     bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from where it looked.")
 ]

@@ -87,6 +87,8 @@ def curves(
     names = [_run_name(path) for path in runs]
     if len(set(names)) < len(names):  # the whole paths tell them apart
         names = [str(path) for path in runs]
+    if twice := next((path for path in runs if runs.count(path) > 1), None):
+        raise InputError(f"{twice}: stands twice; name each run once")
     draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
     log(f"{counted(len(runs), 'run')} -> {output}")
 
@@ -147,7 +149,8 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
     steps: list[SearchStep] = []
 
     def observe(_: int, candidates: list[Candidate]) -> None:
-        steps.append(SearchStep(tuple(_shown(translator, candidate) for candidate in candidates)))
+        beams = {prefix: beam for beam, prefix in enumerate(dict.fromkeys(c.prefix for c in candidates))}
+        steps.append(SearchStep(tuple(_shown(translator, c, beams[c.prefix]) for c in candidates)))
 
     if target is None:
         cut_before = translator.counts.cut
@@ -190,7 +193,7 @@ def length_buckets(
     return buckets
 
 
-def _shown(translator: Translator, candidate: Candidate) -> Any:
+def _shown(translator: Translator, candidate: Candidate, beam: int) -> Any:
     from nmt_cli.attention_page import Candidate as Shown
 
     tokenizer = translator.tokenizers[1]
@@ -199,6 +202,7 @@ def _shown(translator: Translator, candidate: Candidate) -> Any:
         probability=math.exp(candidate.log_prob),
         score=candidate.total,
         prefix=tokenizer.decode(candidate.prefix),
+        beam=beam,
         kept=candidate.kept,
         ended=candidate.ended,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from socket import gethostname
@@ -29,13 +30,15 @@ MAY_CHANGE = {
     "training.keep_last",
 }
 """What may differ when a training is resumed."""
-MAKES_TOKENIZERS = ("tokenizer.", "data.train", "data.invalid_utf8", "training.init_from")
+MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8", "training.init_from")
+OF_EACH_TRAINING = {"sampling_alpha", "max_training_lines"}
+"""Keys of the tokenizer that a training may have otherwise than the one that it goes out from."""
 
 
 def check_inputs(experiment: Experiment, config: Config) -> None:
     """`InputError` for every input file that is not there, and whatever else a training would stop at: before any work
     is done."""
-    from nmt_cli.data.lines import is_special_file
+    from nmt_cli.data.embeddings import check_embeddings
     from nmt_cli.distributed import find_device
     from nmt_cli.scoring import check_tokenizer
 
@@ -43,7 +46,40 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
     paths = [path for pair in sets for path in (pair.source, pair.target)]
     paths += [corpus.alignment for corpus in data.train if corpus.alignment]
-    paths += [path for path in vectors_needed(experiment, config) if path]
+    vectors = [path for path in dict.fromkeys(vectors_needed(experiment, config)) if path]
+    size = config.model.embedding_size
+    _raise_all(
+        partial(_check_files, [*paths, *vectors]),
+        *(partial(check_embeddings, Path(path), size) for path in vectors if Path(path).is_file()),
+        partial(find_device, config.training.device),
+        partial(check_tokenizer, config.scoring.tokenize),
+        partial(_check_origin, experiment, config),
+    )
+
+
+def check_tokenizer_inputs(experiment: Experiment, config: Config) -> None:
+    """`check_inputs` for what tokenizers are made of."""
+    _raise_all(
+        partial(_check_files, [path for corpus in config.data.train for path in (corpus.source, corpus.target)]),
+        partial(_check_origin, experiment, config),
+    )
+
+
+def _raise_all(*checks: Callable[[], object]) -> None:
+    """One `InputError` for what any of the checks refuses."""
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except InputError as error:
+            problems += str(error).splitlines()
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _check_files(paths: Sequence[str]) -> None:
+    from nmt_cli.data.lines import is_special_file
+
     problems = []
     for path in dict.fromkeys(paths):
         if not Path(path).exists():
@@ -52,37 +88,39 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
             problems.append(f"{path}: is a directory; give a text file")
         elif is_special_file(path):
             problems.append(f"{path}: is a pipe or a device; text that is read more than once must be a file")
-    for examine in (
-        lambda: find_device(config.training.device),
-        lambda: check_tokenizer(config.scoring.tokenize),
-        lambda: _check_origin(experiment, config),
-    ):
-        try:
-            examine()
-        except InputError as error:
-            problems += str(error).splitlines()
     if problems:
         raise InputError("\n".join(problems))
 
 
 def _check_origin(experiment: Experiment, config: Config) -> None:
-    """That the run to begin with can be found, and has tokenizers of this kind; one that has begun needs it no more."""
-    from nmt_cli.experiment import Experiment
+    """That the run to begin with can be found, its tokenizers are those that are configured, and its parameters fit;
+    a run that has begun needs it no more."""
+    if config.training.init_from is None or experiment.checkpoints.index().last is not None:
+        return
+    import torch
 
-    if config.training.init_from and experiment.checkpoints.index().last is None:
-        origin = Experiment(Path(config.training.init_from))
-        origin.checkpoints.resolve("best")
-        if (joint := origin.config.tokenizer.joint) != config.tokenizer.joint:
-            raise InputError(
-                f"tokenizer.joint: is {str(config.tokenizer.joint).lower()}, but {origin.directory}, from which "
-                f"training.init_from takes the tokenizer, has {str(joint).lower()}; set it as there"
-            )
+    from nmt_cli.checkpoint import MODEL_FILE, load_parameters
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.model.build import build_model
+
+    origin = Experiment(Path(config.training.init_from))
+    path = origin.checkpoints.resolve("best") / MODEL_FILE
+    own, its = config.tokenizer.model_dump(mode="json"), origin.config.tokenizer.model_dump(mode="json")
+    if changed := [key for key in own if own[key] != its[key] and key not in OF_EACH_TRAINING]:
+        keys = ", ".join(f"tokenizer.{key} ({json.dumps(its[key], ensure_ascii=False)} there)" for key in changed)
+        raise InputError(f"training.init_from: takes the tokenizer of {origin.directory}, so set as there: {keys}")
+    source, target = origin.tokenizers
+    with torch.device("meta"):
+        model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
+    load_parameters(model, path)
 
 
 def vectors_needed(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:
-    """The files of pretrained vectors that are needed: in a run that has begun only those that stay as they are."""
+    """The files of pretrained vectors that are needed: where another run or the beginning of this one gives the values,
+    only to know which stay as they are."""
     pretrained = config.model.pretrained
-    if not pretrained.freeze and experiment.checkpoints.index().last is not None:
+    has_values = config.training.init_from is not None or experiment.checkpoints.index().last is not None
+    if not pretrained.freeze and has_values:
         return None, None
     return pretrained.source, pretrained.target
 
@@ -96,8 +134,9 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
     changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
     if experiment.checkpoints.index().last is None:
         # Nothing binds but what the tokenizers were made by, if there are any.
-        has_tokenizers = experiment.has_tokenizers(joint=experiment.config.tokenizer.joint)
-        if has_tokenizers and (changed := [key for key in changed if key.startswith(MAKES_TOKENIZERS)]):
+        before = experiment.config
+        changed = [key for key in changed if _makes_tokenizers(key, before, config)]
+        if changed and experiment.has_tokenizers(joint=before.tokenizer.joint):
             raise InputError(
                 f"{experiment.directory}: has a tokenizer by another configuration; these keys differ: "
                 f"{', '.join(changed)}. Set them back, make it anew with `nmt tokenizer`, or choose another model_dir"
@@ -107,6 +146,14 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
             f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
             "Set them back to resume it, or choose another model_dir"
         )
+
+
+def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
+    """Whether a key that differs says by what the tokenizers are made."""
+    if key == "data.train":
+        texts = [[(corpus.source, corpus.target) for corpus in config.data.train] for config in (before, now)]
+        return texts[0] != texts[1]
+    return key.startswith(MAKES_TOKENIZERS)
 
 
 def finished_reason(experiment: Experiment, config: Config) -> str | None:
@@ -186,7 +233,7 @@ def check_same_step(experiment: Experiment, step: int, world: World) -> None:
             )
 
 
-def content_digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[int]]) -> dict[str, str]:
+def content_digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, str]:
     """What each file holds on which all of a training depends, by its path: the cursor means nothing in another text,
     scores of two dev sets cannot be compared, and what was frozen stays so."""
     paths = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]

@@ -36,6 +36,7 @@ def shortlist(
     """
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.commands.reading import refuse_standard_input_twice
+    from nmt_cli.data.lines import input_name
     from nmt_cli.data.output import open_output
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.shortlist import LinkCounts, write_shortlist
@@ -60,7 +61,7 @@ def shortlist(
             num_pairs += len(window)
             progress.advance(len(window))
         if not num_pairs:
-            raise InputError(f"{source} is empty; a shortlist is learnt from parallel text")
+            raise InputError(f"{input_name(source)} is empty; a shortlist is learnt from parallel text")
         made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0] is sides[1])
         write_shortlist(out, made, Experiment(model).fingerprints)
     log(

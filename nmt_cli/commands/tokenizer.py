@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.console import log
+from nmt_cli.commands.refusals import check_tokenizer_inputs
+from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError
 from nmt_cli.files import sync
 
@@ -30,86 +32,103 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
     with experiment.lock():
         if experiment.checkpoints.index().last is not None:
             raise InputError(f"{experiment.directory}: has a model already, which keeps its tokenizer")
-        remove_tokenizers(experiment)
-        write_config(experiment, effective)
-        make_tokenizers(experiment, effective)
+        check_tokenizer_inputs(experiment, effective)
+        renew_tokenizers(experiment, effective)
 
 
-def write_config(experiment: Experiment, config: Config) -> None:
-    """Write the effective configuration into the model directory."""
-    from nmt_cli.config.loader import dump_config
-    from nmt_cli.files import atomic_path, make_directory
-
-    make_directory(experiment.directory)
-    with atomic_path(experiment.config_path) as temporary:
-        temporary.write_text(dump_config(config), encoding="utf-8")
-
-
-def remove_tokenizers(experiment: Experiment) -> None:
-    """What a later configuration says is not what these were made by; removed before it is written.
+def renew_tokenizers(experiment: Experiment, config: Config) -> None:
+    """Make the tokenizers of a run, those of the run that it goes out from or trained on its corpora, and put them and
+    the configuration in the place of what is there; what is there stays where they cannot be made.
 
     Raises:
-        InputError: there are some that no run has made.
+        InputError: the text does not allow the vocabulary; there are tokenizers that no run has made.
     """
-    there = [path for side in ("joint", "source", "target") if (path := experiment.tokenizer_path(side)).exists()]
+    there = experiment.tokenizer_paths()
     if there and not experiment.config_path.exists():
         raise InputError(
             f"{there[0]}: is in the way, and not by `nmt tokenizer`, as there is no {experiment.config_path}; move it "
             "elsewhere, or choose another model_dir"
         )
-    for path in there:
+    made = _taken(Path(config.training.init_from)) if config.training.init_from else trained_tokenizers(config)
+    for path in there:  # before the configuration by which they were not made
         path.unlink()
         sync(path.parent)  # or a power cut could bring it back under the new configuration
+    write_config(experiment, config)
+    for side, tokenizer in made.items():
+        _write(experiment.tokenizer_path(side), tokenizer)
+        if config.training.init_from is None:
+            path, kind = experiment.tokenizer_path(side), config.tokenizer.model_type
+            log(f"tokenizer: {side}, {kind}, {tokenizer.vocab_size:,} pieces -> {path}")
+    if config.training.init_from is not None:
+        log(f"tokenizer: that of {config.training.init_from}")
 
 
-def make_tokenizers(experiment: Experiment, config: Config) -> None:
-    """Write the tokenizers of a run: those of the run that it goes out from, or trained on its corpora."""
-    if config.training.init_from:
-        _take_tokenizers(experiment, Path(config.training.init_from))
-    else:
-        _train_tokenizers(experiment, config)
+def write_config(experiment: Experiment, config: Config) -> None:
+    """Write the effective configuration into the model directory; one that no run has written gets another name."""
+    from nmt_cli.config.loader import dump_config
+    from nmt_cli.files import atomic_path, make_directory
+
+    make_directory(experiment.directory)
+    if experiment.checkpoints.index().last is None and not _is_of_a_run(experiment.config_path):
+        names = (experiment.config_path.with_name(f"config.{number}.yaml") for number in count(1))
+        kept = next(path for path in names if not path.exists())
+        experiment.config_path.rename(kept)
+        sync(kept.parent)
+        warn(f"{experiment.config_path}: a run writes its own there; what stood there is now {kept.name}")
+    with atomic_path(experiment.config_path) as temporary:
+        temporary.write_text(dump_config(config), encoding="utf-8")
 
 
-def _take_tokenizers(experiment: Experiment, origin: Path) -> None:
+def _is_of_a_run(config_path: Path) -> bool:
+    """Whether a configuration is what a run writes, or none is there."""
+    from nmt_cli.config.loader import dump_config, load_config
+
+    try:
+        return not config_path.exists() or config_path.read_bytes() == dump_config(load_config(config_path)).encode()
+    except InputError:
+        return False
+
+
+def _taken(origin: Path) -> dict[str, Tokenizer]:
+    """Another run's tokenizers by side."""
     from nmt_cli.experiment import Experiment
 
     source, target = Experiment(origin).tokenizers
-    _write(experiment, {"joint": source} if source is target else {"source": source, "target": target})
-    log(f"tokenizer: that of {origin}")
+    return {"joint": source} if source is target else {"source": source, "target": target}
 
 
-def _train_tokenizers(experiment: Experiment, config: Config) -> None:
+def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
+    """Tokenizers by side, trained on the corpora of a run.
+
+    Raises:
+        InputError: the text does not allow the vocabulary.
+    """
     from nmt_cli.data.tokenizer import train_tokenizer
 
-    trained = {}
-    sides = {"joint": (0, 1)} if config.tokenizer.joint else {"source": (0,), "target": (1,)}
-    for side, columns in sides.items():
-        trained[side] = train_tokenizer(
-            training_lines(config, columns),
-            model_type=config.tokenizer.model_type,
-            vocab_size=config.tokenizer.vocab_size,
-            normalization=config.tokenizer.normalization,
-            character_coverage=config.tokenizer.character_coverage,
-            symbols=config.tokenizer.symbols,
+    settings = config.tokenizer
+    sides = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
+    return {
+        side: train_tokenizer(
+            _training_lines(config, columns),
+            model_type=settings.model_type,
+            vocab_size=settings.vocab_size,
+            normalization=settings.normalization,
+            character_coverage=settings.character_coverage,
+            symbols=settings.symbols,
         )
-    _write(experiment, trained)
-    for side, tokenizer in trained.items():
-        path, kind = experiment.tokenizer_path(side), config.tokenizer.model_type
-        log(f"tokenizer: {side}, {kind}, {tokenizer.vocab_size:,} pieces -> {path}")
+        for side, columns in sides.items()
+    }
 
 
-def _write(experiment: Experiment, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Write the tokenizers by side."""
+def _write(path: Path, tokenizer: Tokenizer) -> None:
     from nmt_cli.files import atomic_path, make_directory
 
-    for side, tokenizer in tokenizers.items():
-        path = experiment.tokenizer_path(side)
-        make_directory(path.parent)
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(tokenizer.model)
+    make_directory(path.parent)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(tokenizer.model)
 
 
-def training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
+def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
     """The lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
     from nmt_cli.data.corpus import Corpus, count_pairs, read_pairs
 

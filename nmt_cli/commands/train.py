@@ -25,6 +25,8 @@ from nmt_cli.console import log, log_file, warn
 from nmt_cli.errors import InputError, ModelError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from nmt_cli.config.schema import Config
     from nmt_cli.data.store import PairStore
     from nmt_cli.distributed import World
@@ -94,8 +96,7 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
         make_deterministic()
     world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
     store = world.first(lambda: _open_store(experiment, config, world))
-    model = world.agreed(lambda: _first_model(experiment, config))
-    frozen = world.agreed(lambda: _take_vectors(experiment, config, model))
+    model, frozen = world.agreed(lambda: _first_model(experiment, config))
     digests = world.agreed(lambda: content_digests(config, store, frozen))
     bf16, *_ = world.gathered(_is_bf16(config, world))
     trainer = world.agreed(
@@ -134,21 +135,19 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
 
 def _prepare(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers and directories that are not there."""
-    from nmt_cli.commands.tokenizer import make_tokenizers, remove_tokenizers, write_config
+    from nmt_cli.commands.tokenizer import renew_tokenizers, write_config
     from nmt_cli.files import make_directory
 
-    has_tokenizers = experiment.has_tokenizers(joint=config.tokenizer.joint)
-    if not has_tokenizers:
+    if experiment.has_tokenizers(joint=config.tokenizer.joint):
+        write_config(experiment, config)
+    else:
         if experiment.checkpoints.index().last is not None:
             raise ModelError(
                 f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
                 "tokenizer directory back from a copy, or choose another model_dir"
             )
-        remove_tokenizers(experiment)
-    write_config(experiment, config)
+        renew_tokenizers(experiment, config)
     make_directory(experiment.checkpoints.directory)
-    if not has_tokenizers:
-        make_tokenizers(experiment, config)
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
@@ -174,15 +173,24 @@ def _is_guided(config: Config) -> bool:
     return bool(config.training.guided_alignment_weight) and any(corpus.alignment for corpus in config.data.train)
 
 
-def _first_model(experiment: Experiment, config: Config) -> Seq2Seq:
-    """The model with its first parameters: drawn, or another run's."""
+def _first_model(experiment: Experiment, config: Config) -> tuple[Seq2Seq, dict[str, list[list[int]]]]:
+    """The model with its first parameters: drawn, pretrained vectors, or another run's. And the rows of its embeddings
+    that stay as they are, by the file whose vectors they were, for each side that has them."""
     from nmt_cli.checkpoint import MODEL_FILE, load_parameters
+    from nmt_cli.data.embeddings import freeze_rows, load_embeddings
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.build import build_model, initialize
 
     source, target = experiment.tokenizers
     model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
     initialize(model, seed=config.seed, scheme=config.model.initialization)
+    found = {}
+    for side, path in zip(("source", "target"), vectors_needed(experiment, config), strict=True):
+        if path:
+            tokenizer, table = (source if side == "source" else target), _embedding(model, side)
+            pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+            found[side] = path, load_embeddings(Path(path), pieces, table)
+            log(f"{path}: embeddings for {len(found[side][1]):,} of {len(pieces):,} pieces")
     if config.training.init_from and experiment.checkpoints.index().last is None:
         origin = Experiment(Path(config.training.init_from))
         if origin.fingerprints != experiment.fingerprints:
@@ -191,23 +199,16 @@ def _first_model(experiment: Experiment, config: Config) -> Seq2Seq:
                 f"weights are those of other pieces; remove {experiment.directory / 'tokenizer'}, and it is taken too"
             )
         load_parameters(model, origin.checkpoints.resolve("best") / MODEL_FILE)
-    return model
+    frozen: dict[str, list[list[int]]] = {}
+    if config.model.pretrained.freeze:
+        for side, (path, rows) in found.items():
+            freeze_rows(_embedding(model, side), rows)
+            frozen.setdefault(path, []).append(rows)
+    return model, frozen
 
 
-def _take_vectors(experiment: Experiment, config: Config, model: Seq2Seq) -> dict[str, list[int]]:
-    """Put pretrained vectors into the model; the rows that are frozen, by the file that they come from."""
-    from nmt_cli.data.embeddings import load_embeddings
-
-    frozen = {}
-    sides = zip(experiment.tokenizers, (model.source_embedding, model.target_embedding), strict=True)
-    for path, (tokenizer, table) in zip(vectors_needed(experiment, config), sides, strict=True):
-        if path:
-            pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-            found = load_embeddings(Path(path), pieces, table, freeze=config.model.pretrained.freeze)
-            log(f"{path}: embeddings for {len(found):,} of {len(pieces):,} pieces")
-            if config.model.pretrained.freeze:
-                frozen[path] = found
-    return frozen
+def _embedding(model: Seq2Seq, side: str) -> nn.Parameter:
+    return model.source_embedding if side == "source" else model.target_embedding
 
 
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,8 +26,11 @@ from nmt_cli.commands.options import (
     Temperature,
     Threads,
 )
-from nmt_cli.console import Progress, counted, log
+from nmt_cli.console import Progress, counted, log, warn
 from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.translation.translator import Translator
 
 
 def translate(
@@ -35,13 +38,15 @@ def translate(
     model: ModelDirs = None,
     output: OutputFile = None,
     beam_size: BeamSize = None,
-    n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations a line, at most the beam.")] = 1,
+    n_best: Annotated[
+        int, typer.Option("--n-best", min=1, max=1_000, help="Translations a line, at most the beam.")
+    ] = 1,
     length_penalty: LengthPenalty = None,
     format_: Annotated[str, typer.Option("--format", help="text, jsonl or moses.")] = "text",
     alignment: Annotated[str, typer.Option("--alignment", help="none, hard (Pharaoh) or soft (weights).")] = "none",
     sample: Sample = False,
-    temperature: Temperature = 1.0,
-    seed: Seed = 1,
+    temperature: Temperature = None,
+    seed: Seed = None,
     copy_unknown: CopyUnknown = False,
     markup: Markup = False,
     no_repeat_ngram: NoRepeatNgram = None,
@@ -89,10 +94,15 @@ def translate(
             with_alignment=alignment != "none" or copy_unknown or markup,
             copy_unknown=copy_unknown,
             keep_markup=markup,
-            sampling_temperature=temperature if sample else None,
+            sampling_temperature=(temperature or 1.0) if sample else None,
             seed=seed,
         )
         need_attention(translator)
+        _warn_of_idle_options(
+            translator,
+            {"--temperature": temperature is not None, "--seed": seed is not None},
+            {"--beam-size": beam_size is not None, "--length-penalty": length_penalty is not None},
+        )
         if not sample and n_best > translator.options.beam_size:
             raise InputError(
                 f"--n-best {n_best}: is more than the beam, {translator.options.beam_size}; raise --beam-size"
@@ -116,6 +126,17 @@ def translate(
             f"{counted(counts.lines, 'line')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
             f"{counts.target_pieces / seconds:,.0f} tokens/s"
         )
+
+
+def _warn_of_idle_options(translator: Translator, sampling: dict[str, bool], search: dict[str, bool]) -> None:
+    """Say which of the options that were given change nothing."""
+    options = translator.options
+    is_sampling = options.sampling_temperature is not None
+    for option, is_given in (search if is_sampling else sampling).items():
+        if is_given:
+            warn(f"{option} does nothing {'with' if is_sampling else 'without'} --sample")
+    if options.copy_unknown and translator.tokenizers[0].spells_bytes:
+        warn("--copy-unknown does nothing: this model spells what it does not know, so no word is unknown to it")
 
 
 class _Clock:

@@ -75,8 +75,8 @@ def translate_corpus(
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     sample: Sample = False,
-    temperature: Temperature = 1.0,
-    seed: Seed = 1,
+    temperature: Temperature = None,
+    seed: Seed = None,
     copy_unknown: CopyUnknown = False,
     markup: Markup = False,
     no_repeat_ngram: NoRepeatNgram = None,
@@ -109,7 +109,7 @@ def translate_corpus(
         "with_alignment": copy_unknown or markup,
         "copy_unknown": copy_unknown,
         "keep_markup": markup,
-        "sampling_temperature": temperature if sample else None,
+        "sampling_temperature": (temperature or 1.0) if sample else None,
         "seed": seed,
     }
     experiments = source_of(list(model or []))

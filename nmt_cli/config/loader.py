@@ -84,11 +84,17 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True
 
+    def represent_text(self, data: str) -> yaml.ScalarNode:
+        # YAML takes these for line breaks, which only between double quotes come back as they were.
+        breaks = re.search("[\x85\u2028\u2029]", data)
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if breaks else None)
+
 
 for _tag, _pattern, _first in _CORE_SCHEMA:
     _Loader.add_implicit_resolver(_tag, _pattern, _first)
     _Dumper.add_implicit_resolver(_tag, _pattern, _first)
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_core_int)
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -134,15 +140,16 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
         problems = _all_problems(values, error)
         wrong = [tuple(problem["loc"]) for problem in problems]
         lines = dict.fromkeys(
-            _explain(problem)
+            line
             for problem in problems
+            for line in _lines(problem)
             # A list may be too short only because its entries are wrong, and these are named.
             if not (
                 problem["type"] == "too_short"
                 and any(len(w) > len(problem["loc"]) and w[: len(problem["loc"])] == problem["loc"] for w in wrong)
             )
         )
-        raise ConfigError("\n".join(f"{origin}: {line}" for text in lines for line in text.split("\n"))) from error
+        raise ConfigError("\n".join(f"{origin}: {line}" for line in lines)) from error
 
 
 def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any]:
@@ -152,35 +159,51 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any
     rest: Any = json.loads(json.dumps(values, default=str))
     left_out: list[Sequence[str | int]] = []
     new = problems
-    while gone := [problem["loc"] for problem in new if _leave_out(rest, problem)]:
+    while gone := [location for problem in new for location in _keys_of(problem) if _leave_out(rest, location)]:
         left_out += gone
         try:
             Config.model_validate_json(json.dumps(rest))
         except ValidationError as next_error:
             names = {str(location[-1]) for location in left_out}
-            told = {_explain(problem) for problem in problems}
-            new = [
-                problem
-                for problem in next_error.errors()
-                if problem["type"] == "value_error"
-                and _explain(problem) not in told
-                and not names & set(re.findall(r"\w+", _explain(problem)))
-            ]
+            told = {line for problem in problems for line in _lines(problem)}
+            new = []
+            for problem in next_error.errors():
+                found = [line for line in _lines(problem) if not names & set(re.findall(r"\w+", line))]
+                if problem["type"] == "value_error" and not told.issuperset(found):
+                    new.append({**problem, "lines": found})
             problems += new
         else:
             break
     return problems
 
 
-def _leave_out(values: Any, problem: Any) -> bool:
-    """Take the key of a problem out, so that its default stands there; False where it is no key that is there."""
-    *sections, key = problem["loc"] or ("",)
+def _lines(problem: Any) -> list[str]:
+    """What is told of a problem."""
+    lines: list[str] = problem.get("lines") or _explain(problem).split("\n")
+    return lines
+
+
+def _keys_of(problem: Any) -> list[tuple[str | int, ...]]:
+    """The key that is wrong, or those that do not agree: a section's own errors begin with them."""
+    if problem["type"] != "value_error":
+        return [problem["loc"]]
+    lines = str(problem["ctx"]["error"]).split("\n")
+    return [(*problem["loc"], *(_number(part) for part in line.partition(":")[0].split("."))) for line in lines]
+
+
+def _number(part: str) -> str | int:
+    return int(part) if part.isdecimal() else part
+
+
+def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
+    """Take a key out, so that its default stands there; False where it is no key that is there."""
+    *sections, key = location or ("",)
     for part in sections:
         try:
             values = values[part]
         except (KeyError, IndexError, TypeError):
             return False
-    is_key = problem["type"] != "value_error" and isinstance(values, dict) and key in values
+    is_key = isinstance(values, dict) and key in values
     if is_key:
         del values[key]
     return is_key

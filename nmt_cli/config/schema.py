@@ -5,6 +5,7 @@ Only commands and `model.build` know these classes; everything else takes plain 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
@@ -17,7 +18,8 @@ PositiveFloat = Annotated[float, Field(gt=0.0)]
 Units = Annotated[int, Field(gt=0, le=65_536)]
 Layers = Annotated[int, Field(gt=0, le=64)]
 Count = Annotated[int, Field(gt=0, le=1_000_000)]
-Name = Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00-\x1f]+$")]
+# One name of a path, neither `.` nor `..`.
+Name = Annotated[str, Field(min_length=1, pattern=r"^(?:\.{0,2}[^./\\\x00-\x1f]|\.{3})[^/\\\x00-\x1f]*$")]
 PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
 
 RnnType = Literal["gru", "lstm"]
@@ -118,6 +120,10 @@ class TokenizerConfig(Section):
         problems = []
         if self.sampling_alpha and self.model_type in ("char", "word"):
             problems.append(f"sampling_alpha: a {self.model_type} model has one segmentation only; set it to 0")
+        reserved = [symbol for symbol in self.symbols if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", symbol)]
+        problems += [f"symbols: {symbol} is a piece of every vocabulary; choose another" for symbol in reserved]
+        twice = [symbol for symbol in dict.fromkeys(self.symbols) if self.symbols.count(symbol) > 1]
+        problems += [f"symbols: {symbol} stands twice" for symbol in twice]
         if self.symbols and self.model_type == "word":
             problems.append("symbols: the pieces of a word model are the words as they stand; leave them out")
         _refuse(problems)
@@ -417,7 +423,8 @@ class ScoringConfig(Section):
     """How validation and `nmt evaluate` score; the values of `nmt score --tokenize` and `--lowercase`."""
 
     tokenize: str | None = None
-    """null is sacreBLEU's choice for the language; `none` for text that is tokenised already."""
+    """How BLEU cuts words: null is `13a`, sacreBLEU's default; `none` is for text that is tokenised already, `zh` or
+    `char` for languages that do not part words by blanks."""
     lowercase: bool = False
     """Score without case."""
 

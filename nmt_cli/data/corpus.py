@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
-from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.errors import InputError
 
 MAX_LINKED_WORD = 2**16 - 1
@@ -22,6 +22,11 @@ class Corpus:
     target: str
     weight: float = 1.0
     alignment: str | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """Of its files."""
+        return [path for path in (self.source, self.target, self.alignment) if path]
 
 
 class Pair(NamedTuple):
@@ -43,13 +48,16 @@ class FilterReport:
     kept: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     """Reason to number of pairs."""
+    replaced: int = 0
+    """Pairs with U+FFFD in the place of bytes that are not UTF-8."""
 
     def leave_out(self, reason: str) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
     def __str__(self) -> str:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
-        return f"{self.kept:,} of {self.read:,} pairs kept" + (f"; left out: {reasons}" if reasons else "")
+        replaced = f"; {self.replaced:,} not UTF-8, with U+FFFD for the invalid bytes" if self.replaced else ""
+        return f"{self.kept:,} of {self.read:,} pairs kept" + (f"; left out: {reasons}" if reasons else "") + replaced
 
 
 def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterReport | None = None) -> Iterator[Pair]:
@@ -60,7 +68,7 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
             named); a line is not UTF-8 and `invalid_utf8` is `error` (its file and number are named).
     """
     report = report if report is not None else FilterReport()
-    paths = [corpus.source, corpus.target, *([corpus.alignment] if corpus.alignment else [])]
+    paths = corpus.paths
     counts = [0] * len(paths)
     for number, lines in enumerate(_in_step(paths, counts), start=1):
         report.read += 1
@@ -74,6 +82,7 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
                 )
             is_valid &= valid
             texts.append(text)
+        report.replaced += not is_valid and invalid_utf8 == "replace"
         if not is_valid and invalid_utf8 == "skip":
             report.leave_out("not UTF-8")
             continue
@@ -104,7 +113,9 @@ def _zipped(paths: list[str], counts: list[int], streams: list[Iterator[bytes]])
     if any(count != counts[0] for count in counts):
         for index, stream in enumerate(streams):
             counts[index] += sum(1 for _ in stream)
-        described = " and ".join(f"{path} has {count:,} lines" for path, count in zip(paths, counts, strict=True))
+        described = " and ".join(
+            f"{input_name(path)} has {count:,} lines" for path, count in zip(paths, counts, strict=True)
+        )
         raise InputError(f"{described}; line i of one must belong to line i of the other, so the counts must be equal")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -14,47 +14,54 @@ from nmt_cli.errors import InputError
 WORD_BEGINS = "▁"
 
 
-def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter, *, freeze: bool) -> list[int]:
+def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> list[int]:
     """Put the vectors of the pieces found in `path` into `table` (V, E); the rows that were found, rising.
 
-    A piece is found as itself, or, where it begins a word, as that word; of lines of one word the first counts. With
-    `freeze` the found rows get no gradient.
+    A piece is found as itself, or, where it begins a word, as that word; of lines of one word the first counts.
 
     Raises:
         InputError: a line is not a word with E finite numbers; its place is named.
     """
     ids = {piece: id_ for id_, piece in enumerate(pieces)}
-    size = table.shape[1]
     as_itself: set[int] = set()
     as_word: set[int] = set()
+    for place, word, numbers in _lines(path, table.shape[1]):
+        rows = []
+        itself = ids.get(word)
+        if itself is not None and itself not in as_itself:
+            as_itself.add(itself)
+            rows.append(itself)
+        beginning = ids.get(WORD_BEGINS + word)
+        if beginning is not None and beginning not in as_itself and beginning not in as_word:
+            as_word.add(beginning)
+            rows.append(beginning)
+        if rows:
+            with torch.no_grad():
+                table[rows] = _numbers(numbers, place)
+    return sorted(as_itself | as_word)
+
+
+def check_embeddings(path: Path, size: int) -> None:
+    """`InputError` where the first line is not a word with `size` numbers."""
+    next(_lines(path, size), None)
+
+
+def _lines(path: Path, size: int) -> Iterator[tuple[str, str, list[str]]]:
+    """The place of each line, its word, in which there may be blanks, and its numbers as they are written."""
     with open_input(path) as stream:
         for number, line in enumerate(iter_lines(stream), start=1):
-            word, *numbers = line.decode("utf-8", errors="replace").rstrip().split(" ")
-            if number == 1 and len(numbers) == 1:  # word2vec's head: how many words, how many numbers
+            fields = line.decode("utf-8", errors="replace").rstrip().split(" ")
+            if number == 1 and len(fields) == 2:  # word2vec's head: how many words, how many numbers
                 continue
-            if len(numbers) != size:
+            place = f"{path}:{number}"
+            if len(fields) <= size or any(map(_is_number, fields[1:-size])):
                 raise InputError(
-                    f"{path}:{number}: has {len(numbers)} numbers after the word, model.embedding_size is {size}"
+                    f"{place}: has {len(fields) - 1} numbers after the word, model.embedding_size is {size}"
                 )
-            rows = []
-            itself = ids.get(word)
-            if itself is not None and itself not in as_itself:
-                as_itself.add(itself)
-                rows.append(itself)
-            beginning = ids.get(WORD_BEGINS + word)
-            if beginning is not None and beginning not in as_itself and beginning not in as_word:
-                as_word.add(beginning)
-                rows.append(beginning)
-            if rows:
-                with torch.no_grad():
-                    table[rows] = _numbers(numbers, f"{path}:{number}")
-    found = sorted(as_itself | as_word)
-    if freeze and found:
-        _freeze(table, found)
-    return found
+            yield place, " ".join(fields[:-size]), fields[-size:]
 
 
-def _freeze(table: nn.Parameter, rows: Sequence[int]) -> None:
+def freeze_rows(table: nn.Parameter, rows: Sequence[int]) -> None:
     """Have the rows get no gradient."""
     is_free = torch.ones(len(table), 1)
     is_free[rows] = 0.0
@@ -66,6 +73,14 @@ def _freeze(table: nn.Parameter, rows: Sequence[int]) -> None:
         return gradient * on_device[gradient.device]
 
     table.register_hook(mask)
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
 
 
 def _numbers(fields: Sequence[str], place: str) -> Tensor:

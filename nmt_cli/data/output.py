@@ -24,8 +24,6 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         InputError: it cannot be opened for writing.
     """
     if path is None or str(path) == "-":
-        if sys.stdout is None:
-            raise InputError("standard output is closed; give -o OUT")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

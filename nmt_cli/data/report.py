@@ -135,7 +135,7 @@ class _Reader:
         self.source_hashes: array[int] = array("Q")
         """Of a held-out set; 0 for an empty source."""
         self._characters = (array("I"), array("I"))
-        self._paths = [corpus.source, corpus.target, *([corpus.alignment] if corpus.alignment else [])]
+        self._paths = corpus.paths
         self._filters, self._tokenizers = filters, tokenizers
         self._kinds = [_byte_table(tokenizer) for tokenizer in tokenizers or ()]
 

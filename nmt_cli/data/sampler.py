@@ -49,6 +49,26 @@ class Drawn(NamedTuple):
     """Epochs that are done after it, with their fraction."""
 
 
+def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
+    """`InputError` for each corpus of whose pairs its weight leaves none for an epoch."""
+    repeated, drawn = _shares(np.asarray(sizes, dtype=np.int64), weights)
+    problems = [
+        f"data.train.{place}.weight: {weight:g} leaves none of {size:,} pairs for an epoch; raise it, or leave the "
+        "corpus out"
+        for place, (count, size, weight) in enumerate(zip((repeated + drawn).tolist(), sizes, weights, strict=True))
+        if size and not count
+    ]
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]:
+    """How many pairs of each corpus come with its whole repetitions in an epoch, and how many are drawn besides: a
+    corpus of weight 2.5 comes twice, and a random half of it once more."""
+    whole, fraction = np.divmod(np.asarray(weights, dtype=float), 1.0)
+    return sizes * whole.astype(np.int64), np.round(sizes * fraction).astype(np.int64)
+
+
 class Sampler:
     """The batches of training, in order, from any place on."""
 
@@ -68,18 +88,15 @@ class Sampler:
         counts padded target pieces with </s>, or sentences.
 
         Raises:
-            InputError: the weights leave an epoch without a pair.
+            InputError: the weights leave an epoch without a pair of a corpus.
         """
         self._source_lengths, self._target_lengths = source_lengths, target_lengths
         self._batch_size, self._batch_type, self._seed = batch_size, batch_type, seed
         self._starts = np.asarray(bounds[:-1], dtype=np.int64)
         self._sizes = np.diff(bounds)
-        whole, fraction = np.divmod(np.asarray(weights, dtype=float), 1.0)
-        # A corpus of weight 2.5 comes twice, and a random half of it once more.
-        self._repeated = self._sizes * whole.astype(np.int64)
-        self._ends = np.cumsum(self._repeated + np.round(self._sizes * fraction).astype(np.int64))
-        if not self.pairs_an_epoch:
-            raise InputError("data.train: the weights leave no pair for an epoch; raise them")
+        check_weights(self._sizes.tolist(), weights)
+        self._repeated, drawn = _shares(self._sizes, weights)
+        self._ends = np.cumsum(self._repeated + drawn)
         shares = np.diff(self._ends, prepend=0) / np.maximum(self._sizes, 1)
         pieces = float((shares * (np.asarray(target_pieces) + self._sizes)).sum())
         self.sentences_a_batch = batch_size if batch_type == "sentences" else batch_size * self.pairs_an_epoch / pieces

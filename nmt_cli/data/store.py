@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -147,6 +149,7 @@ def open_store(
     if not _is_whole(directory):
         if directory.exists():
             log(f"{directory}: is damaged; it is made again")
+        _remove_unfinished(root)
         _make(directory, key, corpora, tokenizers, filters, with_text=with_text, threads=threads)
     store = PairStore(directory)
     if len(store) == 0:
@@ -155,10 +158,18 @@ def open_store(
     return store
 
 
+def _remove_unfinished(root: Path) -> None:
+    """What killed attempts left, for this text or another: it may be as large as the text."""
+    for path in root.glob(".*.tmp"):
+        if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", path.name) and path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+
+
 def _is_whole(directory: Path) -> bool:
     try:
-        sizes = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))["sizes"]
-        return all((directory / name).stat().st_size == size for name, size in sizes.items())
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        is_whole = all((directory / name).stat().st_size == size for name, size in manifest["sizes"].items())
+        return is_whole and manifest.keys() >= {"key", "dtype", "bounds", "target_pieces", "reports"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -167,16 +178,18 @@ def _content(corpus: Corpus, root: Path) -> list[str]:
     """SHA-256 of each file of a corpus; files of the same size and time as when last seen are not read again."""
     memory_path = root / "files.json"
     try:
-        memory: dict[str, list[Any]] = json.loads(memory_path.read_text(encoding="utf-8"))
+        memory = json.loads(memory_path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         memory = {}
+    if not isinstance(memory, dict):
+        memory = {}
     digests, before = [], dict(memory)
-    for path in filter(None, (corpus.source, corpus.target, corpus.alignment)):
+    for path in corpus.paths:
         try:
             status = Path(path).stat()
             stamp = [status.st_size, status.st_mtime_ns]
             known = memory.get(str(Path(path).absolute()))
-            if known is None or known[:2] != stamp:
+            if not (isinstance(known, list) and len(known) == 3 and known[:2] == stamp):
                 known = [*stamp, sha256_of(Path(path))]
                 memory[str(Path(path).absolute())] = known
         except FileNotFoundError:

@@ -87,6 +87,11 @@ class Tokenizer:
             id_ for id_ in range(self.vocab_size) if id_ < first_byte or any(is_special(id_) for is_special in special)
         )
 
+    def symbols(self) -> frozenset[str]:
+        """The strings that were made pieces of their own."""
+        first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
+        return frozenset(self.pieces(range(EOS + 1, first_byte)))
+
     def scores(self) -> list[float]:
         """Of each piece: its log-probability in a unigram model, minus its rank among the merges of BPE."""
         return [float(self._processor.get_score(id_)) for id_ in range(self.vocab_size)]
@@ -107,6 +112,13 @@ class Tokenizer:
     def encode_words(self, text: str) -> PieceWords:
         """The text's pieces, each with its word."""
         return _with_words(self._processor.encode(text, return_type="proto"))
+
+    def unknown_runs(self, text: str) -> dict[int, int]:
+        """Words that follow each other and are one unknown piece together: the first of each such run, and its end."""
+        proto = self._processor.encode(text, return_type="proto")
+        word_at, _ = _word_at(proto.text)
+        spans = [(word_at[piece.begin], word_at[piece.end - 1] + 1) for piece in proto.pieces if piece.id == UNK]
+        return {first: end for first, end in spans if end > first + 1}
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text that pieces spell; one line, whatever they hold."""
@@ -174,7 +186,7 @@ def train_tokenizer(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise InputError(_explain(str(error), vocab_size, seen.count)) from error
+        raise InputError(_explain(str(error), model_type, vocab_size, seen.count)) from error
     if not model.getvalue():
         raise InputError("the tokenizer cannot be trained: the text has no characters")
     return Tokenizer(model.getvalue())
@@ -189,14 +201,22 @@ class _Counted:
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
-            if line.strip() and len(line) < MAX_TRAINING_BYTES:
+            if line.strip() and len(line.encode()) < MAX_TRAINING_BYTES:
                 self.count += 1
                 yield line.replace("\0", " ")
 
 
-def _explain(message: str, vocab_size: int, num_lines: int) -> str:
+def _explain(message: str, model_type: str, vocab_size: int, num_lines: int) -> str:
     if num_lines == 0:
-        return "the tokenizer cannot be trained: the training text has no line with text in it"
+        return (
+            "the tokenizer cannot be trained: the training text has no line with text in it that is shorter than "
+            f"{MAX_TRAINING_BYTES:,} bytes"
+        )
+    if model_type == "char" and "(vocab_size) >= (0)" in message:
+        return (
+            f"tokenizer.vocab_size: {vocab_size} is too small: 256 bytes and four special pieces are in it before any "
+            "symbol or character; set it to more"
+        )
     if too_high := re.search(r"Vocabulary size too high .*<= (\d+)", message):
         return (
             f"tokenizer.vocab_size: {vocab_size} is more than this text of {num_lines:,} lines allows; "
@@ -216,16 +236,21 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _with_words(proto: Any) -> PieceWords:
-    """Each piece with the word that holds its first visible byte; SentencePiece counts positions in bytes."""
-    text = proto.text
-    word_at: list[int] = []  # of each byte, the number of the word there or next
+def _word_at(text: str) -> tuple[list[int], int]:
+    """Of each byte up to the last word's end, the number of the word there or next; and how many words there are."""
+    word_at: list[int] = []
     num_words = 0
     end = 0
     for match in _WORD.finditer(text):
         word_at.extend([num_words] * len(text[end : match.end()].encode()))
         end = match.end()
         num_words += 1
+    return word_at, num_words
+
+
+def _with_words(proto: Any) -> PieceWords:
+    """Each piece with the word that holds its first visible byte; SentencePiece counts positions in bytes."""
+    word_at, num_words = _word_at(proto.text)
     last = max(num_words - 1, 0)
     ids, words = [], []
     for piece in proto.pieces:

@@ -132,6 +132,8 @@ class Trainer:
         self._world, self._captured = world, captured
         self._objective = world.parallel(_Objective(model, update.loss))
         self._saved_step: int | None = None
+        self._saved_is_judged = False
+        """By the dev set; what a signal saves is not."""
         self._stop_signal = 0
         """SIGINT or SIGTERM, once any process has received it."""
         first = next(model.parameters())
@@ -154,7 +156,7 @@ class Trainer:
         assert index.last is not None
         for step in index.steps:
             try:
-                read_meta(checkpoints.path_of(step), tokenizers)
+                meta = read_meta(checkpoints.path_of(step), tokenizers)
                 self._restore(checkpoints.path_of(step))
             except ModelError as error:
                 damage = damage or error
@@ -167,7 +169,7 @@ class Trainer:
             )
         if damage is not None:
             warn(f"{damage}; going on from step {step:,}, the newest checkpoint that is whole")
-        self._saved_step = step
+        self._saved_step, self._saved_is_judged = step, bool(meta["metrics"])
 
     def _restore(self, path: Path) -> None:
         state = _state_at(path)
@@ -337,10 +339,15 @@ class Trainer:
         return reason
 
     def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
-        if self._saved_step != self.state.step:
-            # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
-            values = self._validate(metrics, "at the end") if self._validator is not None else {}
+        is_saved = self._saved_step == self.state.step
+        # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
+        is_judged = is_saved and self._saved_is_judged
+        values = self._validate(metrics, "at the end") if self._validator is not None and not is_judged else {}
+        if not is_saved:
             self._save(checkpoints, tokenizers, metrics, values)
+        elif values and self._world.is_primary:
+            metrics.sync()
+            checkpoints.write_index(self._index(checkpoints, values))
         if self._world.is_primary:
             checkpoints.write_index(replace(checkpoints.index(), finished=reason))
 
@@ -467,17 +474,19 @@ class Trainer:
 
     def _validate_and_save(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog) -> None:
         metric = self._rhythm.early_stopping_metric
-        values = self._validate(metrics, self._best_so_far())
+        best = self._best_but_this(checkpoints)
+        values = self._validate(metrics, f"best so far {best[0].value:.2f}" if best else "the first")
         self.state = self.state.validated(
             metric, values[metric], plateau_factor=self._rhythm.plateau_factor,
             plateau_patience=self._rhythm.plateau_patience,
         )  # fmt: skip
-        log("new best" if not self.state.stalled else f"no better in {self.state.stalled} validations")
+        if not best or _sign(metric) * values[metric] > _sign(metric) * best[0].value:
+            log("new best")
+        elif self.state.stalled:
+            log(f"no better in {self.state.stalled} validations")
+        else:  # than at an end that has been moved since, which patience does not count
+            log(f"no better than at step {best[0].step:,}")
         self._save(checkpoints, tokenizers, metrics, values)
-
-    def _best_so_far(self) -> str:
-        best = self.state.best_value
-        return "the first" if best is None else f"best so far {best:.2f}"
 
     def _validate(self, metrics: MetricsLog, note: str) -> dict[str, float]:
         assert self._validator is not None
@@ -493,22 +502,29 @@ class Trainer:
         self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, values: dict[str, float]
     ) -> None:
         """Write the checkpoint, then the index that makes it count, then remove what counts no longer."""
-        self._saved_step = self.state.step
+        self._saved_step, self._saved_is_judged = self.state.step, bool(values)
         if not self._world.is_primary:
             return
-        step, metric = self.state.step, self._rhythm.early_stopping_metric
         checkpoints.save(self._snapshot(values), tokenizers)
-        metrics.write("checkpoint", step)  # before the index: if this is the last act, both are made again
+        metrics.write("checkpoint", self.state.step)  # before the index: if this is the last act, both are made again
         metrics.sync()
-        index = checkpoints.index()
-        best = [ranked for ranked in index.best if ranked.step != step and ranked.metric == metric]
-        if metric in values:
-            best.append(Ranked(step, metric, values[metric]))
-        sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0
-        best.sort(key=lambda ranked: (sign * ranked.value, ranked.step))
-        index = Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(checkpoints), None)
+        index = self._index(checkpoints, values)
         checkpoints.write_index(index)
         checkpoints.prune(index)
+
+    def _index(self, checkpoints: Checkpoints, values: dict[str, float]) -> Index:
+        """The index with this step, of which the dev set says `values`."""
+        step, metric = self.state.step, self._rhythm.early_stopping_metric
+        best = self._best_but_this(checkpoints)
+        if metric in values:
+            best.append(Ranked(step, metric, values[metric]))
+        best.sort(key=lambda ranked: (-_sign(metric) * ranked.value, ranked.step))
+        return Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(checkpoints), None)
+
+    def _best_but_this(self, checkpoints: Checkpoints) -> list[Ranked]:
+        """The best steps but this one, best first."""
+        step, metric = self.state.step, self._rhythm.early_stopping_metric
+        return [ranked for ranked in checkpoints.index().best if ranked.step != step and ranked.metric == metric]
 
 
 class _Signals:
@@ -540,6 +556,11 @@ _REMEDY = (
     "begin anew with a lower training.learning_rate, with training.clip_grad_norm, or with training.on_divergence: "
     "rewind. The last checkpoint is whole; training.init_from can take its weights"
 )
+
+
+def _sign(metric: str) -> float:
+    """By which more is better."""
+    return 1.0 if HIGHER_IS_BETTER[metric] else -1.0
 
 
 def _diverged(state: TrainingState) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,14 +45,14 @@ class PlainLine:
     """In the order of their beginning."""
 
 
-def strip_tags(line: str) -> PlainLine:
-    """Take the tags out of a line; tags without a partner stand alone."""
+def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
+    """Take the tags out of a line, but for `symbols`, which the model knows; tags without a partner stand alone."""
     plain: list[str] = []
     place = 0
     open_tags: list[tuple[str, str, int, int]] = []
     tags: list[tuple[int, Tag]] = []
     position = 0
-    for order, match in enumerate(_TAG.finditer(line)):
+    for order, match in enumerate(match for match in _TAG.finditer(line) if match[0] not in symbols):
         plain.append(line[position : match.start()])
         place += len(plain[-1].split())
         position = match.end()
@@ -72,35 +74,81 @@ def strip_tags(line: str) -> PlainLine:
 
 
 def restore(
-    plain: PlainLine, translation: str, weights: Matrix, *, keep_markup: bool = True, copy_unknown: bool = False
+    plain: PlainLine,
+    translation: str,
+    weights: Matrix,
+    *,
+    keep_markup: bool = True,
+    copy_unknown: bool = False,
+    unknown_runs: Mapping[int, int] | None = None,
 ) -> str:
     """The translation with placeholders and tags, unknown words, or both, of the source in their places.
 
-    `weights` (target words, source words) are those of the plain line and its translation.
+    `weights` (target words, source words) are those of the plain line and its translation; `unknown_runs` has the
+    source words that are one unknown piece, the first of each run with its end, which are copied together.
     """
     source, target = plain.text.split(), translation.split()
     if copy_unknown and source:
         for row, word in enumerate(target):
             if UNKNOWN in word:
-                target[row] = source[_heaviest(weights[row])]
+                first = _heaviest(weights[row])
+                target[row] = " ".join(source[first : (unknown_runs or {}).get(first, first + 1)])
     if keep_markup:
         _put_placeholders(source, target, weights)
     if not plain.tags:
         return " ".join(target) if target != translation.split() else translation
-    before: dict[int, list[str]] = {}
-    after: dict[int, list[str]] = {}
     looks_at = [_heaviest(row) for row in weights] if source else []
+    before: list[list[_Placed]] = [[] for _ in range(len(target) + 1)]
+    after: list[list[_Placed]] = [[] for _ in target]
+    placed: list[_Placed] = []
     for tag in plain.tags:
         rows = [row for row, column in enumerate(looks_at) if tag.start <= column < tag.end]
         if tag.closing is not None and rows:
-            before.setdefault(min(rows), []).append(tag.text)
-            after.setdefault(max(rows), []).insert(0, tag.closing)
+            around = _nested(_Placed(tag.text, tag.closing, rows[0], rows[-1]), rows, placed)
+            placed.append(around)
+            before[around.first].append(around)
+            after[around.last].insert(0, around)
             continue
-        following = [row for row, column in enumerate(looks_at) if column >= tag.start]
-        place = min(following, default=len(target))
-        before.setdefault(place, []).append(tag.text + (tag.closing or ""))
-    words = ["".join(before.get(row, [])) + word + "".join(after.get(row, [])) for row, word in enumerate(target)]
-    return " ".join([*words, *(["".join(before[len(target)])] if len(target) in before else [])])
+        place = next((row for row, column in enumerate(looks_at) if column >= tag.start), len(target))
+        # Alone it keeps its place among those that open here, inside the one before it.
+        last = before[place][-1].last if before[place] else len(target)
+        before[place].append(_Placed(tag.text + (tag.closing or ""), "", place, last))
+    for opening in before:
+        opening.sort(key=lambda tag: -tag.last)
+    for closing in after:
+        closing.sort(key=lambda tag: -tag.first)
+    words = [
+        "".join(tag.text for tag in opening) + word + "".join(tag.closing for tag in closing)
+        for opening, word, closing in zip(before, target, after, strict=False)
+    ]
+    return " ".join([*words, *(["".join(tag.text for tag in before[-1])] if before[-1] else [])])
+
+
+class _Placed(NamedTuple):
+    """A tag around words of the target."""
+
+    text: str
+    closing: str
+    first: int
+    last: int
+
+
+def _nested(tag: _Placed, rows: Sequence[int], placed: Sequence[_Placed]) -> _Placed:
+    """The tag around as many of its rows as it can hold without crossing one that has its place: words that look at
+    what it enclosed may stand on both sides of another's."""
+    while crossed := next((other for other in placed if _cross(tag, other)), None):
+        if tag.first < crossed.first:
+            cuts = (tag._replace(last=crossed.first - 1), tag._replace(first=crossed.first))
+        else:
+            cuts = (tag._replace(last=crossed.last), tag._replace(first=crossed.last + 1))
+        held = [[row for row in rows if cut.first <= row <= cut.last] for cut in cuts]
+        best = max(held, key=len)
+        tag = tag._replace(first=best[0], last=best[-1])
+    return tag
+
+
+def _cross(one: _Placed, other: _Placed) -> bool:
+    return one.first < other.first <= one.last < other.last or other.first < one.first <= other.last < one.last
 
 
 def _put_placeholders(source: list[str], target: list[str], weights: Matrix) -> None:

@@ -133,6 +133,7 @@ class LinkCounts:
         order = order[~np.isin(targets[order], common)]
         sources, targets = sources[order], targets[order]
         rank = np.arange(len(sources)) - np.searchsorted(sources, sources)
+        likely = min(likely, int(rank.max(initial=0)) + 1)  # no source piece is linked with more
         near = rank < likely
         likely_VK = np.full((source_size, likely + joint), NONE, dtype=np.int32)
         likely_VK[sources[near], rank[near]] = targets[near]

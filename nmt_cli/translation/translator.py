@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from nmt_cli.search.beam import BeamOptions, Observer, beam_search
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import Link, Matrix, hard_links, merge_to_words
-from nmt_cli.translation.markup import PlainLine, restore, strip_tags
+from nmt_cli.translation.markup import UNKNOWN, PlainLine, restore, strip_tags
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
 from nmt_cli.translation.windows import WINDOW_SIZE
 
@@ -192,7 +192,8 @@ class Translator:
             text, is_valid = decode_line(line)
             self.counts.invalid += not is_valid
             texts.append(text)
-        plain = [strip_tags(text) if self.options.keep_markup else PlainLine(text, ()) for text in texts]
+        symbols = self.tokenizers[0].symbols()
+        plain = [strip_tags(text, symbols) if self.options.keep_markup else PlainLine(text, ()) for text in texts]
         parts: list[list[list[_Part]]] = [[] for _ in lines]
         num_words = [0] * len(lines)
         for segments in _rounds([line.text for line in plain], with_words=self.options.with_alignment):
@@ -224,7 +225,14 @@ class Translator:
 
     def _restored(self, line: PlainLine, translations: Sequence[Translation]) -> tuple[Translation, ...]:
         """The translations with what the model must not change put back by their alignments."""
-        restored = partial(restore, line, keep_markup=self.options.keep_markup, copy_unknown=self.options.copy_unknown)
+        has_unknown = self.options.copy_unknown and any(UNKNOWN in found.text for found in translations)
+        restored = partial(
+            restore,
+            line,
+            keep_markup=self.options.keep_markup,
+            copy_unknown=self.options.copy_unknown,
+            unknown_runs=self.tokenizers[0].unknown_runs(line.text) if has_unknown else None,
+        )
         return tuple(
             found if found.weights is None else replace(found, text=restored(found.text, found.weights))
             for found in translations
@@ -249,9 +257,13 @@ class Translator:
             source, target = pair.source, pair.target
             piece_weights = weights_TS[: len(target.ids), : len(source.ids)].double().numpy()
             shape = (target.num_words, source.num_words)
+            weights = merge_to_words(piece_weights, source.words, target.words, shape)
+            if not target_tokenizer.spells_bytes:
+                for first, end in target_tokenizer.unknown_runs(pairs[pair.place][1]).items():
+                    weights[first + 1 : end] = weights[first]  # they are one piece
             scored[pair.place] = PairScore(
                 log_prob,
-                merge_to_words(piece_weights, source.words, target.words, shape),
+                weights,
                 piece_weights,
                 tuple(source_tokenizer.pieces(source.ids)),
                 tuple(target_tokenizer.pieces(target.ids)),
@@ -292,13 +304,17 @@ class Translator:
             ]
         else:
             pieces = [(tuple(ids), ()) for ids in tokenizer.encode_all([segment.text for segment in segments])]
-        for segment, (ids, words) in zip(segments, pieces, strict=True):
-            cuts = _cuts(tokenizer.pieces(ids), limit) if len(ids) > limit else [len(ids)]
-            number = self.first_line + self.counts.lines + segment.line
+        # The segments of a line are one again: it is cut only where it has more pieces than a part may have.
+        for line, of_line in groupby(zip(segments, pieces, strict=True), key=lambda found: found[0].line):
+            of_segments = [encoded for _, encoded in of_line]
+            ids = tuple(chain.from_iterable(ids for ids, _ in of_segments))
+            words = tuple(chain.from_iterable(words for _, words in of_segments))
+            cuts = _cuts(tokenizer, ids, limit)
+            number = self.first_line + self.counts.lines + line
             for start, end in zip([0, *cuts], cuts, strict=False):
                 if end > start:
-                    jobs.append(_Job(segment.line, number, next_part[segment.line], ids[start:end], words[start:end]))
-                    next_part[segment.line] += 1
+                    jobs.append(_Job(line, number, next_part[line], ids[start:end], words[start:end]))
+                    next_part[line] += 1
             self.counts.source_pieces += len(ids)
         return jobs
 
@@ -514,16 +530,16 @@ def _fits_a_matrix(parts: Sequence[Sequence[_Part]], num_words: int) -> bool:
     return sum(max(part.num_words for part in ranked) for ranked in parts) * num_words <= MAX_WEIGHTS
 
 
-def _cuts(pieces: Sequence[str], limit: int) -> list[int]:
+def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
     """Where to cut a long line: ends of parts of at most `limit` pieces, at a word's beginning where there is one
     in the last half of the part."""
     cuts, start = [], 0
-    while len(pieces) - start > limit:
-        end = start + limit
-        word_starts = [at for at in range(end, start + limit // 2, -1) if pieces[at].startswith("▁")]
-        start = word_starts[0] if word_starts else end
+    while len(ids) - start > limit:
+        half, end = start + limit // 2 + 1, start + limit
+        near = tokenizer.pieces(ids[half : end + 1])
+        start = max((half + at for at, piece in enumerate(near) if piece.startswith("▁")), default=end)
         cuts.append(start)
-    return [*cuts, len(pieces)]
+    return [*cuts, len(ids)]
 
 
 def _uniforms(seed: int, job: _Job, copy: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from nmt_cli.data.corpus import Corpus, Pair, read_pairs
+from nmt_cli.console import counted, warn
+from nmt_cli.data.corpus import Corpus, FilterReport, Pair, read_pairs
 
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
@@ -73,13 +74,17 @@ def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> 
 
 
 def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
-    """The pairs of two files in windows that are bounded in number and in the size of their matrices of weights.
+    """The pairs of two files in windows that are bounded in number and in the size of their matrices of weights; at the
+    end it is said how many were not UTF-8.
 
     Raises:
         InputError: the files differ in length (both counts are named), or one cannot be read.
     """
-    pairs = read_pairs(Corpus(source, target), invalid_utf8="replace")
-    return _ReadAhead(pairs, _cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
+    report = FilterReport()
+    pairs = read_pairs(Corpus(source, target), invalid_utf8="replace", report=report)
+    yield from _ReadAhead(pairs, _cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
+    if report.replaced:
+        warn(f"{counted(report.replaced, 'pair')} not valid UTF-8; U+FFFD stands for the invalid bytes")
 
 
 def _cells(pair: Pair) -> int:

@@ -18,7 +18,7 @@ STEPS = (
         (
             Candidate("▁kleine", 0.6, -0.87, "das", True),
             Candidate("▁Haus", 0.3, -1.56, "das", False),
-            Candidate("▁Haus", 0.9, -1.72, "ein", True),
+            Candidate("▁Haus", 0.9, -1.72, "ein", True, beam=1),
         )
     ),
     SearchStep((Candidate("▁Haus", 0.85, -1.03, "das kleine", True),)),

@@ -178,6 +178,7 @@ def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corp
             "nmt: tokenizer.vocab_size: 320 is too",
         ),
         ("data.train.0.source=pipe", "pipe: is a pipe or a device; text that is read more than once must be a file"),
+        ("data.train.0.alignment=pipe", "pipe: is a pipe or a device; text that is read more than once must be a file"),
     ],
 )
 def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike(corpus, setting, message):
@@ -189,6 +190,22 @@ def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike
         assert code == 2
         assert message.replace("nowhere/", "") in err.replace(f"{corpus}/", "").replace("nowhere/", "")
         assert not list(corpus.glob("runs/small/checkpoints/step*"))
+
+
+def test_links_count_only_where_they_guide(corpus):
+    (corpus / "a.align").write_text("none\n" * len(PAIRS))
+    sets = ("--set", "data.train.0.alignment=a.align", "--set", "training.guided_alignment_weight=0")
+    assert nmt(corpus, "check", "--config", "c.yaml", *sets[:2])[0] == 2
+    assert nmt(corpus, "check", "--config", "c.yaml", *sets)[0] == 0
+    assert nmt(corpus, "train", "--config", "c.yaml", *sets)[0] == 0
+
+
+def test_a_language_without_blanks_is_not_scored_by_words_unawares(corpus):
+    code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", "data.target_lang=zh_TW")
+    assert code == 0
+    assert "warning: scoring.tokenize: BLEU counts words, which zh_TW does not part by blanks; set it to zh\n" in err
+    sets = ("--set", "data.target_lang=zh_TW", "--set", "scoring.tokenize=zh")
+    assert "warning" not in nmt(corpus, "check", "--config", "c.yaml", *sets)[2]
 
 
 def test_a_run_has_tokenizers_of_one_kind(corpus):

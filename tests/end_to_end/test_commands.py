@@ -6,7 +6,9 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -324,3 +326,54 @@ def test_every_attention_trains_and_translates_with_every_recurrence(
     result = nmt("train", "--config", config, *[word for option in sets for word in ("--set", option)])
     assert result.code == 0, result.err
     assert nmt("translate", "--model", config.parent / "run", stdin=b"The car\n").out.count(b"\n") == 1
+
+
+def test_pairs_that_are_not_utf_8_are_counted(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "s").write_bytes(b"The \xff car\nThe cat\n")
+    (tmp_path / "t").write_bytes(b"La voiture\nLe \xfe chat\n")
+    for command in ("rescore", "align", "shortlist"):
+        result = nmt(command, tmp_path / "s", tmp_path / "t", "--model", model, "-o", tmp_path / "out")
+        assert result.code == 0
+        assert "warning: 2 pairs not valid UTF-8; U+FFFD stands for the invalid bytes\n" in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schema",),
+        ("inspect", "MODEL"),
+        ("score", "TEXT", "--reference", "TEXT"),
+        ("encode", "TEXT", "--model", "MODEL"),
+    ],
+)
+def test_data_for_a_standard_output_that_is_closed_is_not_lost_without_a_word(
+    model: Path, corpus: Path, words: tuple[str, ...]
+):
+    given = {"MODEL": str(model), "TEXT": str(corpus / "dev.fr")}
+    command = shlex.join([sys.executable, "-m", "nmt_cli", *(given.get(word, word) for word in words)])
+    ran = subprocess.run(f"{command} >&-", shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("nmt: standard output is closed")
+
+
+INTERRUPTED = """
+import os, signal, sys
+class Interruption:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interruption())
+sys.argv = ["nmt", "schema"]
+from nmt_cli.__main__ import main
+main()
+"""
+
+
+def test_an_interruption_while_the_program_is_read_leaves_no_traceback():
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_a_run_is_drawn_once(nmt, model: Path, tmp_path: Path):
+    result = nmt("plot", "curves", model, model, "-o", tmp_path / "c.png")
+    assert (result.code, result.err) == (2, f"nmt: {model}: stands twice; name each run once\n")

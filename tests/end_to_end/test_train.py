@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -206,6 +207,15 @@ def test_fine_tuning_takes_no_weights_of_other_pieces(nmt, config: Path, model: 
     assert result.code == 2
     assert "has a tokenizer by another configuration; these keys differ: training.init_from. Set" in result.err
     own = (config.parent / "run/tokenizer/joint.model").read_bytes()
+    kinds = (
+        f'training.init_from: takes the tokenizer of {model}, so set as there: tokenizer.model_type ("unigram" there)'
+    )
+    for words in (("tokenizer", *command[1:]), ("check", *command[1:])):
+        result = nmt(*words)
+        assert result.code == 2
+        assert kinds in result.err
+    assert (config.parent / "run/tokenizer/joint.model").read_bytes() == own
+    command = ("train", "--config", config, *SMALL, f"training.init_from={model}")
     assert nmt("tokenizer", *command[1:]).code == 0  # which takes that of the origin
     (config.parent / "run/tokenizer/joint.model").write_bytes(own)
     result = nmt(*command)
@@ -219,7 +229,11 @@ def test_fine_tuning_takes_no_weights_of_other_pieces(nmt, config: Path, model: 
     separate = ("--set", "tokenizer.joint=false", "--set", "model.tied_embeddings=none", "--set", other)
     result = nmt(*command, *separate)
     assert result.code == 2
-    assert f"tokenizer.joint: is false, but {model}, from which training.init_from takes the tokenizer, h" in result.err
+    assert f"takes the tokenizer of {model}, so set as there: tokenizer.joint (true there)" in result.err
+    for command in ("check", "train"):
+        result = nmt(command, "--config", config, "--set", f"training.init_from={model}", "--set", other)
+        assert result.code == 2
+        assert re.search(r"has the shape \[\d+, 32\], the configuration says \[\d+, 16\]", result.err)
 
 
 def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):
@@ -230,8 +244,11 @@ def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):
         assert result.code == 2
         assert "or less" in result.err
         assert nmt("tokenizer", "--config", config).code == 0
-    assert nmt("tokenizer", *too_large).code == 2
-    assert not list((config.parent / "run/tokenizer").iterdir())
+    files = [config.parent / "run" / name for name in ("config.yaml", "tokenizer/joint.model")]
+    kept = [path.read_bytes() for path in files]
+    for wrong in ("tokenizer.vocab_size=99999", "data.train.0.source=typo.en", "training.init_from=nowhere"):
+        assert nmt("tokenizer", "--config", config, "--set", wrong).code == 2
+        assert [path.read_bytes() for path in files] == kept
     assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
 
 
@@ -675,3 +692,105 @@ def test_the_last_step_is_validated_even_where_no_validation_is_due(nmt, config:
     assert result.code == 0, result.err
     index = json.loads((config.parent / "run/checkpoints/index.json").read_text())
     assert [best["step"] for best in index["best"]] == [3]
+
+
+def test_a_configuration_of_the_users_is_kept_where_a_run_writes_its_own(nmt, config: Path):
+    own = config.parent / "run/config.yaml"
+    own.parent.mkdir()
+    text = "# mine\n" + config.read_text()
+    for number, command in ((1, "tokenizer"), (2, "train")):
+        own.write_text(text)
+        result = nmt(command, "--config", own, "--set", "training.max_steps=2")
+        assert result.code == 0, result.err
+        assert f"warning: {own}: a run writes its own there; what stood there is now config.{number}.yaml" in result.err
+        assert own.with_name(f"config.{number}.yaml").read_text() == text
+    assert nmt("train", "--config", own, "--set", "training.max_steps=3").code == 0
+    assert not own.with_name("config.3.yaml").exists()
+
+
+def test_a_training_leaves_alone_what_others_are_writing_in_its_directory(nmt, config: Path):
+    run = config.parent / "run"
+    unfinished = run / ".test.fr.12.tmp"
+    run.mkdir()
+    unfinished.write_text("half a translation")
+    (run / ".config.yaml.12.tmp").write_text("half a configuration")
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    assert unfinished.read_text() == "half a translation"
+    assert not (run / ".config.yaml.12.tmp").exists()
+
+
+def test_what_makes_no_tokenizer_may_change_before_the_first_checkpoint(nmt, config: Path, corpus: Path):
+    assert nmt("tokenizer", "--config", config, "--set", "data.train.0.weight=0.0001").code == 0
+    refused = nmt("train", "--config", config, "--set", "data.train.0.weight=0.0001")
+    assert refused.code == 2
+    assert "nmt: data.train.0.weight: 0.0001 leaves none of 600 pairs for an epoch; raise it, or leave t" in refused.err
+    assert "leaves none of 600 pairs" in nmt("check", "--config", config, "--set", "data.train.0.weight=0.0001").err
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    other = config.parent / "other"
+    assert nmt("tokenizer", "--config", config, "--set", f"model_dir={other}").code == 0
+    sets = ("--set", f"model_dir={other}", "--set", f"data.train.0.source={corpus}/train.fr")
+    assert "these keys differ: data.train. Set them back, make it anew" in nmt("train", "--config", config, *sets).err
+
+
+def test_a_fine_tuning_begins_with_what_its_origin_has_learnt_not_with_pretrained_vectors(nmt, config: Path):
+    from safetensors.torch import load_file
+
+    vectors = config.parent / "vectors.txt"
+    vectors.write_text("is " + " ".join(["0.25"] * 16) + "\n")
+    run, tuned, wrong = (config.parent / name for name in ("run", "tuned", "wrong"))
+    sets = ("--set", "training.ema_decay=0", "--set", f"model.pretrained.source={vectors}", "--set")
+    assert nmt("train", "--config", config, *sets, "training.max_steps=6").code == 0
+    (learnt,) = run.glob("checkpoints/step-*6/model.safetensors")
+    for freeze in ("false", "true"):
+        shutil.rmtree(tuned, ignore_errors=True)
+        options = [
+            f"model.pretrained.freeze={freeze}", f"training.init_from={run}", f"model_dir={tuned}",
+            "training.max_steps=1", "training.learning_rate=1e-12", "training.warmup_steps=0",
+        ]  # fmt: skip
+        result = nmt(
+            "train", "--config", config, *sets[:-1], *[word for option in options for word in ("--set", option)]
+        )
+        assert result.code == 0, result.err
+        begun = load_file(tuned / "checkpoints/step-00000001/model.safetensors")["source_embedding"]
+        torch.testing.assert_close(begun, load_file(learnt)["source_embedding"], rtol=0, atol=1e-6)
+    vectors.write_text("is 0.25 0.25\n")
+    for command in ("check", "train"):
+        result = nmt(command, "--config", config, *sets[:-1], "--set", f"model_dir={wrong}")
+        assert result.code == 2
+        assert f"{vectors}:1: has 2 numbers after the word, model.embedding_size is 16" in result.err
+
+
+def test_a_step_that_a_signal_saved_is_judged_when_the_run_ends_there(nmt, config: Path):
+    sets = ("--set", "training.validation_freq=100", "--set", "training.checkpoint_freq=5", "--set")
+    assert nmt("train", "--config", config, *sets, "training.max_steps=7").code == 0
+    index = config.parent / "run/checkpoints/index.json"
+    whole = json.loads(index.read_text())
+    assert [ranked["step"] for ranked in whole["best"]] == [7]
+    again = config.parent / "again"
+    sets = (*sets[:-1], "--set", f"model_dir={again}", "--set")
+    training = start_nmt("train", "--config", config, *sets, "training.max_steps=100000", stderr=-1)
+    while not list(again.glob("checkpoints/step-*")):
+        time.sleep(0.02)
+    training.send_signal(signal.SIGTERM)
+    training.communicate()
+    step = json.loads((again / "checkpoints/index.json").read_text())["last"]
+    result = nmt("train", "--config", config, *sets, f"training.max_steps={step}")
+    assert result.code == 0, result.err
+    found = json.loads((again / "checkpoints/index.json").read_text())
+    assert ([ranked["step"] for ranked in found["best"]], found["last"]) == ([step], step)
+    assert f"best bleu {found['best'][0]['value']:.2f} at step {step}" in result.err
+
+
+def test_what_is_called_a_new_best_is_better_than_an_end_that_was_moved(nmt, config: Path, monkeypatch):
+    from nmt_cli.training.validation import Validator
+
+    scores = iter([5.0, 9.0, 7.0, 9.5])
+    monkeypatch.setattr(Validator, "__call__", lambda *_: {"loss": 1.0, "perplexity": 2.7, "bleu": next(scores)})
+    sets = ("--set", "training.validation_freq=4", "--set", "training.patience=null", "--set")
+    first = nmt("train", "--config", config, *sets, "training.max_steps=6").err
+    assert "(the first;" in first
+    second = nmt("train", "--config", config, *sets, "training.max_steps=12").err
+    assert "bleu 7.00  (best so far 9.00;" in second
+    assert "no better than at step 6" in second
+    assert "bleu 9.50  (best so far 9.00;" in second
+    assert second.count("new best") == 1

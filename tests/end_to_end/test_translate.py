@@ -305,6 +305,7 @@ def test_tags_and_placeholders_come_through(nmt, model: Path):
     text = b"Where is <b>the red</b> car?\n<p></p>\n__URL__ is here.\n\n"
     result = nmt("translate", "--model", model, "--markup", "--copy-unknown", stdin=text)
     assert result.code == 0, result.err
+    assert "warning: --copy-unknown does nothing: this model spells what it does not know, so no word" in result.err
     assert len(result.lines) == 4
     assert result.lines[0].count("<b>") == result.lines[0].count("</b>") == 1
     assert result.lines[1] == "<p></p>"
@@ -357,3 +358,36 @@ def test_a_shortlist_goes_through_a_link_and_into_a_pipe(nmt, model: Path, corpu
         assert nmt("shortlist", *texts, "--model", model, "-o", tmp_path / "pipe").code == 0
         assert reader.communicate()[0] == (tmp_path / "shortlist").read_bytes()
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_options_that_change_nothing_are_told(nmt, model: Path):
+    for words, idle in (
+        (
+            ("--temperature", "0.5", "--seed", "4"),
+            ["--temperature does nothing without", "--seed does nothing without"],
+        ),
+        (("--sample", "--beam-size", "3", "--length-penalty", "2"), ["--beam-size does nothing with", "--length-pe"]),
+        (("--sample", "--temperature", "0.5", "--seed", "4"), []),
+        (("--beam-size", "3", "--length-penalty", "2"), []),
+    ):
+        result = nmt("translate", "--model", model, *words, stdin=b"The car\n")
+        assert result.code == 0
+        warnings = [line for line in result.err.splitlines() if line.startswith("warning: ")]
+        assert len(warnings) == len(idle)
+        assert all(line.startswith(f"warning: {start}") for line, start in zip(warnings, idle, strict=True))
+
+
+def test_a_line_is_cut_only_where_it_has_more_pieces_than_a_part_may_have(nmt, model: Path, tmp_path: Path):
+    shutil.copytree(model, tmp_path / "run")
+    text = (tmp_path / "run/config.yaml").read_text()
+    (tmp_path / "run/config.yaml").write_text(
+        text.replace("max_source_pieces: 250", "max_source_pieces: 100000").replace(
+            "max_length_a: 2.0", "max_length_a: 0"
+        )
+    )
+    line = b"The car " + b" " * 70_000 + b"is red.\n"
+    command = ("translate", "--model", tmp_path / "run", "--alignment", "hard")
+    result = nmt(*command, stdin=line)
+    assert result.code == 0, result.err
+    assert "in parts" not in result.err
+    assert result.out == nmt(*command, stdin=b"The car is red.\n").out

@@ -62,8 +62,9 @@ def test_a_substituted_process_gets_the_output(home: Path, pieces: bytes):
 @pytest.mark.parametrize(
     ("script", "code", "told"),
     [
-        ("NMT --version >&-", 0, b""),
-        ("NMT schema >&-", 0, b""),
+        ("NMT --version >&-", 2, b"nmt: standard output is closed\n"),
+        ("NMT schema >&-", 2, b"nmt: standard output is closed\n"),
+        ("NMT --help >&-", 2, b"nmt: standard output is closed\n"),
         ("ENCODE -o file >&- && cat file", 0, b""),
         ("ENCODE >&-", 2, b"nmt: standard output is closed; give -o OUT\n"),
         ("ENCODE 2>&-", 0, b""),
@@ -71,7 +72,7 @@ def test_a_substituted_process_gets_the_output(home: Path, pieces: bytes):
         ("ENCODE -o file >&- 2>&- <&- && cat file", 0, b""),
     ],
 )
-def test_a_closed_stream_ends_no_command_and_gets_into_no_file(home: Path, pieces: bytes, script, code, told):
+def test_a_closed_stream_ends_only_what_it_was_for_and_gets_into_no_file(home: Path, pieces: bytes, script, code, told):
     found = shell(home, script)
     assert (found.returncode, found.stderr) == (code, told)
     says_it = code == 0 and ("cat file" in script or script == "ENCODE 2>&-")

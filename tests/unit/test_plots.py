@@ -104,7 +104,7 @@ def test_the_page_gives_back_what_was_put_in():
     step = SearchStep(
         (
             Candidate("▁Haus", 0.75, -0.5, "das", kept=True),
-            Candidate("x", 0.0, -float("inf"), "", kept=False, ended=True),
+            Candidate("x", 0.0, -float("inf"), "", kept=False, ended=True, beam=1),
         )
     )
     picture = AttentionPicture(("the",), ("das",), ((0.123456,),), "T", "Das.", (step,))
@@ -117,8 +117,16 @@ def test_the_page_gives_back_what_was_put_in():
         "weights": [[0.1235]],
         "steps": [
             [
-                {"text": "▁Haus", "prefix": "das", "probability": 0.75, "score": -0.5, "kept": True, "ended": False},
-                {"text": "x", "prefix": "", "probability": 0.0, "score": None, "kept": False, "ended": True},
+                {
+                    "text": "▁Haus",
+                    "prefix": "das",
+                    "beam": 0,
+                    "probability": 0.75,
+                    "score": -0.5,
+                    "kept": True,
+                    "ended": False,
+                },
+                {"text": "x", "prefix": "", "beam": 1, "probability": 0.0, "score": None, "kept": False, "ended": True},
             ]
         ],
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_cli.config.loader import load_config, parse_yaml
+from nmt_cli.config.loader import dump_config, load_config, parse_yaml, validate
 from nmt_cli.errors import ConfigError
 
 GOOD = """
@@ -35,6 +35,11 @@ def test_what_is_wrong_by_itself_and_what_does_not_agree_are_named_together(prob
         "c.yaml: model.attention.coverage: is an option of additive attention, not of dot",
         "c.yaml: model.attention.filter_width: must be odd, is 4",
         "c.yaml: unknown key 'bogus'; `nmt schema` lists the keys",
+        (
+            "c.yaml: model.attention: dot multiplies decoder states of 512 units with annotations of 1024; "
+            "set decoder.hidden_size to 1024, or use general"
+        ),
+        "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
     ]
     assert problems("tokenizer.joint=false", "bogus=1", "training.max_steps=many") == [
         'c.yaml: training.max_steps: must be an integer, is "many"',
@@ -91,3 +96,36 @@ def test_text_that_is_no_unicode_is_said_to_be_that(problems):
 def test_numbers_beyond_any_use_are_refused(problems, override):
     (found,) = problems(override)
     assert found.startswith(f"c.yaml: {override.partition('=')[0]}: must be less than or equal to ")
+
+
+@pytest.mark.parametrize(
+    ("symbols", "message"),
+    [
+        ("[<pad>]", "c.yaml: tokenizer.symbols: <pad> is a piece of every vocabulary; choose another"),
+        ("[</s>]", "c.yaml: tokenizer.symbols: </s> is a piece of every vocabulary; choose another"),
+        ("[<0x41>]", "c.yaml: tokenizer.symbols: <0x41> is a piece of every vocabulary; choose another"),
+        ("[<a>, <b>, <a>]", "c.yaml: tokenizer.symbols: <a> stands twice"),
+    ],
+)
+def test_symbols_that_no_tokenizer_can_have_are_refused(problems, symbols, message):
+    assert problems(f"tokenizer.symbols={symbols}") == [message]
+
+
+def test_a_section_that_contradicts_itself_hides_nothing_of_the_others(problems):
+    found = problems("model.decoder.recurrence=luong", "model.decoder.readout=tanh", "tokenizer.joint=false")
+    assert found == [
+        "c.yaml: model.decoder.readout: luong's readout is its attentional vector; leave it at auto",
+        "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
+    ]
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/b", ""])
+def test_a_name_is_one_name_of_a_path(problems, name):
+    (found,) = problems(f"name='{name}'")
+    assert found.startswith("c.yaml: name: ")
+
+
+@pytest.mark.parametrize("name", ["...", "..a", ".a", "a.b", "a", "x\x85y", "\u2028 z", "é"])
+def test_a_name_comes_back_as_it_was_written(name):
+    changed = validate({**parse_yaml(GOOD, "here"), "name": name}, "here")
+    assert parse_yaml(dump_config(changed), "there")["name"] == name

@@ -162,3 +162,25 @@ def test_going_through_a_store_in_random_order_leaves_little_of_it_in_memory(tmp
     most, rows = map(int, found.stdout.split())
     assert rows == count
     assert most < 100e6 < sum(path.stat().st_size for path in directory.iterdir()) / 2
+
+
+def test_what_killed_attempts_left_of_any_text_goes_when_a_store_is_made(tmp_path):
+    for name in (".0123456789abcdef.tmp", ".mine.tmp"):
+        (tmp_path / "cache" / name).mkdir(parents=True)
+        (tmp_path / "cache" / name / "source.ids").write_bytes(b"half")
+    opened(tmp_path, written(tmp_path))
+    assert not (tmp_path / "cache/.0123456789abcdef.tmp").exists()
+    assert (tmp_path / "cache/.mine.tmp/source.ids").read_bytes() == b"half"
+
+
+@pytest.mark.parametrize("damage", ["[]", "3", '{"sizes": {}}', '{"sizes": []}'])
+def test_a_damaged_memory_or_manifest_is_made_again(tmp_path, damage):
+    corpus = written(tmp_path)
+    opened(tmp_path, corpus)
+    (name,) = made(tmp_path)
+    before = contents(tmp_path / "cache" / name)
+    (tmp_path / "cache/files.json").write_text(damage)
+    (tmp_path / "cache" / name / "manifest.json").write_text(damage)
+    opened(tmp_path, corpus)
+    assert made(tmp_path) == [name]
+    assert contents(tmp_path / "cache" / name) == before

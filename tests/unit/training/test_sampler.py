@@ -8,6 +8,7 @@ import pytest
 
 from nmt_cli.data import sampler as sampler_module
 from nmt_cli.data.sampler import Cursor, Sampler
+from nmt_cli.errors import InputError
 
 NUM_PAIRS = 230
 
@@ -197,3 +198,12 @@ def test_the_number_of_batches_an_epoch_is_about_right(batch_type, batch_size, m
     monkeypatch.setattr(sampler_module, "BATCHES_IN_POOL", 100)
     sampler = sampler_of(bounds=(0, 100, NUM_PAIRS), weights=(2.0, 0.5), batch_type=batch_type, batch_size=batch_size)
     assert sampler.batches_an_epoch() == pytest.approx(len(epoch_of(sampler)), rel=0.2)
+
+
+def test_a_corpus_of_which_no_pair_would_come_is_refused():
+    with pytest.raises(InputError) as caught:
+        sampler_of(bounds=(0, 0, 20, 25, NUM_PAIRS), weights=(1.0, 0.02, 0.1, 1.0))
+    assert str(caught.value).split("\n") == [
+        "data.train.1.weight: 0.02 leaves none of 20 pairs for an epoch; raise it, or leave the corpus out",
+        "data.train.2.weight: 0.1 leaves none of 5 pairs for an epoch; raise it, or leave the corpus out",
+    ]

@@ -93,3 +93,59 @@ def test_every_tag_comes_back_exactly_once(parts: list[str], num_target: int):
     restored = restore(plain, " ".join(["w"] * num_target), weights)
     assert sorted(re.findall(r"<[^>]*>", restored)) == sorted(re.findall(r"<[^>]*>", line))
     assert re.sub(r"<[^>]*>", "", restored).split() == ["w"] * num_target
+
+
+def test_unknown_words_that_are_one_piece_are_copied_together():
+    plain = strip_tags("the John Smith sleeps")
+    weights = np.eye(4)[[0, 1, 3]]
+    options = {"copy_unknown": True, "unknown_runs": {1: 3}}
+    assert restore(plain, f"le {UNKNOWN} dort", weights, **options) == "le John Smith dort"
+
+
+def test_symbols_of_the_tokenizer_are_no_tags():
+    plain = strip_tags("<BT> the <b>red</b> car", {"<BT>"})
+    assert plain.text == "<BT> the red car"
+    assert [tag.text for tag in plain.tags] == ["<b>"]
+    assert strip_tags("<BT> the red car", {"<BT>"}).text == "<BT> the red car"
+    assert strip_tags("<BT> the red car").text == "the red car"
+
+
+def is_well_formed(line: str) -> bool:
+    open_tags: list[str] = []
+    for closing, name, alone in re.findall(r"<(/?)(\w+)(/?)>", line):
+        if closing:
+            if not open_tags or open_tags.pop() != name:
+                return False
+        elif not alone:
+            open_tags.append(name)
+    return not open_tags
+
+
+def test_tags_whose_words_the_translation_mixes_do_not_cross():
+    weights = np.eye(2)[[0, 1, 0, 1, 1]]
+    assert restore(strip_tags("<b>a</b> <i>b</i>"), "v w x y z", weights) == "<b>v w x</b> <i>y z</i>"
+    weights = np.eye(3)[[2, 0, 1]]
+    line = "<p><b>a</b> b</p> <i>c</i>"
+    assert restore(strip_tags(line), "x y z", weights) == "<i>x</i> <p><b>y</b> z</p>"
+
+
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 3) -> str:
+    parts = []
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from(["word", "alone", "around"]))
+        if kind == "around" and depth:
+            name = draw(st.sampled_from(["b", "i", "p"]))
+            parts.append(f"<{name}>{draw(trees(depth - 1))}</{name}>")
+        else:
+            parts.append("<br/>" if kind == "alone" else "w")
+    return " ".join(parts)
+
+
+@given(trees(), st.integers(0, 6), st.integers(0, 2**32 - 1))
+def test_well_formed_markup_stays_well_formed(line: str, num_target: int, seed: int):
+    plain = strip_tags(line)
+    weights = np.random.default_rng(seed).random((num_target, len(plain.text.split())))
+    restored = restore(plain, " ".join(["w"] * num_target), weights)
+    assert is_well_formed(restored), restored
+    assert sorted(re.findall(r"<[^>]*>", restored)) == sorted(re.findall(r"<[^>]*>", line))

@@ -137,3 +137,11 @@ def test_another_file_and_none_are_named(tmp_path):
     (tmp_path / "text").write_text("a line\n")
     with pytest.raises(ModelError, match="text: is not a whole safetensors file"):
         read_shortlist(tmp_path / "text", TOKENIZERS, (VOCAB, VOCAB))
+
+
+def test_more_likely_pieces_than_there_are_links_cost_nothing():
+    counts = counted([pairs_of_text(5)])
+    wide = counts.shortlist(frequent=3, likely=10**30, joint=False)
+    assert wide.likely_VK.shape[1] <= VOCAB
+    usual = counts.shortlist(frequent=3, likely=VOCAB, joint=False)
+    assert torch.equal(wide.likely_VK, usual.likely_VK)

@@ -108,7 +108,9 @@ def test_the_alignment_error_rate_is_that_of_och_and_ney():
 
 def test_long_lines_are_cut_at_words_where_there_are_any_and_nothing_is_lost():
     pieces = ["▁a", "b", "▁c", "d", "e", "▁f", "g", "h", "i", "j", "k", "l"]
-    ends = _cuts(pieces, 4)
+    tokenizer = SimpleNamespace(pieces=lambda ids: [pieces[id_] for id_ in ids])
+    ends = _cuts(tokenizer, range(len(pieces)), 4)
+    assert _cuts(tokenizer, range(4), 4) == [4]
     assert ends[-1] == len(pieces)
     assert ends == sorted(set(ends))
     assert all(end - start <= 4 for start, end in zip([0, *ends], ends, strict=False))
