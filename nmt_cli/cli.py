@@ -84,7 +84,7 @@ class _Closed(StringIO):
     @property
     def buffer(self) -> NoReturn:
         """What data is written to as bytes."""
-        raise InputError("standard output is closed; give -o OUT")
+        raise InputError("standard output is closed")
 
     def write(self, _: str) -> NoReturn:
         raise InputError("standard output is closed")

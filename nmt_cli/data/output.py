@@ -24,8 +24,12 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         InputError: it cannot be opened for writing.
     """
     if path is None or str(path) == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        try:
+            standard = sys.stdout.buffer
+        except InputError as error:
+            raise InputError(f"{error}; give -o OUT") from error
+        yield standard
+        standard.flush()
         return
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give the name of a file")
