@@ -358,6 +358,7 @@ def test_data_for_a_standard_output_that_is_closed_is_not_lost_without_a_word(
 
 INTERRUPTED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job has ignored
 class Interruption:
     def find_spec(self, name, *_):
         if name == "typer":
