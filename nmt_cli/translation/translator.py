@@ -192,8 +192,11 @@ class Translator:
             text, is_valid = decode_line(line)
             self.counts.invalid += not is_valid
             texts.append(text)
-        symbols = self.tokenizers[0].symbols()
-        plain = [strip_tags(text, symbols) if self.options.keep_markup else PlainLine(text, ()) for text in texts]
+        if self.options.keep_markup:
+            symbols = self.tokenizers[0].symbols()
+            plain = [strip_tags(text, symbols) for text in texts]
+        else:
+            plain = [PlainLine(text, ()) for text in texts]
         parts: list[list[list[_Part]]] = [[] for _ in lines]
         num_words = [0] * len(lines)
         for segments in _rounds([line.text for line in plain], with_words=self.options.with_alignment):
