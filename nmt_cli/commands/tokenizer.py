@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING
 
 from nmt_cli.commands.options import ConfigFile, Overrides
@@ -64,7 +65,7 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
 
 
 def write_config(experiment: Experiment, config: Config) -> None:
-    """Write the effective configuration into the model directory; one that no run has written gets another name."""
+    """Write the effective configuration into the model directory; what no run has written there is kept aside."""
     from nmt_cli.config.loader import dump_config
     from nmt_cli.files import atomic_path, make_directory
 
@@ -72,8 +73,8 @@ def write_config(experiment: Experiment, config: Config) -> None:
     if experiment.checkpoints.index().last is None and not _is_of_a_run(experiment.config_path):
         names = (experiment.config_path.with_name(f"config.{number}.yaml") for number in count(1))
         kept = next(path for path in names if not path.exists())
-        experiment.config_path.rename(kept)
-        sync(kept.parent)
+        with atomic_path(kept) as temporary:  # a copy: whoever is killed here finds the file that the command names
+            copyfile(experiment.config_path, temporary)
         warn(f"{experiment.config_path}: a run writes its own there; what stood there is now {kept.name}")
     with atomic_path(experiment.config_path) as temporary:
         temporary.write_text(dump_config(config), encoding="utf-8")

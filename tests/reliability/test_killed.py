@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -111,3 +112,23 @@ def test_killed_many_times_at_random_moments_it_ends_like_an_undisturbed_run(
     faulty: Faulty, config: Path, sets: tuple[str, ...], times: int
 ):
     killed_at_random_moments(faulty, config, times, *sets)
+
+
+def test_killed_at_any_operation_it_leaves_the_configuration_that_the_command_names(faulty: Faulty, config: Path):
+    own = config.parent / "run/config.yaml"
+    own.parent.mkdir()
+    text = "# mine\n" + config.read_text()
+    command = ("tokenizer", "--config", own)
+
+    def kill_at(number: int | None) -> tuple[Operation, ...]:
+        for path in own.parent.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        own.write_text(text)
+        return faulty.run(*command, at=number).operations
+
+    operations = kill_at(None)
+    for number in telling(operations):
+        kill_at(number)
+        again = faulty.run(*command)
+        assert again.code == 0, (operations[number], again.err)
+        assert text in [path.read_text() for path in own.parent.glob("config.*.yaml")], operations[number]
