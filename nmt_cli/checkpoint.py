@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shutil
 import struct
@@ -257,7 +258,16 @@ class Checkpoints:
         return self._write(self.path_of(snapshot.step), snapshot, tokenizers)
 
     def save_named(self, name: str, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
-        """Write weights under a name of their own; one that exists is not overwritten."""
+        """Write weights under a name of their own.
+
+        Raises:
+            InputError: as of `check_name`.
+        """
+        self.check_name(name)
+        return self._write(self.directory / name, snapshot, tokenizers)
+
+    def check_name(self, name: str) -> None:
+        """`InputError` where no checkpoint can be written under the name; one that exists is not overwritten."""
         is_taken = name in ("best", "last", "index.json") or name.isdecimal() or _STEP_NAME.fullmatch(name)
         if is_taken or not _NAME.fullmatch(name):
             raise InputError(
@@ -267,7 +277,8 @@ class Checkpoints:
         path = self.directory / name
         if path.exists():
             raise InputError(f"{path}: exists already; choose another name")
-        return self._write(path, snapshot, tokenizers)
+        if not os.access(self.directory, os.W_OK | os.X_OK):
+            raise InputError(f"{path}: cannot be written: permission denied")
 
     def _write(self, path: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
         # One of this step may be there: written by a run that was killed before the index knew of it.

@@ -27,8 +27,8 @@ for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name)
-_OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
-"""What the operating system says of a name that the user gave."""
+_OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
+"""What the operating system says of a name that the user gave, or may not use."""
 _ClickError: type[Any] = typer.BadParameter.__mro__[
     2
 ]  # click's own, or the one that typer carries: its base of all usage errors

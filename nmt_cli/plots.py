@@ -31,6 +31,7 @@ __all__ = [
     "Candidate",
     "LengthBucket",
     "SearchStep",
+    "check_picture",
     "draw_attention",
     "draw_curves",
     "draw_lengths",
@@ -77,7 +78,7 @@ def draw_attention(pictures: Sequence[AttentionPicture], path: Path) -> None:
 
     Words stand in the order of the text, source from left to right, whatever the script.
     """
-    ending = _ending(path, ".png", ".svg", ".html")
+    ending = check_picture(path, may_be_page=True)
     if not pictures:
         raise InputError(f"{path}: no sentence to draw; give at least one")
     if ending == ".html":
@@ -92,7 +93,7 @@ def draw_attention(pictures: Sequence[AttentionPicture], path: Path) -> None:
 
 def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) -> None:
     """Write the learning curves of some runs: losses on one panel, BLEU and chrF (where there are any) on the other."""
-    _ending(path, ".png", ".svg")
+    check_picture(path)
     if not any(_series(records, "loss", "train", "validation")[0] for records in runs.values()):
         raise InputError(f"{path}: nothing to draw: no train or validation record has a step and a loss")
     has_scores = any(
@@ -118,7 +119,7 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) 
 
 def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path, *, metric: str = "BLEU") -> None:
     """Write the score of each system by source length, with confidence bands. Empty buckets are left out."""
-    _ending(path, ".png", ".svg")
+    check_picture(path)
     filled = {name: [bucket for bucket in buckets if bucket.count] for name, buckets in curves.items()}
     ranges = sorted({(bucket.low, bucket.high) for buckets in filled.values() for bucket in buckets})
     if not ranges:
@@ -257,11 +258,9 @@ def _colours(count: int) -> list[str]:
 def _canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Iterator[Figure]:
     """An empty figure, free of the user's settings, in installed fonts that have the letters of the texts."""
     os.environ["MPLBACKEND"] = "agg"  # nothing is shown; what stands there may be no backend
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as problem:
-        raise InputError("drawing needs matplotlib: pip install 'nmt-cli[plots]'") from problem
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*([Gg]lyph|natively).*")  # said once, with what to do, by _families
         matplotlib.rcdefaults()
@@ -349,10 +348,21 @@ def _save(figure: Figure, path: Path) -> None:
         )
 
 
-def _ending(path: Path, *allowed: str) -> str:
+def check_picture(path: Path, *, may_be_page: bool = False) -> str:
+    """The ending of a picture's name, .png or .svg or that of a page; to be called before the work that it shows.
+
+    Raises:
+        InputError: it is another; matplotlib, which all but pages need, is not there.
+    """
+    allowed = (".png", ".svg", *((".html",) if may_be_page else ()))
     ending = path.suffix.lower()
     if ending not in allowed:
         names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
         found = f"not {ending!r}" if ending else "and there is none"
         raise InputError(f"{path}: the ending says what to write: it must be {names}, {found}")
+    if ending != ".html":
+        try:
+            import matplotlib  # noqa: F401 (only whether it is there)
+        except ImportError as problem:
+            raise InputError("drawing needs matplotlib: pip install 'nmt-cli[plots]'") from problem
     return ending

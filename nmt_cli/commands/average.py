@@ -38,6 +38,7 @@ def average(
         raise InputError(
             f"{model}: has {len(steps)} {kind} checkpoints, not {wanted}; training.keep_{kind} says how many are kept"
         )
+    checkpoints.check_name(name)
     paths = [checkpoints.path_of(step) for step in steps[:wanted]]
     for path in paths:
         read_meta(path, experiment.fingerprints)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.console import warn
+from nmt_cli.console import counted, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ LABELS = {
     "invalid_utf8": "lines not UTF-8",
     "control_characters": "lines with control characters",
     "too_long": "longer than data.max_length",
+    "beyond_ratio": "beyond data.max_length_ratio",
     "length_ratio": "lengths out of proportion",
     "duplicates": "repeated pairs",
     "copies": "target is a copy of the source",
@@ -36,6 +37,8 @@ LABELS = {
 }
 OF_ONE_KIND = {"too_long": True, "overlap": False}
 """Findings that only training corpora have (True), or only held-out ones."""
+IF_ANY = ("beyond_ratio", "bad_alignment")
+"""Findings of what is rarely asked for, shown where there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def check(
 ) -> None:
     """Check a configuration and its text before training: mistakes, suspicious lines, parameters, memory.
 
-    Writes nothing. Exit code 2 if training would refuse, 0 if there are warnings only.
+    Writes nothing. Exit code 2 if training would refuse, or `nmt evaluate` a test set; 0 if there are warnings only.
 
     Example: nmt check --config configs/multi30k_en_de.yaml
     """
@@ -88,11 +91,16 @@ def check(
 
 def _refusals(given: Config, effective: Config) -> list[str]:
     """For what training would refuse to begin, apart from the text itself."""
-    from nmt_cli.commands.refusals import check_inputs, check_resumable
+    from nmt_cli.commands.refusals import check_inputs, check_resumable, check_tokenizers, check_unchanged
     from nmt_cli.experiment import Experiment
 
     experiment, problems = Experiment(Path(effective.model_dir)), []
-    for examine, config in ((check_inputs, given), (check_resumable, effective)):
+    for examine, config in (
+        (check_inputs, given),
+        (check_resumable, effective),
+        (check_tokenizers, effective),
+        (check_unchanged, effective),
+    ):
         try:
             examine(experiment, config)
         except InputError as error:
@@ -135,8 +143,9 @@ def _corpora(config: Config) -> list[NamedCorpus]:
     found = [
         NamedCorpus(
             f"train {number}" if several else "train",
-            Corpus(c.source, c.target, c.weight, c.alignment if config.training.guided_alignment_weight else None),
+            Corpus(c.source, c.target, c.weight, c.alignment),
             is_training=True,
+            with_links=c.alignment is not None and bool(config.training.guided_alignment_weight),
         )
         for number, c in enumerate(data.train, start=1)
     ]
@@ -167,11 +176,17 @@ def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]
 
 
 def _trial(config: Config, problems: list[str]) -> _Pieces:
-    """Train tokenizers in memory: so a vocabulary that the text does not allow is found here already."""
+    """Train tokenizers in memory: so a vocabulary that the text does not allow is found here already. Of lines that are
+    not UTF-8 the report says all."""
     from nmt_cli.commands.tokenizer import trained_tokenizers
 
+    data = (
+        config.data.model_copy(update={"invalid_utf8": "replace"})
+        if config.data.invalid_utf8 == "error"
+        else config.data
+    )
     try:
-        trained = list(trained_tokenizers(config).values())
+        trained = list(trained_tokenizers(config.model_copy(update={"data": data})).values())
     except InputError as error:
         problems.append(str(error))
         return _Pieces(None, "words")
@@ -241,12 +256,17 @@ def _as_text(config: Config, pieces: _Pieces, reports: list[CorpusReport], model
         lines += ["", *_corpus_lines(report, in_pieces=pieces.tokenizers is not None)]
     num_warnings = sum(finding.count > 0 for report in reports for finding in report.findings.values())
     warnings = f"{num_warnings} {'kind' if num_warnings == 1 else 'kinds'} of suspicious lines"
-    verdict = (
-        f"training would refuse: {len(problems)} {'problem' if len(problems) == 1 else 'problems'}"
-        if problems
-        else "training can begin"
-    )
+    verdict = _verdict(problems, reports)
     return "\n".join([*lines, "", f"{verdict}; {warnings}" if num_warnings else verdict])
+
+
+def _verdict(problems: list[str], reports: list[CorpusReport]) -> str:
+    of_tests = {problem for report in reports if report.name.startswith("test ") for problem in report.problems}
+    if not problems:
+        return "training can begin"
+    if of_tests.issuperset(problems):
+        return f"training can begin; nmt evaluate would refuse: {counted(len(problems), 'problem')}"
+    return f"training would refuse: {counted(len(problems), 'problem')}"
 
 
 def _corpus_lines(report: CorpusReport, *, in_pieces: bool) -> list[str]:
@@ -266,9 +286,7 @@ def _corpus_lines(report: CorpusReport, *, in_pieces: bool) -> list[str]:
             f"  {f'{unit} in a {label}':<32}{mean:>12.1f}  longest {side.longest:,}{f'; {shares}' if in_pieces else ''}"
         )
     for name, finding in report.findings.items():
-        if OF_ONE_KIND.get(name, report.is_training) != report.is_training or (
-            name == "bad_alignment" and not finding.count
-        ):
+        if OF_ONE_KIND.get(name, report.is_training) != report.is_training or (name in IF_ANY and not finding.count):
             continue
         examples = ", ".join(finding.examples) + (" ..." if finding.count > len(finding.examples) else "")
         lines.append(f"  {LABELS[name]:<32}{finding.count:>12,}  {examples}".rstrip())

@@ -128,6 +128,8 @@ def _check_options(
     for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
             raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
+    if str(output) == "-":
+        raise InputError("-o -: a configuration is a file, to whose name that of the run belongs; give -o NAME.yaml")
     if output.suffix == ".gz":
         raise InputError(f"{output}: a configuration is read as plain text; leave out .gz")
     if specials := [path for path in (*source, *target, *dev) if is_special_file(path)]:

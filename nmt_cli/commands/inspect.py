@@ -8,8 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from nmt_cli.errors import NmtError
-
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="The model directory.", metavar="DIR")],
@@ -52,11 +50,10 @@ def _report(experiment: Any) -> dict[str, Any]:
             "layer normalisation": "yes" if model.layer_norm else "no",
         },
     }
-    try:
-        source, target = experiment.tokenizers
-    except NmtError:
+    if not experiment.has_tokenizers(joint=config.tokenizer.joint):
         report["tokenizer"] = "not trained yet"
     else:
+        source, target = experiment.tokenizers
         sides = {"joint": source} if source is target else {"source": source, "target": target}
         report["tokenizer"] = {
             side: f"{config.tokenizer.model_type}, {tokenizer.vocab_size:,} pieces, sha256 {tokenizer.fingerprint[:12]}"

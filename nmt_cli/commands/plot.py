@@ -48,8 +48,9 @@ def attention(
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.commands.reading import read_parallel
     from nmt_cli.data.lines import input_name
-    from nmt_cli.plots import draw_attention
+    from nmt_cli.plots import check_picture, draw_attention
 
+    check_picture(output, may_be_page=True)
     lines, *given = read_parallel([file] if target is None else [file, target])
     targets = given[0] if given else None
     if not any(line.strip() for line in lines):
@@ -112,9 +113,10 @@ def lengths(
     Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
     """
     from nmt_cli.commands.reading import read_parallel
-    from nmt_cli.plots import draw_lengths
+    from nmt_cli.plots import check_picture, draw_lengths
     from nmt_cli.scoring import check_tokenizer
 
+    check_picture(output)
     check_tokenizer(tokenize)
     try:
         limits = [int(edge) for edge in edges.split(",")]
@@ -219,12 +221,18 @@ def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
     if not path.exists():
         raise InputError(f"{path}: is not there; give a model directory or its metrics.jsonl")
     file = Experiment(path).metrics_path if path.is_dir() else path
-    for number, line in enumerate(read_text_lines(str(file)).lines, start=1):
+    lines = read_text_lines(str(file)).lines
+    has_records = False
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
+            if has_records and number == len(lines):  # what a full disk or a power cut leaves
+                warn(f"{file}:{number}: the last line was cut off on the way, and is left out")
+                return
             raise InputError(f"{file}:{number}: is not JSON; give a model directory or its metrics.jsonl") from None
         if isinstance(record, dict):
+            has_records = True
             yield record

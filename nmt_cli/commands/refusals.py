@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -41,6 +42,7 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     from nmt_cli.data.embeddings import check_embeddings
     from nmt_cli.distributed import find_device
     from nmt_cli.scoring import check_tokenizer
+    from nmt_cli.training.metrics_log import check_tensorboard
 
     data = config.data
     sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
@@ -49,10 +51,12 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     vectors = [path for path in dict.fromkeys(vectors_needed(experiment, config)) if path]
     size = config.model.embedding_size
     _raise_all(
+        partial(_check_directory, experiment.directory),
         partial(_check_files, [*paths, *vectors]),
-        *(partial(check_embeddings, Path(path), size) for path in vectors if Path(path).is_file()),
+        *(partial(check_embeddings, Path(path), size) for path in vectors if os.path.isfile(path)),
         partial(find_device, config.training.device),
         partial(check_tokenizer, config.scoring.tokenize),
+        *([check_tensorboard] if config.training.tensorboard else []),
         partial(_check_origin, experiment, config),
     )
 
@@ -82,14 +86,34 @@ def _check_files(paths: Sequence[str]) -> None:
 
     problems = []
     for path in dict.fromkeys(paths):
-        if not Path(path).exists():
-            problems.append(f"{path}: there is no such file")
-        elif Path(path).is_dir():
-            problems.append(f"{path}: is a directory; give a text file")
-        elif is_special_file(path):
-            problems.append(f"{path}: is a pipe or a device; text that is read more than once must be a file")
+        try:
+            if not Path(path).exists():
+                problems.append(f"{path}: there is no such file")
+            elif Path(path).is_dir():
+                problems.append(f"{path}: is a directory; give a text file")
+            elif is_special_file(path):
+                problems.append(f"{path}: is a pipe or a device; text that is read more than once must be a file")
+            elif not os.access(path, os.R_OK):
+                problems.append(f"{path}: cannot be read: permission denied")
+        except OSError as error:  # in a directory that may not be entered
+            problems.append(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
     if problems:
         raise InputError("\n".join(problems))
+
+
+def _check_directory(directory: Path) -> None:
+    """That the model directory is one, or can be made, and may be written to."""
+    there = directory
+    try:
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        reason = "" if os.access(there, os.W_OK | os.X_OK) else "permission denied"
+        if not there.is_dir():
+            reason = "file exists"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    if reason:
+        raise InputError(f"{directory}: cannot be a model directory: {reason}")
 
 
 def _check_origin(experiment: Experiment, config: Config) -> None:
@@ -154,6 +178,33 @@ def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
         texts = [[(corpus.source, corpus.target) for corpus in config.data.train] for config in (before, now)]
         return texts[0] != texts[1]
     return key.startswith(MAKES_TOKENIZERS)
+
+
+def check_tokenizers(experiment: Experiment, config: Config) -> None:
+    """That the tokenizers of a run are there, or can be made.
+
+    Raises:
+        InputError: there are some that no run has made.
+        ModelError: a model has lost its own.
+    """
+    if experiment.has_tokenizers(joint=config.tokenizer.joint):
+        return
+    if experiment.checkpoints.index().last is not None:
+        raise ModelError(
+            f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
+            "tokenizer directory back from a copy, or choose another model_dir"
+        )
+    check_replaceable(experiment)
+
+
+def check_replaceable(experiment: Experiment) -> None:
+    """`InputError` where there are tokenizers that no run has made."""
+    there = experiment.tokenizer_paths()
+    if there and not experiment.config_path.exists():
+        raise InputError(
+            f"{there[0]}: is in the way, and not by `nmt tokenizer`, as there is no {experiment.config_path}; move it "
+            "elsewhere, or choose another model_dir"
+        )
 
 
 def finished_reason(experiment: Experiment, config: Config) -> str | None:
@@ -236,13 +287,40 @@ def check_same_step(experiment: Experiment, step: int, world: World) -> None:
 def content_digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, str]:
     """What each file holds on which all of a training depends, by its path: the cursor means nothing in another text,
     scores of two dev sets cannot be compared, and what was frozen stays so."""
-    paths = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
-    dev = (config.data.dev.source, config.data.dev.target) if config.data.dev else ()
+    training, dev = _texts(config)
     return {
-        **dict(zip(paths, store.contents, strict=True)),
-        **{path: sha256_of(Path(path))[:16] for path in dev},
+        **dict(zip(training, store.contents, strict=True)),
+        **{path: _digest(path) for path in dev},
         **{path: sha256(json.dumps(rows).encode()).hexdigest()[:16] for path, rows in frozen.items()},
     }
+
+
+def _texts(config: Config) -> tuple[list[str], list[str]]:
+    """The files that are trained on, and those that training is judged by."""
+    training = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
+    return training, [config.data.dev.source, config.data.dev.target] if config.data.dev else []
+
+
+def _digest(path: str) -> str:
+    return sha256_of(Path(path))[:16]
+
+
+def check_unchanged(experiment: Experiment, config: Config) -> None:
+    """`check_same_text` of a run that would go on, by its files alone, without the rows that were frozen."""
+    from nmt_cli.checkpoint import read_progress
+    from nmt_cli.training.state import TrainingState
+
+    last = experiment.checkpoints.index().last
+    paths = [path for of_one_use in _texts(config) for path in of_one_use]
+    if last is None or finished_reason(experiment, config) is not None or not all(map(os.path.isfile, paths)):
+        return
+    checkpoint = experiment.checkpoints.path_of(last)
+    try:
+        before = TrainingState.from_json(read_progress(checkpoint), str(checkpoint)).text.split()
+    except ModelError:
+        return  # who goes on says what is damaged, and from where it goes on
+    now = {path: _digest(path) for path in paths}
+    check_same_text(experiment, " ".join(before[: len(now)]), now)
 
 
 def check_same_text(experiment: Experiment, before: str, now: Mapping[str, str]) -> None:

@@ -43,6 +43,8 @@ def shortlist(
     from nmt_cli.translation.windows import windows_of_pairs
 
     refuse_standard_input_twice([source, target])
+    if output.suffix == ".gz":
+        raise InputError(f"{output}: a shortlist is read as it lies on the disk; leave out .gz")
     translator = open_translator([model], checkpoint=checkpoint, device=device, threads=threads)
     if not translator.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.options import InputFile, ModelDir, OutputFile
-from nmt_cli.console import warn
+from nmt_cli.console import counted, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Side = Annotated[str, typer.Option("--side", help="source or target: whose token
 def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", output: OutputFile = None) -> None:
     """Cut text into pieces, joined by spaces; a line each.
 
-    Example: nmt encode file.txt --model runs/demo
+    Example: nmt encode file.txt --model runs/demo --side source
     """
     tokenizer = _tokenizer(model, side)
     _filter(file, output, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
@@ -30,11 +30,25 @@ def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", ou
 def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", output: OutputFile = None) -> None:
     """Join pieces, separated by spaces, to text; a line each.
 
-    Example: nmt encode file.txt --model runs/demo | nmt decode --model runs/demo
+    Example: nmt encode file.txt --model runs/demo --side target | nmt decode --model runs/demo
     """
     tokenizer = _tokenizer(model, side)
-    # Only the space separates pieces: other white space may stand in one.
-    _filter(file, output, " ▁", lambda text: tokenizer.decode(tokenizer.ids_of([p for p in text.split(" ") if p])))
+    num_foreign = 0
+
+    def join(text: str) -> str:
+        nonlocal num_foreign
+        # Only the space separates pieces: other white space may stand in one.
+        joined, more = tokenizer.join([piece for piece in text.split(" ") if piece])
+        num_foreign += more
+        return joined
+
+    _filter(file, output, " ▁", join)
+    if num_foreign:
+        other = "target" if side == "source" else "source"
+        warn(
+            f"{counted(num_foreign, 'piece')} not in the {side} vocabulary, left as written; give --side {other} if "
+            "they are that side's"
+        )
 
 
 def _tokenizer(model: Path, side: str) -> Tokenizer:

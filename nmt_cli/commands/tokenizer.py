@@ -9,7 +9,7 @@ from shutil import copyfile
 from typing import TYPE_CHECKING
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.commands.refusals import check_tokenizer_inputs
+from nmt_cli.commands.refusals import check_replaceable, check_tokenizer_inputs
 from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError
 from nmt_cli.files import sync
@@ -44,14 +44,9 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
     Raises:
         InputError: the text does not allow the vocabulary; there are tokenizers that no run has made.
     """
-    there = experiment.tokenizer_paths()
-    if there and not experiment.config_path.exists():
-        raise InputError(
-            f"{there[0]}: is in the way, and not by `nmt tokenizer`, as there is no {experiment.config_path}; move it "
-            "elsewhere, or choose another model_dir"
-        )
+    check_replaceable(experiment)
     made = _taken(Path(config.training.init_from)) if config.training.init_from else trained_tokenizers(config)
-    for path in there:  # before the configuration by which they were not made
+    for path in experiment.tokenizer_paths():  # before the configuration by which they were not made
         path.unlink()
         sync(path.parent)  # or a power cut could bring it back under the new configuration
     write_config(experiment, config)

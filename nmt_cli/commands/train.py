@@ -16,13 +16,14 @@ from nmt_cli.commands.refusals import (
     check_same_step,
     check_same_text,
     check_shared,
+    check_tokenizers,
     content_digests,
     finished_reason,
     limits_of,
     vectors_needed,
 )
 from nmt_cli.console import log, log_file, warn
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -138,14 +139,10 @@ def _prepare(experiment: Experiment, config: Config) -> None:
     from nmt_cli.commands.tokenizer import renew_tokenizers, write_config
     from nmt_cli.files import make_directory
 
+    check_tokenizers(experiment, config)
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
         write_config(experiment, config)
     else:
-        if experiment.checkpoints.index().last is not None:
-            raise ModelError(
-                f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
-                "tokenizer directory back from a copy, or choose another model_dir"
-            )
         renew_tokenizers(experiment, config)
     make_directory(experiment.checkpoints.directory)
 

@@ -290,7 +290,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     place: Any = values
     *parents, last = key.strip().split(".")
     for name in parents:
-        if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+        if isinstance(place, list) and _is_number_of(name, place):
             place = place[int(name)]
             continue
         if not isinstance(place, dict):
@@ -299,11 +299,15 @@ def _apply(values: dict[str, Any], override: str) -> None:
             place[name] = {}
         place = place[name]
     if isinstance(place, list):
-        if not (last.isdecimal() and int(last) < len(place)):
+        if not _is_number_of(last, place):
             raise ConfigError(f"--set {override}: {last!r} is not one of the {len(place)} entries, numbered from 0")
         place[int(last)] = value
     else:
         place[last] = value
+
+
+def _is_number_of(name: str, entries: list[Any]) -> bool:
+    return name.isdecimal() and len(name) < 10 and int(name) < len(entries)
 
 
 def _explain(problem: Any) -> str:

@@ -18,7 +18,7 @@ Files = tuple[IO[bytes], IO[bytes]]
 
 @dataclass(slots=True)
 class Split:
-    """What became of the pairs."""
+    """What became of the pairs with text on both sides."""
 
     held_out: int = 0
     training: int = 0
@@ -49,7 +49,7 @@ def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files
         elif is_whole(pair) and (pair.source.strip() in sources or pair.target.strip() in targets):
             split.left_out += 1
         else:
-            split.training += 1
+            split.training += is_whole(pair)
             _write(train, pair)
     return split
 

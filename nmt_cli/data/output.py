@@ -65,6 +65,14 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
             written.unlink(missing_ok=True)
 
 
+def check_writable(path: Path) -> None:
+    """`InputError` where `open_output` could not write the file, for a look before the work."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; give the name of a file")
+    if path.parent.is_dir() and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: cannot be written: permission denied")
+
+
 def _open_descriptor(path: Path) -> int | None:
     """The number by which this process has open what `path` names; None if it names a place of the file system."""
     for _ in range(40):  # as many links as Linux follows

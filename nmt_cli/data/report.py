@@ -37,6 +37,7 @@ FINDINGS = (
     "invalid_utf8",
     "control_characters",
     "too_long",
+    "beyond_ratio",
     "length_ratio",
     "duplicates",
     "copies",
@@ -55,6 +56,8 @@ class NamedCorpus:
     name: str
     corpus: Corpus
     is_training: bool = False
+    with_links: bool = False
+    """Its alignment is used; else it must only have as many lines."""
 
 
 @dataclass(slots=True)
@@ -129,7 +132,7 @@ class _Reader:
 
     def __init__(self, named: NamedCorpus, filters: Filters, tokenizers: tuple[Tokenizer, Tokenizer] | None) -> None:
         corpus = named.corpus
-        self.is_training = named.is_training
+        self.is_training, self._with_links = named.is_training, named.with_links
         self.report = CorpusReport(named.name, corpus.source, corpus.target, named.is_training)
         self.pair_hashes: array[int] = array("Q")
         self.source_hashes: array[int] = array("Q")
@@ -150,7 +153,7 @@ class _Reader:
         if invalid.count and self.is_training and self._filters.invalid_utf8 == "error":
             what = "is not valid UTF-8" if invalid.count == 1 else f"is one of {invalid.count:,} lines not valid UTF-8"
             report.problems.append(
-                f"{invalid.examples[0]}: {what}; mend the text, or set data.invalid_utf8 to skip or replace"
+                f"{invalid.examples[0]}: {what}; mend the line, or set data.invalid_utf8 to skip or replace"
             )
         if report.findings["bad_alignment"].count:
             report.problems.append(report.findings["bad_alignment"].examples[0])
@@ -195,12 +198,12 @@ class _Reader:
                     self._find("invalid_utf8", path, number)
             for side in (0, 1):
                 texts[side].append(decoded[side][0])
-            if len(decoded) > 2:
-                self._check_links(decoded[2][0], number)
             self._look_at(texts[0][-1], texts[1][-1], number)
         lengths = [self._measure(side, texts[side]) for side in (0, 1)]
         for offset, (source, target) in enumerate(zip(*lengths, strict=True)):
-            self._filter(first + offset, source, target, is_valid=valid[offset])
+            is_kept = self._filter(first + offset, source, target, is_valid=valid[offset])
+            if is_kept and self._with_links:
+                self._check_links(decode_line(chunk[offset][2])[0], first + offset)
         self._hash(chunk, first, seen)
 
     def _look_at(self, source: str, target: str, number: int) -> None:
@@ -239,7 +242,7 @@ class _Reader:
         report.longest = max(report.longest, *lengths)
         return lengths
 
-    def _filter(self, number: int, source: int, target: int, *, is_valid: bool) -> None:
+    def _filter(self, number: int, source: int, target: int, *, is_valid: bool) -> bool:
         """Whether training takes the pair, as `store` decides it."""
         report, filters = self.report, self._filters
         longer, shorter = max(source, target), min(source, target)
@@ -248,11 +251,15 @@ class _Reader:
             path = self._paths[0] if source >= target else self._paths[1]
             self._find("too_long", path, number, f" ({longer:,})")
         ratio = filters.max_length_ratio if self._tokenizers is not None else None
-        is_out_of_ratio = ratio is not None and longer > ratio * shorter
+        is_out_of_ratio = ratio is not None and longer > ratio * shorter > 0
+        if is_out_of_ratio and self.is_training and not is_too_long:
+            self._find("beyond_ratio", self._paths[0], number, f" ({source:,} and {target:,})")
         is_left_out = shorter == 0 or is_too_long or is_out_of_ratio or not (is_valid or filters.invalid_utf8 != "skip")
-        if not (self.is_training and is_left_out):
+        is_kept = not (self.is_training and is_left_out)
+        if is_kept:
             report.num_kept += 1
             report.longest_kept = max(report.longest_kept, longer)
+        return is_kept
 
     def _hash(self, chunk: list[Lines], first: int, seen: _Seen | None) -> None:
         sources = array("Q")

@@ -124,6 +124,18 @@ class Tokenizer:
         """The text that pieces spell; one line, whatever they hold."""
         return _one_line(self._processor.decode(list(ids)))
 
+    def join(self, pieces: Sequence[str]) -> tuple[str, int]:
+        """The text that pieces spell which are written as in the vocabulary, and how many are not in it: these stand in
+        the text as they are written."""
+        text = self._processor.decode_pieces(list(pieces)).replace("▁", " ")
+        if pieces and pieces[0].startswith("▁"):
+            text = text.removeprefix(" ")
+        num_foreign = sum(
+            piece != self.pieces([UNK])[0] and id_ == UNK
+            for piece, id_ in zip(pieces, self.ids_of(pieces), strict=True)
+        )
+        return _one_line(text), num_foreign
+
     def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:
         """The text that pieces spell, and the word of each piece."""
         proto = self._processor.decode(list(ids), return_type="proto")

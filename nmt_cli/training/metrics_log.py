@@ -62,9 +62,15 @@ def _step_of(line: bytes) -> float:
         return float("inf")
 
 
-def _tensorboard_writer(directory: Path, step: int) -> Any:
+def check_tensorboard() -> None:
+    """`InputError` where TensorBoard is not installed."""
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        import torch.utils.tensorboard  # noqa: F401 (only whether it is there)
     except ImportError as error:
         raise InputError("training.tensorboard: needs tensorboard; pip install 'nmt-cli[logs]'") from error
+
+
+def _tensorboard_writer(directory: Path, step: int) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
     return SummaryWriter(str(directory), purge_step=step + 1)

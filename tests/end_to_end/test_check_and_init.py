@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import sys
 
 import pytest
 from command_line import run_here
@@ -156,8 +157,9 @@ def test_invalid_text_is_refused_or_allowed_as_training_does_it(corpus):
         german.write(b"Kaffee\n")
     code, out, err = nmt(corpus, "check", "--config", "c.yaml")
     assert code == 2
-    assert "a.en:170: is not valid UTF-8; mend the text, or set data.invalid_utf8 to skip or replace" in err
+    assert "a.en:170: is not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace" in err
     assert "lines not UTF-8                            1  a.en:170\n" in out
+    assert out.endswith("training would refuse: 1 problem; 2 kinds of suspicious lines\n")
     assert nmt(corpus, "check", "--config", "c.yaml", "--set", "data.invalid_utf8=skip")[0] == 0
 
 
@@ -179,9 +181,13 @@ def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corp
         ),
         ("data.train.0.source=pipe", "pipe: is a pipe or a device; text that is read more than once must be a file"),
         ("data.train.0.alignment=pipe", "pipe: is a pipe or a device; text that is read more than once must be a file"),
+        ("model_dir=c.yaml", "c.yaml: cannot be a model directory: file exists"),
+        ("model_dir=c.yaml/run", "c.yaml/run: cannot be a model directory: file exists"),
+        ("training.tensorboard=true", "training.tensorboard: needs tensorboard; pip install 'nmt-cli[logs]'"),
     ],
 )
-def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike(corpus, setting, message):
+def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike(corpus, setting, message, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # not installed
     os.mkfifo(corpus / "pipe")
     for command in (("check",), ("train", "--dry-run"), ("train",)):
         if "symbols" in setting and "--dry-run" in command:
@@ -198,6 +204,65 @@ def test_links_count_only_where_they_guide(corpus):
     assert nmt(corpus, "check", "--config", "c.yaml", *sets[:2])[0] == 2
     assert nmt(corpus, "check", "--config", "c.yaml", *sets)[0] == 0
     assert nmt(corpus, "train", "--config", "c.yaml", *sets)[0] == 0
+
+
+def test_links_must_be_as_many_as_pairs_wherever_they_are_named(corpus):
+    (corpus / "a.align").write_text("0-0\n")
+    sets = ("--set", "data.train.0.alignment=a.align", "--set", "training.guided_alignment_weight=0")
+    for command in ("check", "train"):
+        code, _, err = nmt(corpus, command, "--config", "c.yaml", *sets)
+        assert code == 2
+        assert "a.align has 1 line" in err
+
+
+def test_a_run_whose_text_has_changed_is_refused_by_the_check_as_by_training(corpus):
+    assert nmt(corpus, "train", "--config", "c.yaml")[0] == 0
+    more = ("--set", "training.max_epochs=2")
+    assert nmt(corpus, "check", "--config", "c.yaml", *more)[0] == 0
+    write(corpus, "a", PAIRS[1:])
+    assert nmt(corpus, "check", "--config", "c.yaml")[0] == 0  # the run has ended
+    for command in ("check", "train"):
+        code, _, err = nmt(corpus, command, "--config", "c.yaml", *more)
+        assert code == 2
+        text = ", ".join(str(corpus / name) for name in ("a.en", "a.de"))
+        assert f"{text}: not the text with which the run in {corpus / 'runs/small'} began" in err
+
+
+def test_tokenizers_that_no_run_has_made_are_in_the_way_of_the_check_as_of_training(corpus):
+    foreign = corpus / "runs/small/tokenizer/source.model"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(b"mine")
+    for command in ("check", "tokenizer", "train"):
+        code, _, err = nmt(corpus, command, "--config", "c.yaml")
+        assert code == 2
+        assert f"{foreign}: is in the way, and not by `nmt tokenizer`".replace(f"{corpus}/", "") in err.replace(
+            f"{corpus}/", ""
+        )
+        assert foreign.read_bytes() == b"mine"
+
+
+def test_a_test_set_that_cannot_be_scored_is_no_reason_not_to_train(corpus):
+    (corpus / "t.en").write_text("one\n")
+    sets = ("--set", "data.test=[{name: t, source: t.en, target: a.de}]")
+    code, out, err = nmt(corpus, "check", "--config", "c.yaml", *sets)
+    assert code == 2
+    assert "t.en has 1 line" in err
+    assert out.endswith("training can begin; nmt evaluate would refuse: 1 problem; 1 kind of suspicious lines\n")
+    assert nmt(corpus, "train", "--config", "c.yaml", *sets)[0] == 0
+    code, out, err = nmt(corpus, "evaluate", "--model", "runs/small")
+    assert (code, out) == (2, "")
+    assert "unequal line counts: " in err
+
+
+def test_a_number_of_any_length_addresses_an_entry_or_none(corpus):
+    many = "9" * 5_000
+    code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", f"data.train.{many}.weight=1")
+    assert code == 2
+    assert "there is nothing below" in err
+    assert "Traceback" not in err
+    code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", f"data.train.{many}=1")
+    assert code == 2
+    assert "is not one of the 1 entries, numbered from 0" in err
 
 
 def test_a_language_without_blanks_is_not_scored_by_words_unawares(corpus):
@@ -291,6 +356,7 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
         (["-o", "no/where.yaml"], "no/where.yaml: there is no directory no; make it first"),
         (["--source", "dev.en", "--target", "a.de"], "dev.en has 2 lines and a.de has 169 lines"),
         (["--source", "nil", "--target", "a.de"], "nil: there is no such file"),
+        (["-o", "-"], "-o -: a configuration is a file, to whose name that of the run belongs; give -o NAME.yaml"),
         (["-o", "my.yaml.gz"], "my.yaml.gz: a configuration is read as plain text; leave out .gz"),
         (["--name", "here", "-o", "runs/here/config.yaml"], "is where the run keeps its own configuration; choose"),
         (
@@ -327,3 +393,8 @@ def test_text_of_one_pair_over_and_over_cannot_be_split(corpus):
     assert "a.en: nothing is left to train on when 1 pairs and all with the same source or target are held out" in err
     assert not (corpus / "my.data").exists()
     assert not (corpus / "my.yaml").exists()
+    (corpus / "b.en").write_text("a b\na b\n\n")
+    (corpus / "b.de").write_text("c d\nc d\nhalf a pair\n")
+    code, _, err = init(corpus, source="b.en", target="b.de")
+    assert code == 2
+    assert "b.en: nothing is left to train on" in err

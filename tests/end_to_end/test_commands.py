@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from command_line import CONFIG
 
 from nmt_cli.commands import COMMANDS, GROUPS
 
@@ -49,6 +51,15 @@ def test_encode_and_decode_give_the_text_back(nmt, model: Path):
     assert len(pieces.lines) == 3
     back = nmt("decode", "--model", model, "--side", "source", stdin=pieces.out)
     assert back.out == text
+
+
+def test_pieces_that_the_vocabulary_lacks_are_left_as_written_and_counted(nmt, model: Path):
+    """Those of another tokenizer: it is no loss of text without a word."""
+    result = nmt("decode", "--model", model, stdin="▁Wörld ▁x<unk>y ▁日本\n<unk>\n".encode())
+    assert (result.code, result.out.decode()) == (0, "Wörld x<unk>y 日本\n ⁇ \n")
+    assert result.err == (
+        "warning: 3 pieces not in the target vocabulary, left as written; give --side source if they are that side's\n"
+    )
 
 
 def test_the_schema_is_json_schema_with_every_key_described(nmt):
@@ -180,16 +191,58 @@ def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
     assert nmt("inspect", "/tmp/nothing-here").code == 2
 
 
-def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, corpus: Path):
+def test_inspect_says_what_is_damaged(nmt, model: Path, tmp_path: Path):
+    shutil.copytree(model, tmp_path / "run")
+    tokenizer = tmp_path / "run/tokenizer/joint.model"
+    tokenizer.write_bytes(tokenizer.read_bytes()[:1000])
+    result = nmt("inspect", tmp_path / "run")
+    assert result.code == 2
+    assert f"nmt: {tokenizer}: " in result.err
+    tokenizer.unlink()
+    assert "tokenizer    not trained yet" in nmt("inspect", tmp_path / "run").out.decode()
+
+
+def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, corpus: Path, tmp_path: Path):
     result = nmt("evaluate", "--model", model)
     assert result.code == 0, result.err
     assert re.match(r"book: BLEU = [\d.]+  chrF2 = [\d.]+  TER = [\d.]+", result.lines[0])
     report = json.loads((model / "reports/report.json").read_text())
     scored = nmt("score", model / "reports/book.fr", "--reference", corpus / "test.fr", "--json")
     assert json.loads(scored.out)["bleu"] == report["sets"]["book"]["bleu"]
+    other = nmt("evaluate", "--model", model, "--set", "book", "-o", tmp_path)
+    assert other.code == 0
+    of_book = json.loads((tmp_path / "report.json").read_text())
+    of_book["sets"] = {"another": report["sets"]["book"]}
+    (tmp_path / "report.json").write_text(json.dumps(of_book))
+    assert nmt("evaluate", "--model", model, "--set", "book", "-o", tmp_path).code == 0
+    assert sorted(json.loads((tmp_path / "report.json").read_text())["sets"]) == ["another", "book"]
+    (tmp_path / "report.json").write_text(json.dumps(of_book | {"checkpoints": ["step-00000001"]}))
+    assert nmt("evaluate", "--model", model, "--set", "book", "-o", tmp_path).code == 0
+    assert sorted(json.loads((tmp_path / "report.json").read_text())["sets"]) == ["book"]
     wrong = nmt("evaluate", "--model", model, "--set", "nothing")
     assert wrong.code == 2
     assert "no test set nothing; there are: book" in wrong.err
+
+
+def test_evaluate_refuses_before_it_translates(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "book.fr").mkdir()
+    result = nmt("evaluate", "--model", model, "-o", tmp_path)
+    assert (result.code, result.out) == (2, b"")
+    assert result.err == f"nmt: {tmp_path / 'book.fr'}: is a directory; give the name of a file\n"
+    shutil.copytree(model, tmp_path / "run")
+    config = tmp_path / "run/config.yaml"
+    for old, new, message in (
+        ("  test:\n", "  test:\n  - {name: a, source: nil, target: nil}\n", "nil: there is no such file"),
+        ("tokenize: null", "tokenize: flores101", "the tokenizer 'flores101' needs a model file that is not there"),
+    ):
+        text = (model / "config.yaml").read_text()
+        assert old in text
+        config.write_text(text.replace(old, new))
+        sets = ("--set", "book", *(("--set", "a") if "nil" in new else ()))
+        result = nmt("evaluate", "--model", tmp_path / "run", *sets, "-o", tmp_path / "new")
+        assert (result.code, result.out) == (2, b"")
+        assert message in result.err
+        assert not (tmp_path / "new").exists()
 
 
 def test_evaluate_chooses_the_length_penalty_on_the_dev_set_alone(nmt, model: Path, corpus: Path, tmp_path: Path):
@@ -247,6 +300,50 @@ def test_a_metrics_file_that_is_none_is_refused(nmt, tmp_path: Path, line: str):
     result = nmt("plot", "curves", tmp_path / "m.jsonl", "-o", tmp_path / "c.png")
     assert result.code == 2
     assert result.err.endswith("m.jsonl:2: is not JSON; give a model directory or its metrics.jsonl\n")
+
+
+def test_a_last_line_of_metrics_that_was_cut_off_is_left_out(nmt, model: Path, tmp_path: Path):
+    metrics = tmp_path / "m.jsonl"
+    metrics.write_text((model / "metrics.jsonl").read_text() + '{"event": "train", "st')
+    result = nmt("plot", "curves", metrics, "-o", tmp_path / "c.svg")
+    assert result.code == 0
+    assert "the last line was cut off on the way, and is left out" in result.err
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_the_work(nmt, model: Path, tmp_path: Path):
+    for command in (
+        ("attention", "nil", "--model", model),
+        ("lengths", "--source", "nil", "--reference", "nil", "--hypothesis", "nil"),
+    ):
+        result = nmt("plot", *command, "-o", tmp_path / "x.pdf")
+        assert result.code == 2
+        assert "x.pdf: the ending says what to write: it must be .png" in result.err
+
+
+def test_a_place_that_may_not_be_entered_is_the_users_to_mend(nmt, monkeypatch, tmp_path: Path):
+    exists = Path.exists
+
+    def guarded(path: Path, **options: bool) -> bool:
+        if "private" in path.parts:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return exists(path, **options)
+
+    monkeypatch.setattr(Path, "exists", guarded)
+    path = tmp_path / "private/run"
+    result = nmt("plot", "curves", path, "-o", tmp_path / "c.png")
+    assert (result.code, result.err) == (2, f"nmt: {path}: permission denied\n")
+    config = tmp_path / "c.yaml"
+    config.write_text(CONFIG.format(model_dir=tmp_path / "run", corpus=path))
+    result = nmt("check", "--config", config)
+    assert result.code == 2
+    assert f"nmt: {path}/train.en: cannot be read: permission denied\n{path}/train.fr: cannot" in result.err
+
+
+def test_a_shortlist_is_not_compressed(nmt, model: Path, corpus: Path, tmp_path: Path):
+    path = tmp_path / "s.safetensors.gz"
+    result = nmt("shortlist", corpus / "dev.en", corpus / "dev.fr", "--model", model, "-o", path)
+    assert (result.code, result.err) == (2, f"nmt: {path}: a shortlist is read as it lies on the disk; leave out .gz\n")
+    assert not path.exists()
 
 
 def test_a_number_that_is_too_large_is_no_point_of_a_curve(nmt, tmp_path: Path):

@@ -81,7 +81,7 @@ def test_invalid_text_is_a_problem_only_where_training_stops_at_it(write):
         of_training(corpus, Filters(invalid_utf8=policy)) for policy in ("error", "skip", "replace")
     )
     assert stopped.problems == [
-        "train.en:41: is one of 2 lines not valid UTF-8; mend the text, or set data.invalid_utf8 to skip or replace"
+        "train.en:41: is one of 2 lines not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace"
     ]
     assert (skipped.problems, skipped.num_kept) == ([], 40)
     assert (replaced.problems, replaced.num_kept) == ([], 42)
@@ -115,8 +115,30 @@ def test_an_empty_held_out_set_is_a_problem(write):
 def test_a_line_that_is_no_alignment_is_a_problem(write, tmp_path):
     write("train", SENTENCES)
     (tmp_path / "links").write_text("0-0 1-1\n" * 39 + "0:0\n", encoding="utf-8")
-    found = of_training(Corpus("train.en", "train.de", alignment="links"))
+    corpus = Corpus("train.en", "train.de", alignment="links")
+    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], Filters())
     assert found.problems == ["links:40: '0:0' is not a link; an alignment is written like 0-0 1-2"]
+    assert of_training(corpus).problems == []  # where it is not used
+
+
+def test_the_links_of_a_pair_that_is_left_out_do_not_matter(write, tmp_path):
+    write("train", [*SENTENCES, ("", "leer")])
+    (tmp_path / "links").write_text("0-0 1-1\n" * 40 + "0:0\n", encoding="utf-8")
+    corpus = Corpus("train.en", "train.de", alignment="links")
+    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], Filters())
+    assert found.problems == []
+
+
+def test_pairs_beyond_the_ratio_are_counted_as_training_leaves_them_out(write):
+    corpus = write("train", [*SENTENCES, ("one two", "eins zwei drei vier fünf")])
+    tokenizer = train_tokenizer(
+        (side for pair in SENTENCES for side in pair),
+        model_type="char", vocab_size=300, normalization="identity", character_coverage=1.0,
+    )  # fmt: skip
+    found = of_training(corpus, Filters(max_length_ratio=2.0), (tokenizer, tokenizer))
+    finding = found.findings["beyond_ratio"]
+    assert (finding.count, found.num_pairs - found.num_kept) == (1, 1)
+    assert finding.examples[0].startswith("train.en:41 (")
 
 
 def test_repeats_and_overlaps_agree_with_comparing_the_texts(write, monkeypatch):
