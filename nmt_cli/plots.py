@@ -257,8 +257,7 @@ def _colours(count: int) -> list[str]:
 @contextmanager
 def _canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Iterator[Figure]:
     """An empty figure, free of the user's settings, in installed fonts that have the letters of the texts."""
-    os.environ["MPLBACKEND"] = "agg"  # nothing is shown; what stands there may be no backend
-    import matplotlib
+    matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -361,8 +360,14 @@ def check_picture(path: Path, *, may_be_page: bool = False) -> str:
         found = f"not {ending!r}" if ending else "and there is none"
         raise InputError(f"{path}: the ending says what to write: it must be {names}, {found}")
     if ending != ".html":
-        try:
-            import matplotlib  # noqa: F401 (only whether it is there)
-        except ImportError as problem:
-            raise InputError("drawing needs matplotlib: pip install 'nmt-cli[plots]'") from problem
+        _matplotlib()
     return ending
+
+
+def _matplotlib() -> Any:
+    os.environ["MPLBACKEND"] = "agg"  # nothing is shown; what stands there may be no backend
+    try:
+        import matplotlib
+    except ImportError as problem:
+        raise InputError("drawing needs matplotlib: pip install 'nmt-cli[plots]'") from problem
+    return matplotlib

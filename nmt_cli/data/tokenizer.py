@@ -130,10 +130,7 @@ class Tokenizer:
         text = self._processor.decode_pieces(list(pieces)).replace("▁", " ")
         if pieces and pieces[0].startswith("▁"):
             text = text.removeprefix(" ")
-        num_foreign = sum(
-            piece != self.pieces([UNK])[0] and id_ == UNK
-            for piece, id_ in zip(pieces, self.ids_of(pieces), strict=True)
-        )
+        num_foreign = self.ids_of(pieces).count(UNK) - pieces.count(self.pieces([UNK])[0])
         return _one_line(text), num_foreign
 
     def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:

@@ -310,6 +310,13 @@ def test_a_last_line_of_metrics_that_was_cut_off_is_left_out(nmt, model: Path, t
     assert "the last line was cut off on the way, and is left out" in result.err
 
 
+def test_a_backend_that_is_none_does_no_harm(tmp_path: Path):
+    (tmp_path / "m.jsonl").write_text('{"event": "train", "step": 1, "loss": 2.0}\n')
+    command = [sys.executable, "-m", "nmt_cli", "plot", "curves", tmp_path / "m.jsonl", "-o", tmp_path / "c.svg"]
+    done = subprocess.run(command, env=os.environ | {"MPLBACKEND": "none"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, f"1 run -> {tmp_path / 'c.svg'}\n")
+
+
 def test_a_picture_that_cannot_be_written_is_refused_before_the_work(nmt, model: Path, tmp_path: Path):
     for command in (
         ("attention", "nil", "--model", model),
