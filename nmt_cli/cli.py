@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from io import StringIO, TextIOWrapper
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -29,6 +30,8 @@ for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name)
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """What the operating system says of a name that the user gave, or may not use."""
+_MOMENT = 0.005
+"""Seconds until a signal that could not end the program is sent again: too few to do much of the work meanwhile."""
 _ClickError: type[Any] = typer.BadParameter.__mro__[
     2
 ]  # click's own, or the one that typer carries: its base of all usage errors
@@ -52,13 +55,56 @@ def _options(
 def main() -> None:
     """Run the command line and exit with the code that the contract gives it."""
     # An exception in the place of sudden death, so that half-written files go; training has a handler of its own.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _end)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller has it ignored
+        signal.signal(signal.SIGINT, _end)
     _fill_streams()
+    sys.unraisablehook, hook = _ignored, sys.unraisablehook
     code = _run()
+    sys.unraisablehook = hook
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, with its own exit code
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     if os.environ.get("WORLD_SIZE", "") not in ("", "1"):
         _leave(code)
     sys.exit(code)
+
+
+class _Ended(SystemExit):
+    """What ends the program when SIGTERM comes, with the code that shells give it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the program by an exception; amid an import a moment later: whoever imports may swallow it, as torch does
+    where it looks for numpy, and go on with half of a module."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _again(number)
+            return
+        frame = frame.f_back
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise _Ended(number)
+
+
+def _ignored(what: sys.UnraisableHookArgs) -> None:
+    """Where Python itself swallows an exception, in a `__del__`, a signal's may not be lost."""
+    match what.exc_value:
+        case KeyboardInterrupt():
+            _again(signal.SIGINT)
+        case _Ended(number=number):
+            _again(number)
+        case _:
+            sys.__unraisablehook__(what)
+
+
+def _again(number: int) -> None:
+    """Send a signal once more in a moment, to whoever handles it then."""
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
 
 
 def _fill_streams() -> None:

@@ -6,6 +6,7 @@ figures do not depend on the user's matplotlib settings, and words are drawn as 
 
 from __future__ import annotations
 
+import html
 import math
 import os
 import unicodedata
@@ -13,6 +14,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +60,11 @@ _CELL = 0.3  # inches a word takes in a heat map, so that its letters (10 points
 _LETTER = 0.085  # inches, of an ordinary letter at 10 points
 _GAP = 0.35
 _WIDEST = 200.0  # inches; about 600 words, which nobody reads on one figure
+_PAGE = b"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>%s</title></head>
+<body>
+%s</body></html>
+"""
 _COLOURS = ("#1f5fa8", "#c2571a", "#2c7a4b", "#8a3d8f", "#b08900", "#4a4a4a", "#c23b5a", "#1b8a94")
 
 
@@ -78,7 +85,7 @@ def draw_attention(pictures: Sequence[AttentionPicture], path: Path) -> None:
 
     Words stand in the order of the text, source from left to right, whatever the script.
     """
-    ending = check_picture(path, may_be_page=True)
+    ending = check_picture(path, draws_pages=False)
     if not pictures:
         raise InputError(f"{path}: no sentence to draw; give at least one")
     if ending == ".html":
@@ -335,31 +342,34 @@ def _save(figure: Figure, path: Path) -> None:
     """Write the figure; one that is very large gets fewer dots an inch, to fit into memory."""
     width, height = figure.get_size_inches()
     dots = min(160.0, 14_000 / max(width, height), math.sqrt(60_000_000 / (width * height)))
-    kind = path.suffix.lower().removeprefix(".")
+    is_png = path.suffix.lower() == ".png"
+    picture = BytesIO()
+    figure.savefig(
+        picture,
+        format="png" if is_png else "svg",
+        dpi=dots,
+        bbox_inches="tight",
+        pad_inches=0.15,
+        metadata=None if is_png else {"Date": None},
+    )
+    content = picture.getvalue()
+    if path.suffix.lower() == ".html":
+        content = _PAGE % (html.escape(path.stem).encode("utf-8", "replace"), content[content.index(b"<svg") :])
     with open_output(path) as file:
-        figure.savefig(
-            file,
-            format=kind,
-            dpi=dots,
-            bbox_inches="tight",
-            pad_inches=0.15,
-            metadata={"Date": None} if kind == "svg" else None,
-        )
+        file.write(content)
 
 
-def check_picture(path: Path, *, may_be_page: bool = False) -> str:
-    """The ending of a picture's name, .png or .svg or that of a page; to be called before the work that it shows.
+def check_picture(path: Path, *, draws_pages: bool = True) -> str:
+    """The ending of a picture's name, .png, .svg or .html; to be called before the work that it shows.
 
     Raises:
-        InputError: it is another; matplotlib, which all but pages need, is not there.
+        InputError: it is another; matplotlib is not there, which all need but a page that it does not draw.
     """
-    allowed = (".png", ".svg", *((".html",) if may_be_page else ()))
     ending = path.suffix.lower()
-    if ending not in allowed:
-        names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    if ending not in (".png", ".svg", ".html"):
         found = f"not {ending!r}" if ending else "and there is none"
-        raise InputError(f"{path}: the ending says what to write: it must be {names}, {found}")
-    if ending != ".html":
+        raise InputError(f"{path}: the ending says what to write: it must be .png, .svg or .html, {found}")
+    if draws_pages or ending != ".html":
         _matplotlib()
     return ending
 

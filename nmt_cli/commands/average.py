@@ -17,23 +17,24 @@ def average(
     best: Annotated[int | None, typer.Option("--best", min=1, help="The N best checkpoints.", metavar="N")] = None,
     name: Annotated[str, typer.Option("--name", help="Of the new checkpoint.", metavar="NAME")] = "average",
 ) -> None:
-    """Make a new checkpoint, the mean of others; training.keep_last and keep_best say how many there are.
+    """Make a new checkpoint, the mean of others: all of the newest that are kept, unless told; training.keep_last and
+    keep_best say how many that are.
 
     Example: nmt average --model runs/demo --last 1 --name mean
     """
     from nmt_cli.checkpoint import Snapshot, mean_of, read_meta
     from nmt_cli.experiment import Experiment
 
-    if (last is None) == (best is None):
-        raise InputError("give --last N or --best N")
+    if last is not None and best is not None:
+        raise InputError("give --last N or --best N, not both")
     experiment = Experiment(model)
     experiment.config  # noqa: B018 (says what is wrong with the directory)
     checkpoints = experiment.checkpoints
     index = checkpoints.index()
-    kind, wanted = ("last", last or 0) if best is None else ("best", best)
     # The last need not be among the recent: a run that went on from its best, the others being damaged.
     recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]
-    steps = recent if kind == "last" else [ranked.step for ranked in index.best]
+    kind, steps = ("last", recent) if best is None else ("best", [ranked.step for ranked in index.best])
+    wanted = last or best or max(len(steps), 1)
     if wanted > len(steps):
         raise InputError(
             f"{model}: has {len(steps)} {kind} checkpoints, not {wanted}; training.keep_{kind} says how many are kept"

@@ -72,10 +72,9 @@ def _report(experiment: Any) -> dict[str, Any]:
         "last step": index.last if index.last is not None else "none yet",
         "finished": index.finished or "no",
     }
-    best = {ranked.step for ranked in index.best}
+    ranks = {str(ranked.step): place for place, ranked in enumerate(index.best, start=1)}
     report["checkpoints"] = {
-        name: _describe(meta, checkpoints.resolve(name), is_best=name.isdecimal() and int(name) in best)
-        for name, meta in metas.items()
+        name: _describe(meta, checkpoints.resolve(name), ranks.get(name)) for name, meta in metas.items()
     }
     files = [path for path in experiment.directory.rglob("*") if path.is_file()]
     report["size"] = f"{sum(path.stat().st_size for path in files) / 1e6:,.1f} MB in {len(files)} files"
@@ -92,7 +91,8 @@ def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
     return parts | {"all": sum(parts.values())}
 
 
-def _describe(meta: dict[str, Any], path: Path, *, is_best: bool) -> str:
+def _describe(meta: dict[str, Any], path: Path, rank: int | None) -> str:
     size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
     scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
-    return f"{size:,.1f} MB{scores}{'  (best)' if is_best else ''}"
+    marked = "" if rank is None else "  (best)" if rank == 1 else f"  (best but {rank - 1})"
+    return f"{size:,.1f} MB{scores}{marked}"

@@ -5,7 +5,9 @@ from typing import Annotated, Optional
 
 import typer
 
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The configuration, a YAML file.", metavar="FILE")]
+ConfigFile = Annotated[
+    Path, typer.Option("--config", "-c", help="The configuration, a YAML file; - for standard input.", metavar="FILE")
+]
 Overrides = Annotated[
     Optional[list[str]],  # noqa: UP045 (typer reads this at run time)
     typer.Option("--set", help="Override a key, such as training.max_steps=100. May be repeated.", metavar="KEY=VALUE"),

@@ -50,7 +50,7 @@ def attention(
     from nmt_cli.data.lines import input_name
     from nmt_cli.plots import check_picture, draw_attention
 
-    check_picture(output, may_be_page=True)
+    check_picture(output, draws_pages=False)
     lines, *given = read_parallel([file] if target is None else [file, target])
     targets = given[0] if given else None
     if not any(line.strip() for line in lines):
@@ -79,7 +79,7 @@ def curves(
     runs: Annotated[list[Path], typer.Argument(help="Model directories or metrics.jsonl files.", metavar="RUN...")],
     output: Picture,
 ) -> None:
-    """Draw learning curves of one run or several: loss, BLEU and chrF by step, as .png or .svg.
+    """Draw learning curves of one run or several: loss, BLEU and chrF by step, as .png, .svg or .html.
 
     Example: nmt plot curves runs/demo -o curves.png
     """
@@ -108,7 +108,7 @@ def lengths(
     ] = "10,20,30,40,50,60,70",
     tokenize: Annotated[str | None, typer.Option("--tokenize", help="As for nmt score.", metavar="T")] = None,
 ) -> None:
-    """Draw BLEU by source length, one line a system, with 95 % bootstrap intervals, as .png or .svg.
+    """Draw BLEU by source length, one line a system, with 95 % bootstrap intervals, as .png, .svg or .html.
 
     Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
     """

@@ -61,6 +61,16 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     )
 
 
+def check_counts(config: Config) -> None:
+    """`InputError` for texts of pairs, or their links, that have not as many lines."""
+    from nmt_cli.data.corpus import Corpus, count_pairs
+
+    pairs = [Corpus(c.source, c.target, alignment=c.alignment) for c in config.data.train]
+    if config.data.dev is not None:
+        pairs.append(Corpus(config.data.dev.source, config.data.dev.target))
+    _raise_all(*(partial(count_pairs, corpus) for corpus in pairs))
+
+
 def check_tokenizer_inputs(experiment: Experiment, config: Config) -> None:
     """`check_inputs` for what tokenizers are made of."""
     _raise_all(

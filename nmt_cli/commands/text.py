@@ -81,4 +81,4 @@ def _filter(file: str | None, output: Path | None, mark: str, change: Callable[[
                 out.write(b"\n")
             out.flush()
     if num_invalid:
-        warn(f"{num_invalid:,} lines were not valid UTF-8; U+FFFD stands for their invalid bytes")
+        warn(f"{counted(num_invalid, 'line')} not valid UTF-8; U+FFFD stands for their invalid bytes")

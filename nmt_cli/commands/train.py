@@ -11,6 +11,7 @@ import typer
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.commands.refusals import (
     check_alike,
+    check_counts,
     check_inputs,
     check_resumable,
     check_same_step,
@@ -41,7 +42,10 @@ def train(
     config: ConfigFile,
     set_: Overrides = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, print the effective configuration, train nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Check the configuration and its files, print it as it would be, train nothing."
+        ),
     ] = False,
 ) -> None:
     """Train a model; the tokenizer first where there is none. The same command again resumes exactly.
@@ -57,6 +61,7 @@ def train(
         experiment = Experiment(Path(effective.model_dir))
         if dry_run:
             world.agreed(lambda: check_inputs(experiment, effective))
+            world.agreed(lambda: check_counts(effective))
             world.agreed(lambda: check_resumable(experiment, effective))
             if world.is_primary:
                 print(dump_config(effective), end="")
@@ -73,7 +78,8 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
         world.agreed(lambda: check_resumable(experiment, config))
         finished, *_ = world.gathered(world.agreed(lambda: finished_reason(experiment, config)))
         if finished is not None:
-            log(f"finished already ({finished}); raise training.max_steps or max_epochs to go on")
+            limit = "patience" if finished.startswith("no better") else finished.partition(" ")[0]
+            log(f"finished already ({finished}); raise training.{limit} to go on")
             return
         world.agreed(lambda: check_inputs(experiment, config))
         if world.is_primary:
@@ -291,7 +297,7 @@ def _build_trainer(
         batch_type=training.batch_type,
         seed=config.seed,
     )
-    if sampler.sentences_a_batch < world.size:
+    if world.size > 1 and sampler.sentences_a_batch < world.size:
         raise InputError(
             f"training.batch_size: {training.batch_size} {training.batch_type} are about "
             f"{sampler.sentences_a_batch:.1f} sentences, for {world.size} processes; raise it, or start fewer"

@@ -21,6 +21,7 @@ from nmt_cli.config.schema import Config
 from nmt_cli.errors import ConfigError
 
 MAX_CONFIG_BYTES = 1_000_000
+STANDARD_INPUT = Path("-")
 _FIRST_CHARACTERS = list("-+0123456789.")
 
 # The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification).
@@ -98,10 +99,12 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The configuration in `path` with `--set KEY=VALUE` overrides applied; `ConfigError` lists every problem."""
-    values = parse_yaml(_read(path), str(path))
+    """The configuration in `path`, for `-` on standard input, with `--set KEY=VALUE` overrides applied; `ConfigError`
+    lists every problem."""
+    origin = "standard input" if path == STANDARD_INPUT else str(path)
+    values = parse_yaml(_read(path), origin)
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: is not a configuration: it must hold keys and values, such as 'name: my_run'")
+        raise ConfigError(f"{origin}: is not a configuration: it must hold keys and values, such as 'name: my_run'")
     problems: list[str] = []
     for override in overrides:
         try:
@@ -109,7 +112,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         except ConfigError as error:
             problems.append(str(error))
     try:
-        config = validate(values, str(path))
+        config = validate(values, origin)
     except ConfigError as error:
         problems.append(str(error))
     if problems:
@@ -267,7 +270,7 @@ def _read(path: Path) -> str:
     if path.is_dir():
         raise ConfigError(f"{path}: is a directory; name the YAML file in it")
     try:
-        with path.open("rb") as file:
+        with open(0, "rb", closefd=False) if path == STANDARD_INPUT else path.open("rb") as file:
             content = file.read(MAX_CONFIG_BYTES + 1)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file; `nmt init` writes a configuration") from error
@@ -319,6 +322,8 @@ def _explain(problem: Any) -> str:
         return "holds text, or a path, that cannot be written in Unicode"
     if kind == "extra_forbidden":
         return f"unknown key '{key}'{_suggestion(location)}"
+    if kind == "too_short":
+        return f"{key}: must have at least {problem['ctx']['min_length']}, is empty"
     if kind == "missing":
         return f"missing key '{key}'"
     if kind == "value_error":

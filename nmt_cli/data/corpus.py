@@ -91,7 +91,7 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
 
 def count_pairs(corpus: Corpus) -> int:
     """How many pairs a corpus has, those that are not UTF-8 among them; `InputError` as of `read_pairs`."""
-    return sum(1 for _ in _in_step([corpus.source, corpus.target], [0, 0]))
+    return sum(1 for _ in _in_step(corpus.paths, [0] * len(corpus.paths)))
 
 
 def _in_step(paths: list[str], counts: list[int]) -> Iterator[tuple[bytes, ...]]:

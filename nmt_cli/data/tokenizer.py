@@ -117,7 +117,12 @@ class Tokenizer:
         """Words that follow each other and are one unknown piece together: the first of each such run, and its end."""
         proto = self._processor.encode(text, return_type="proto")
         word_at, _ = _word_at(proto.text)
-        spans = [(word_at[piece.begin], word_at[piece.end - 1] + 1) for piece in proto.pieces if piece.id == UNK]
+        last = len(word_at) - 1  # blanks after the last word may be of an unknown piece, or be one
+        spans = [
+            (word_at[piece.begin], word_at[min(piece.end - 1, last)] + 1)
+            for piece in proto.pieces
+            if piece.id == UNK and piece.begin <= last
+        ]
         return {first: end for first, end in spans if end > first + 1}
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -195,6 +200,8 @@ def train_tokenizer(
             minloglevel=2,
         )
     except RuntimeError as error:
+        if seen.failure is not None:
+            raise seen.failure from None
         raise InputError(_explain(str(error), model_type, vocab_size, seen.count)) from error
     if not model.getvalue():
         raise InputError("the tokenizer cannot be trained: the text has no characters")
@@ -207,12 +214,20 @@ class _Counted:
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines
         self.count = 0
+        self.failure: BaseException | None = None
+        """What ended the lines before their time, an interruption too: SentencePiece makes its own error of it."""
 
     def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            if line.strip() and len(line.encode()) < MAX_TRAINING_BYTES:
-                self.count += 1
-                yield line.replace("\0", " ")
+        try:
+            for line in self._lines:
+                if line.strip() and len(line.encode()) < MAX_TRAINING_BYTES:
+                    self.count += 1
+                    yield line.replace("\0", " ")
+        except GeneratorExit:  # nobody asks for more
+            raise
+        except BaseException as failure:
+            self.failure = failure
+            raise
 
 
 def _explain(message: str, model_type: str, vocab_size: int, num_lines: int) -> str:

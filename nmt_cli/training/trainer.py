@@ -209,7 +209,7 @@ class Trainer:
         if not steps:
             raise DivergenceError(f"{_diverged(diverged)} before the first checkpoint; {_REMEDY}")
         if diverged.rewinds >= MAX_REWINDS:
-            raise DivergenceError(f"{_diverged(diverged)} again after {MAX_REWINDS} rewinds; {_REMEDY}")
+            raise DivergenceError(f"{_diverged(diverged)} again after {MAX_REWINDS} rewinds; {_REMEDY}{_KEPT}")
         sound = [step for step in steps if _is_sound(checkpoints.path_of(step))]
         step = next((step for step in sound if self._is_due(step)), (sound or steps)[0])
         self._restore(checkpoints.path_of(step))
@@ -304,7 +304,8 @@ class Trainer:
                 self._step(next(batches), meter, signals)
                 if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
                     if not self._update.rewinds:
-                        raise DivergenceError(f"{_diverged(self.state)}; {_REMEDY}")
+                        kept = _KEPT if checkpoints.index().last is not None else ""
+                        raise DivergenceError(f"{_diverged(self.state)}; {_REMEDY}{kept}")
                     diverged_at, meter = self.state.step, _Meter()
                     self._rewind(checkpoints, metrics)
                     bar.advance(self.state.step + 1 - diverged_at)
@@ -397,6 +398,7 @@ class Trainer:
         )
         if not is_finite:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
+        self._loss = nll / num_tokens
         meter.num_tokens += num_tokens
         meter.grad_norm = norm
         meter.seconds += time.monotonic() - began
@@ -506,7 +508,9 @@ class Trainer:
         if not self._world.is_primary:
             return
         checkpoints.save(self._snapshot(values), tokenizers)
-        metrics.write("checkpoint", self.state.step)  # before the index: if this is the last act, both are made again
+        metrics.write(
+            "checkpoint", self.state.step, loss=self._loss
+        )  # before the index: if this is the last act, both are made again
         metrics.sync()
         index = self._index(checkpoints, values)
         checkpoints.write_index(index)
@@ -554,8 +558,9 @@ class _Signals:
 
 _REMEDY = (
     "begin anew with a lower training.learning_rate, with training.clip_grad_norm, or with training.on_divergence: "
-    "rewind. The last checkpoint is whole; training.init_from can take its weights"
+    "rewind"
 )
+_KEPT = ". The last checkpoint is whole; training.init_from can take its weights"
 
 
 def _sign(metric: str) -> float:

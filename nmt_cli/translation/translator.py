@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt_cli.console import log, warn
+from nmt_cli.console import counted, log, warn
 from nmt_cli.data.batch import make_batch, pad_sources, round_up
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.tokenizer import BOS, EOS, SEGMENT_LENGTH, PieceWords, Tokenizer
@@ -113,13 +113,13 @@ class Counts:
     def report(self, max_source_pieces: int) -> None:
         """Say on stderr what happened to lines that were not ordinary."""
         if self.invalid:
-            warn(f"{self.invalid:,} lines were not valid UTF-8; U+FFFD stands for their invalid bytes")
+            warn(f"{counted(self.invalid, 'line')} not valid UTF-8; U+FFFD stands for their invalid bytes")
         if self.cut:
-            warn(f"{self.cut:,} lines of more than {max_source_pieces} pieces were translated in parts")
+            warn(f"{counted(self.cut, 'line')} of more than {max_source_pieces} pieces translated in parts")
         if self.without_weights:
             warn(
-                f"{self.without_weights:,} lines are too long for a matrix of weights: they have hard links but "
-                "no soft alignment, and neither markup nor unknown words were carried across"
+                f"{counted(self.without_weights, 'line')} too long for a matrix of weights, with hard links but "
+                "no soft alignment, and neither markup nor unknown words carried across"
             )
 
 

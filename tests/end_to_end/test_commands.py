@@ -176,7 +176,9 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
         in nmt("average", "--model", model, "--last", "2", "--name", "mean-of-two").err
     )
     assert "not 50; training.keep_last says how many are kept" in nmt("average", "--model", model, "--last", "50").err
-    assert "give --last N or --best N" in nmt("average", "--model", model).err
+    assert "give --last N or --best N, not both" in nmt("average", "--model", model, "--last", "1", "--best", "1").err
+    steps = ", ".join(map(str, index["recent"]))
+    assert f"mean of steps {steps} -> " in nmt("average", "--model", model, "--name", "mean-of-all").err
     for name in ("../x", "17", "step-00000999"):
         assert "cannot name a checkpoint" in nmt("average", "--model", model, "--last", "1", "--name", name).err
     many = "9" * 5_000
@@ -187,7 +189,11 @@ def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
     shown = nmt("inspect", model).out.decode()
     for word in ("bidirectional gru, 1 x 16", "additive", "unigram, 420 pieces", "max_steps 100 reached", "(best)"):
         assert word in shown
-    assert json.loads(nmt("inspect", model, "--json").out)["parameters"]["all"] > 10_000
+    report = json.loads(nmt("inspect", model, "--json").out)
+    assert report["parameters"]["all"] > 10_000
+    best, second = (ranked["step"] for ranked in json.loads((model / "checkpoints/index.json").read_text())["best"])
+    assert report["checkpoints"][str(best)].endswith("  (best)")
+    assert report["checkpoints"][str(second)].endswith("  (best but 1)")
     assert nmt("inspect", "/tmp/nothing-here").code == 2
 
 
@@ -275,7 +281,7 @@ def test_what_happened_to_odd_lines_is_said_by_evaluate_and_plots(nmt, model: Pa
     result = nmt("evaluate", "--model", tmp_path / "run")
     assert result.code == 0, result.err
     assert "t.en: 1 line is not valid UTF-8" in result.err
-    assert re.search(r"1 lines of more than \d+ pieces were translated in parts", result.err)
+    assert re.search(r"1 line of more than \d+ pieces translated in parts", result.err)
     drawn = nmt("plot", "attention", tmp_path / "t.en", "--model", model, "-o", tmp_path / "a.html")
     assert drawn.code == 0, drawn.err
     assert "of lines translated in parts the steps of the search are left out" in drawn.err
@@ -477,6 +483,58 @@ main()
 def test_an_interruption_while_the_program_is_read_leaves_no_traceback():
     ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, b"", b"")
+
+
+AMID_AN_IMPORT = """
+class Signal:
+    def find_spec(self, name, *_):
+        if name == "sentencepiece":  # amid the reading of another module, which takes what is raised for no module
+            sys.meta_path.remove(self)
+            try:
+                os.kill(os.getpid(), number)
+                time.sleep(0.2)
+            except BaseException:
+                raise ModuleNotFoundError(name) from None
+sys.meta_path.insert(0, Signal())
+"""
+AMID_A_DEL = """
+from nmt_cli import cli
+class Signal:
+    def __del__(self):  # whose exceptions Python shows and forgets
+        os.kill(os.getpid(), number)
+        time.sleep(0.2)
+def app(run=cli.app, **options):
+    Signal()
+    return run(**options)
+cli.app = app
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("amid", [AMID_AN_IMPORT, AMID_A_DEL])
+def test_a_signal_that_is_taken_from_the_program_comes_again(model: Path, amid: str, number: int, code: int):
+    program = f"""
+import os, signal, sys, time
+number = {number:d}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job has ignored
+{amid}
+from nmt_cli.__main__ import main
+main()
+"""
+    command = [sys.executable, "-c", program, "translate", "--model", str(model)]
+    # Its input never ends, so that it cannot be done before it hears the signal.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.wait(timeout=60) == code
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+def test_a_configuration_may_come_by_standard_input(nmt, config: Path):
+    result = nmt("train", "--config", "-", "--dry-run", stdin=config.read_bytes())
+    assert (result.code, result.out) == (0, nmt("train", "--config", config, "--dry-run").out)
+    assert nmt("check", "--config", "-", stdin=b"name: x\n").err.startswith(
+        "nmt: standard input: missing key 'model_dir'"
+    )
+    assert nmt("check", "--config", "-", stdin=b"").err.startswith("nmt: standard input: is not a configuration")
 
 
 def test_a_run_is_drawn_once(nmt, model: Path, tmp_path: Path):

@@ -31,9 +31,33 @@ def test_a_run_leaves_the_directory_that_the_contract_names(nmt, config: Path):
     assert {"model.safetensors", "meta.json"} <= {path.name for path in (run / "checkpoints/step-00000012").iterdir()}
     events = [json.loads(line)["event"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert {"train", "validation", "checkpoint"} == set(events)
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert all(0 < record["loss"] < 10 for record in records)
     again = nmt("train", "--config", config)
     assert again.code == 0
-    assert "finished already (max_steps 12 reached)" in again.err
+    assert "finished already (max_steps 12 reached); raise training.max_steps to go on" in again.err
+
+
+def test_a_run_that_no_longer_gets_better_says_what_to_raise(nmt, config: Path):
+    options = ("training.patience=1", "training.validation_freq=1", "training.learning_rate=1e-30")
+    command = ("train", "--config", config, *(word for option in options for word in ("--set", option)))
+    assert "finished: no better validation in 1" in nmt(*command).err
+    again = nmt(*command, "--set", "training.max_steps=13")
+    assert "finished already (no better validation in 1); raise training.patience to go on" in again.err
+    assert "finished: " in nmt(*command, "--set", "training.patience=2").err
+
+
+def test_a_batch_of_less_than_a_sentence_is_one_sentence(nmt, config: Path):
+    options = ("--set", "training.batch_size=1", "--set", "training.max_steps=2")
+    assert nmt("train", "--config", config, *options).code == 0
+
+
+def test_a_dry_run_counts_the_lines(nmt, config: Path, tmp_path: Path):
+    (tmp_path / "five").write_text("a\n" * 5)
+    for key in ("data.train.0.source", "data.train.0.alignment", "data.dev.target"):
+        result = nmt("train", "--config", config, "--dry-run", "--set", f"{key}={tmp_path / 'five'}")
+        assert (result.code, result.out) == (2, b"")
+        assert f"{tmp_path / 'five'} has 5 lines" in result.err
 
 
 @pytest.mark.parametrize(
@@ -360,6 +384,7 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
         "10 updates in a row were not finite, training has diverged; begin anew with a lower training.learning_rate"
         in result.err
     )
+    assert result.err.endswith("or with training.on_divergence: rewind\n")  # there is no checkpoint to speak of
 
 
 def test_an_update_that_is_skipped_is_not_counted_as_padding(nmt, config: Path, monkeypatch):
@@ -479,6 +504,7 @@ def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, confi
     assert result.code == 1
     assert result.err.count("going back to step 3 ") == 5
     assert "training has diverged again after 5 rewinds; begin anew with a lower" in result.err
+    assert result.err.endswith("The last checkpoint is whole; training.init_from can take its weights\n")
     monkeypatch.undo()
     diverging(monkeypatch, above=0.0, after=0)
     result = nmt("train", "--config", config, *options, "--set", f"model_dir={config.parent / 'other'}")

@@ -35,8 +35,8 @@ def test_as_many_lines_come_out_as_go_in_whatever_they_hold(nmt, model: Path):
     assert result.out.count(b"\n") == len(STRANGE)
     lines = result.out.split(b"\n")
     assert [lines[place] for place in (0, 1, 2, 10)] == [b"", b"", b"", b""]
-    assert "1 lines were not valid UTF-8" in result.err
-    assert "1 lines of more than 250 pieces were translated in parts" in result.err
+    assert "1 line not valid UTF-8" in result.err
+    assert "1 line of more than 250 pieces translated in parts" in result.err
 
 
 def test_a_last_line_without_newline_is_a_line_and_no_input_gives_no_output(nmt, model: Path):

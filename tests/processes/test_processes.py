@@ -71,7 +71,7 @@ def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, con
             assert math.isclose(loss, expected.pop((event, step)), rel_tol=1e-5)
     assert expected == {}
     again = finished(launch.python(2, *train(config, "training.max_steps=12")))
-    assert again[0].err == "finished already (max_steps 12 reached); raise training.max_steps or max_epochs to go on\n"
+    assert again[0].err == "finished already (max_steps 12 reached); raise training.max_steps to go on\n"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any
+
+from tqdm import tqdm
 
 Operation = tuple[str, str]
 """What, and on which path."""
@@ -168,6 +171,7 @@ def _serve(warm_up: Sequence[str]) -> None:
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as trace:
             child = os.fork()
             if child == 0:
+                tqdm.set_lock(RLock())  # its own lock is one for all that are forked: who is killed would keep it
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(output.fileno(), 1)
                 os.dup2(errors.fileno(), 2)

@@ -216,7 +216,7 @@ def test_a_line_of_100_megabytes_is_one_line_in_less_than_a_gigabyte(
     )
     assert code == 0, err
     assert out.count(b"\n") == 2
-    assert "1 lines of more than 250 pieces were translated in parts" in err
+    assert "1 line of more than 250 pieces translated in parts" in err
     assert memory < base + GIGABYTE
 
 

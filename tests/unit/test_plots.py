@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import json
 import re
 import sys
@@ -219,11 +220,30 @@ def test_attention_of_no_sentence_is_refused(tmp_path):
 def test_another_ending_names_those_that_can_be_written(tmp_path, name, said):
     with pytest.raises(InputError) as caught:
         draw_attention([PICTURE], tmp_path / name)
-    prefix = f"{tmp_path / name}: the ending says what to write: it must be "
-    assert str(caught.value) == f"{prefix}.png, .svg or .html, {said}"
-    with pytest.raises(InputError) as caught:
-        draw_curves({"run": TRAINED}, tmp_path / name)
-    assert str(caught.value) == f"{prefix}.png or .svg, {said}"
+    refused = f"{tmp_path / name}: the ending says what to write: it must be .png, .svg or .html, {said}"
+    assert str(caught.value) == refused
+    for draw in (
+        lambda path: draw_curves({"run": TRAINED}, path),
+        lambda path: draw_lengths({"a": BUCKETS}, path),
+    ):
+        with pytest.raises(InputError) as caught:
+            draw(tmp_path / name)
+        assert str(caught.value) == refused
+
+
+def test_a_page_of_curves_or_lengths_holds_the_picture_and_needs_nothing_else(tmp_path):
+    for name, draw in (
+        ("<curves>", lambda path: draw_curves({"run": TRAINED}, path)),
+        ("lengths", lambda path: draw_lengths({"a": BUCKETS}, path)),
+    ):
+        draw(tmp_path / f"{name}.html")
+        draw(tmp_path / f"{name}.svg")
+        page, picture = ((tmp_path / f"{name}.{kind}").read_text(encoding="utf-8") for kind in ("html", "svg"))
+        drawn = picture[picture.index("<svg") :]
+        assert page.startswith("<!DOCTYPE html>\n")
+        assert f"<title>{html.escape(name)}</title>" in page
+        assert page.partition("<body>\n")[2] == drawn + "</body></html>\n"
+        assert not re.search(r'(?:src|href)="(?!#)', page)
 
 
 def test_an_ending_in_capitals_counts(tmp_path):

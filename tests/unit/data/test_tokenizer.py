@@ -30,6 +30,26 @@ def test_words_that_are_one_unknown_piece_together_are_known_as_such():
     assert trained().unknown_runs("Zzyx and Müller") == {}  # spelt in bytes
 
 
+def test_blanks_at_the_end_are_of_no_unknown_word():
+    """SentencePiece parts words at U+0020 alone; what our words are parted by may end an unknown piece, or be one."""
+    tokenizer = trained(model_type="word", vocab_size=20)
+    for blank in "\r\t\x0b\x0c\x1c\x85\xa0\u2003\u2028\u3000":
+        assert tokenizer.unknown_runs(f"where is Zzyx ?{blank}") == {2: 4}
+        assert tokenizer.unknown_runs(f"the old car {blank}") == {}
+        assert tokenizer.unknown_runs(blank) == {}
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), SystemExit(143), InputError("a.en:3: is not valid UTF-8")])
+def test_what_ends_the_lines_ends_the_training(failure):
+    def lines():
+        yield from TEXT
+        raise failure
+
+    with pytest.raises(type(failure)) as caught:
+        trained(lines())
+    assert caught.value is failure
+
+
 def test_symbols_are_those_that_were_asked_for():
     assert trained(symbols=("<BT>", "__X__")).symbols() == {"<BT>", "__X__"}
     assert trained().symbols() == frozenset()
