@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nmt_cli.commands.options import ModelDir
-from nmt_cli.console import log
+from nmt_cli.console import counted, log
 from nmt_cli.errors import InputError
 
 
@@ -37,7 +37,8 @@ def average(
     wanted = last or best or max(len(steps), 1)
     if wanted > len(steps):
         raise InputError(
-            f"{model}: has {len(steps)} {kind} checkpoints, not {wanted}; training.keep_{kind} says how many are kept"
+            f"{model}: has {counted(len(steps), f'{kind} checkpoint')}, not {wanted}; "
+            f"training.keep_{kind} says how many are kept"
         )
     checkpoints.check_name(name)
     paths = [checkpoints.path_of(step) for step in steps[:wanted]]
