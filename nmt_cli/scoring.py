@@ -64,6 +64,9 @@ class Comparison:
     baseline_estimate: Estimate
     p_value: float
     signature: str
+    is_identical: bool
+    """True where no sentence counts differently: a copy of the baseline, or text that differs in nothing that this
+    metric regards, as TER regards no case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +114,9 @@ def paired_bootstrap(
 ) -> list[Comparison]:
     """Compare a system with a baseline as `sacrebleu --paired-bs` does (Koehn, 2004); its scores come along.
 
-    sacreBLEU's own class holds all samples at once, gigabytes for a large test set; here it is one sample at a time,
-    with the same random numbers.
+    sacreBLEU's class `PairedTest` gives the same numbers from the same random draws. It is not used because it holds
+    all samples at once, gigabytes for a large test set, and finds a system significantly different (p = 0.001) from
+    its own copy. Here an identical system has p = 1.
     """
     _check_parallel([("the system", hypotheses), ("the baseline", baseline), *_named_references(references)])
     counters = [_Metric(name, references, lowercase=lowercase, tokenize=tokenize) for name in checked_metrics(metrics)]
@@ -126,9 +130,28 @@ def paired_bootstrap(
             samples[i],
             samples[len(counters) + i],
             counter.signature(num_samples=num_samples, seed=seed),
+            is_identical=ours[i] == theirs[i],
         )
         for i, counter in enumerate(counters)
     ]
+
+
+def bootstrap_interval(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    metric: str = "bleu",
+    tokenize: str | None = None,
+    num_samples: int = 1000,
+    seed: int = DEFAULT_SEED,
+) -> tuple[Score, Estimate]:
+    """Return the score of a corpus and its bootstrap estimate, as `sacrebleu --confidence` gives them."""
+    _check_parallel([("the system", hypotheses), *_named_references(references)])
+    (name,) = checked_metrics([metric])
+    counter = _Metric(name, references, lowercase=False, tokenize=tokenize)
+    statistics = counter.statistics(hypotheses)
+    (sample,) = _resample([(counter, statistics)], num_samples, seed)
+    return counter.score(statistics), _estimate(sample)
 
 
 def score_by_length(
@@ -146,23 +169,32 @@ def score_by_length(
     `edges` are the largest lengths of all buckets but the last, rising: (10, 20) gives 0-10, 11-20 and 21+. A bucket
     without a sentence is left out.
     """
+    _check_parallel([("the source", sources), ("the system", hypotheses), *_named_references(references)])
+    buckets = []
+    for low, high, rows in length_groups(sources, edges):
+        scores = score_corpus(
+            [hypotheses[i] for i in rows],
+            [[reference[i] for i in rows] for reference in references],
+            metrics=metrics,
+            lowercase=lowercase,
+            tokenize=tokenize,
+        )
+        buckets.append(LengthBucket(low, high, len(rows), scores))
+    return buckets
+
+
+def length_groups(sources: Sequence[str], edges: Sequence[int]) -> Iterator[tuple[int, int | None, list[int]]]:
+    """Yield the fewest words, the most words (None is without limit) and the rows of each group that has a row.
+
+    `edges` are as in `score_by_length`.
+    """
     if list(edges) != sorted(set(edges)):
         raise ValueError(f"edges must rise, are {list(edges)}")
-    _check_parallel([("the source", sources), ("the system", hypotheses), *_named_references(references)])
     lengths = [len(source.split()) for source in sources]
-    buckets = []
     for low, high in zip([0, *(edge + 1 for edge in edges)], [*edges, None], strict=True):
         rows = [i for i, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
         if rows:
-            scores = score_corpus(
-                [hypotheses[i] for i in rows],
-                [[reference[i] for i in rows] for reference in references],
-                metrics=metrics,
-                lowercase=lowercase,
-                tokenize=tokenize,
-            )
-            buckets.append(LengthBucket(low, high, len(rows), scores))
-    return buckets
+            yield low, high, rows
 
 
 def checked_metrics(names: Sequence[str]) -> tuple[str, ...]:
@@ -331,7 +363,13 @@ def _resample(counted: Sequence[tuple[_Metric, list[list[float]]]], num_samples:
 
 
 def _compare(
-    hypothesis: Score, baseline: Score, hypothesis_sample: _Sample, baseline_sample: _Sample, signature: str
+    hypothesis: Score,
+    baseline: Score,
+    hypothesis_sample: _Sample,
+    baseline_sample: _Sample,
+    signature: str,
+    *,
+    is_identical: bool,
 ) -> Comparison:
     differences = np.abs(hypothesis_sample - baseline_sample)
     shifted = differences - differences.mean()
@@ -341,8 +379,9 @@ def _compare(
         baseline,
         _estimate(hypothesis_sample),
         _estimate(baseline_sample),
-        (num_beyond + 1) / (len(shifted) + 1),
+        1.0 if is_identical else (num_beyond + 1) / (len(shifted) + 1),
         signature,
+        is_identical,
     )
 
 

@@ -178,20 +178,16 @@ def length_buckets(
 ) -> list[LengthBucket]:
     """BLEU of the sentences of each length, with the 95 % interval of a bootstrap over them."""
     from nmt_cli.plots import LengthBucket
-    from nmt_cli.scoring import paired_bootstrap
+    from nmt_cli.scoring import bootstrap_interval, length_groups
 
-    counts = [len(source.split()) for source in sources]
+    longest = max(len(source.split()) for source in sources)
     buckets = []
-    for low, high in zip([0, *(edge + 1 for edge in edges)], [*edges, max([*counts, edges[-1] + 1])], strict=True):
-        rows = [row for row, count in enumerate(counts) if low <= count <= high]
-        if not rows:
-            continue
-        some = [hypotheses[row] for row in rows]
-        compared = paired_bootstrap(
-            some, some, [[references[row] for row in rows]], metrics=("bleu",), tokenize=tokenize
-        )[0]
-        mean, half = compared.hypothesis_estimate.mean, compared.hypothesis_estimate.half_width
-        buckets.append(LengthBucket(low, high, len(rows), compared.hypothesis.score, mean - half, mean + half))
+    for low, high, rows in length_groups(sources, edges):
+        score, estimate = bootstrap_interval(
+            [hypotheses[row] for row in rows], [[references[row] for row in rows]], tokenize=tokenize
+        )
+        interval = (estimate.mean - estimate.half_width, estimate.mean + estimate.half_width)
+        buckets.append(LengthBucket(low, longest if high is None else high, len(rows), score.score, *interval))
     return buckets
 
 

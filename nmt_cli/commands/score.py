@@ -69,7 +69,7 @@ def score(
         scores = scoring.score_corpus(hypotheses, references, metrics=metrics, lowercase=lowercase, tokenize=tokenize)
     else:
         if texts[-1] == hypotheses:
-            warn("the hypotheses and the baseline are the same text: the p-values mean nothing")
+            warn("the hypotheses and the baseline are the same text, so there is nothing to compare")
         comparisons = scoring.paired_bootstrap(
             hypotheses, texts[-1], references, metrics=metrics, lowercase=lowercase, tokenize=tokenize
         )
@@ -98,7 +98,8 @@ def _report(scores: list[Score], comparisons: list[Comparison], buckets: list[Le
         blocks[-1].append(
             f"  {found.hypothesis.label}: {found.hypothesis.score:.2f} ({ours.mean:.2f} +/- {ours.half_width:.2f})"
             f", baseline {found.baseline.score:.2f} ({theirs.mean:.2f} +/- {theirs.half_width:.2f})"
-            f", p = {found.p_value:.4f}{'*' if found.p_value <= 0.05 else ''}"
+            f", {'identical, ' if found.is_identical else ''}"
+            f"p = {found.p_value:.4f}{'*' if found.p_value <= 0.05 else ''}"
         )
         blocks[-1].append(f"    signature: {found.signature}")
     if buckets:
@@ -121,6 +122,7 @@ def _json(scores: list[Score], comparisons: list[Comparison], buckets: list[Leng
                 "hypothesis_mean": found.hypothesis_estimate.mean,
                 "hypothesis_ci": found.hypothesis_estimate.half_width,
                 "p_value": found.p_value,
+                "identical": found.is_identical,
                 "signature": found.signature,
             }
             for found in comparisons

@@ -146,10 +146,28 @@ def test_a_baseline_is_compared_by_paired_bootstrap(files):
     )
 
 
-def test_a_system_against_itself_is_remarked_on(files):
-    code, _, stderr = _nmt_score(files, "hyp", "--reference", "ref", "--baseline", "hyp", "--metric", "bleu")
+def test_a_system_against_its_copy_is_called_identical(files):
+    _write(files / "copy", SYSTEM)
+    options = ["hyp", "--reference", "ref", "--baseline", "copy"]
+    code, stdout, stderr = _nmt_score(files, *options)
     assert code == 0
-    assert "the hypotheses and the baseline are the same text: the p-values mean nothing" in stderr
+    assert stderr == "warning: the hypotheses and the baseline are the same text, so there is nothing to compare\n"
+    assert stdout.count("), identical, p = 1.0000\n") == 3
+    assert "*" not in stdout
+    code, stdout, _ = _nmt_score(files, *options, "--json")
+    baseline = json.loads(stdout)["baseline"]
+    assert {name: (found["identical"], found["p_value"]) for name, found in baseline.items()} == {
+        "bleu": (True, 1.0),
+        "chrf": (True, 1.0),
+        "ter": (True, 1.0),
+    }
+
+
+def test_text_that_differs_in_nothing_that_counts_is_called_identical(files):
+    _write(files / "upper", [line.upper() for line in SYSTEM])
+    code, stdout, stderr = _nmt_score(files, "hyp", "--reference", "ref", "--baseline", "upper")
+    assert (code, stderr) == (0, "")
+    assert [" identical, " in line for line in stdout.split("\n") if ", baseline " in line] == [False, False, True]
 
 
 def test_scores_by_length_come_with_counts(files):

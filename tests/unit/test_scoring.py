@@ -12,7 +12,14 @@ import pytest
 
 from nmt_cli import scoring
 from nmt_cli.errors import InputError
-from nmt_cli.scoring import looks_like_pieces, looks_tokenised, paired_bootstrap, score_by_length, score_corpus
+from nmt_cli.scoring import (
+    bootstrap_interval,
+    looks_like_pieces,
+    looks_tokenised,
+    paired_bootstrap,
+    score_by_length,
+    score_corpus,
+)
 
 LABELS = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
 TEXT = """the cat Sat on a Mat, it's 3,000 dogs' barking. Hello World! \u00fcber \u00dcber Stra\u00dfe \u0130stanbul
@@ -122,6 +129,41 @@ def test_another_seed_draws_other_samples_and_stands_in_the_signature():
     assert bleu(1) == bleu(1)
     assert bleu(1).hypothesis_estimate != bleu(2).hypothesis_estimate
     assert "|bs:20|seed:1|" in bleu(1).signature
+
+
+def test_a_copy_is_identical_and_not_significantly_different():
+    found = paired_bootstrap(SYSTEM, list(SYSTEM), [FIRST, SECOND], num_samples=20)
+    assert [(metric.is_identical, metric.p_value) for metric in found] == [(True, 1.0)] * 3
+
+
+def test_what_a_metric_does_not_regard_makes_no_difference_to_it():
+    """Blanks at the end count nowhere, and case not for TER."""
+    spaced = paired_bootstrap(SYSTEM, [line + " " for line in SYSTEM], [FIRST], num_samples=20)
+    assert [(metric.is_identical, metric.p_value) for metric in spaced] == [(True, 1.0)] * 3
+    shouted = [line.replace("Hello", "HELLO").replace("dogs", "Dogs") for line in SYSTEM]
+    bleu, chrf, ter = paired_bootstrap(SYSTEM, shouted, [FIRST], num_samples=20)
+    assert (ter.is_identical, ter.p_value) == (True, 1.0)
+    assert not bleu.is_identical
+    assert not chrf.is_identical
+
+
+def test_equal_scores_of_different_sentences_are_compared():
+    """Each system has one sentence that the other lacks."""
+    (found,) = paired_bootstrap(["a b", "c x"], ["a x", "c b"], [["a b", "c b"]], metrics=["ter"], num_samples=200)
+    assert found.hypothesis.score == found.baseline.score
+    assert not found.is_identical
+    assert 0.05 < found.p_value < 1.0
+
+
+@pytest.mark.parametrize("metric", scoring.METRICS)
+def test_the_interval_is_that_of_the_sacrebleu_command(metric, tmp_path):
+    options = ("--confidence", "--confidence-n", "200")
+    truth = {LABELS[score["name"]]: score for score in json.loads(_sacrebleu(tmp_path, [SYSTEM], [FIRST], *options))}
+    score, estimate = bootstrap_interval(SYSTEM, [FIRST], metric=metric, num_samples=200)
+    assert [score] == score_corpus(SYSTEM, [FIRST], metrics=[metric])
+    # The last digit of the mean depends on the order in which the samples are added.
+    assert estimate.mean == pytest.approx(truth[metric]["confidence_mean"], rel=1e-12)
+    assert estimate.half_width == pytest.approx(truth[metric]["confidence_var"], rel=1e-12)
 
 
 def test_metrics_come_once_each_in_the_order_asked_for():
