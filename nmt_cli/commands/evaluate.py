@@ -3,30 +3,60 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, Threads
+from nmt_cli.commands.reading import read_parallel
 from nmt_cli.console import Progress, log
+from nmt_cli.data.lines import is_standard_input
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.config.schema import Config, TextPair
+    from nmt_cli.config.schema import Config, ScoringConfig
+    from nmt_cli.experiment import Experiment
     from nmt_cli.scoring import Score
     from nmt_cli.translation.translator import Translator
 
 LENGTH_PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
 """alpha of ((5+n)/6)^alpha that are tried on the dev set."""
+REPORT = "report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _TestSet:
+    """A source text and its references; `files` names the source first."""
+
+    name: str
+    files: tuple[str, ...]
+    source: list[str]
+    references: list[list[str]]
+
+    @classmethod
+    def read(cls, name: str, *files: str) -> _TestSet:
+        """Read the files, the source first; `InputError` if one cannot be read or they differ in length."""
+        source, *references = read_parallel(files)
+        return cls(name, files, source, references)
 
 
 def evaluate(
     model: ModelDirs = None,
-    set_name: Annotated[
-        list[str] | None, typer.Option("--set", help="Only this test set; may be repeated.", metavar="NAME")
+    source: Annotated[
+        str | None,
+        typer.Option("--source", help="Score this text, not the configured test sets; - is stdin.", metavar="FILE"),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option("--reference", help="The translation of --source; may be repeated.", metavar="FILE"),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only this configured test set; may be repeated.", metavar="NAME")
     ] = None,
     output: Annotated[
         Path | None,
@@ -39,110 +69,135 @@ def evaluate(
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
 ) -> None:
-    """Translate and score the test sets of the configuration; writes the translations and report.json.
+    """Translate and score test sets; writes the translations and report.json.
 
-    A report of the same models keeps what it says of the other sets.
+    Without --source and --reference these are the test sets of the configuration. A set replaces its own earlier
+    scores in the report, and the other sets keep theirs.
 
     Example: nmt evaluate --model runs/demo
     """
     from nmt_cli.commands.loading import open_translator
-    from nmt_cli.data.output import open_output
     from nmt_cli.experiment import source_of
     from nmt_cli.scoring import check_tokenizer
 
+    if (source is None) != (not reference):
+        raise InputError("--source and --reference belong together: give both, or neither")
+    if source is not None and only:
+        raise InputError("--only chooses among the configured test sets; leave it out with --source")
     experiments = source_of(list(model or []))
-    config, config_path = experiments[0].config, experiments[0].config_path
-    sets = {test.name: test for test in config.data.test}
-    chosen = list(dict.fromkeys(set_name or sets))
-    if not sets:
-        raise InputError(f"{config_path}: names no test set; data.test lists them")
-    if unknown := [name for name in chosen if name not in sets]:
-        raise InputError(f"{config_path}: no test set {', '.join(unknown)}; there are: {', '.join(sets)}")
-    if tune_length_penalty and config.data.dev is None:
-        raise InputError(f"{config_path}: names no dev set, on which the length penalty could be chosen")
-    directory = output or experiments[0].reports_path
-    written = {name: directory / f"{name}.{config.data.target_lang}" for name in chosen}
-    report_path = directory / "report.json"
-    _check_texts(
-        [sets[name] for name in chosen] + ([config.data.dev] if tune_length_penalty and config.data.dev else [])
-    )
+    config = experiments[0].config
     check_tokenizer(config.scoring.tokenize)
+    dev = _dev_set(experiments[0]) if tune_length_penalty else None
+    sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, reference or [], config)]
     translator = open_translator(
         [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads
     )
-    _make_directory(directory, [*written.values(), report_path])
-    report: dict[str, Any] = {
+    directory = output or experiments[0].reports_path
+    _make_directory(directory, sets, [path for test in (*sets, dev) if test for path in test.files], config)
+    how: dict[str, Any] = {
         "models": [str(experiment.directory) for experiment in experiments],
         "checkpoint": checkpoint,
         "checkpoints": [experiment.checkpoints.resolve(checkpoint).name for experiment in experiments],
     }
-    if tune_length_penalty:
-        assert config.data.dev is not None
-        report["length_penalty"] = _tune(translator, config.data.dev, config)
-    report["sets"] = _sets_before(report_path, report)
-    for name in chosen:
-        hypotheses, scores = _translated(translator, name, sets[name], config)
-        translator.report()
-        with open_output(written[name]) as file:
-            file.writelines(f"{line}\n".encode() for line in hypotheses)
-        report["sets"][name] = {s.name: {"score": s.score, "signature": s.signature} for s in scores}
-        with open_output(report_path) as file:
-            file.write((json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
-        print(f"{name}: " + "  ".join(f"{s.label} = {s.score:.2f}" for s in scores), flush=True)
-        for s in scores:
-            print(f"  {s.label}  {s.signature}")
+    if dev is not None:
+        how["length_penalty"] = _tune(translator, dev, config)
+    for test in sets:
+        _score(translator, test, directory, how, config)
     log(f"translations and report.json -> {directory}")
 
 
-def _check_texts(pairs: Sequence[TextPair]) -> None:
-    """`InputError` for what cannot be read or does not belong together, before any of it is translated."""
-    from nmt_cli.data.lines import iter_lines, open_input
-    from nmt_cli.scoring import check_line_counts
-
-    for pair in pairs:
-        counts = []
-        for path in (pair.source, pair.target):
-            with open_input(path) as stream:
-                counts.append((path, sum(1 for _ in iter_lines(stream))))
-        check_line_counts(counts)
+def _dev_set(experiment: Experiment) -> _TestSet:
+    dev = experiment.config.data.dev
+    if dev is None:
+        raise InputError(
+            f"{experiment.config_path}: names no dev set, on which the length penalty could be chosen; leave out "
+            "--tune-length-penalty"
+        )
+    return _TestSet.read("dev", dev.source, dev.target)
 
 
-def _make_directory(directory: Path, files: Sequence[Path]) -> None:
-    """Make the directory; `InputError` where the files could not be written to it."""
+def _configured_sets(experiment: Experiment, only: Sequence[str] | None) -> list[_TestSet]:
+    sets = {test.name: test for test in experiment.config.data.test}
+    if not sets:
+        raise InputError(
+            f"{experiment.config_path}: names no test set; give --source FILE and --reference FILE, or add data.test "
+            "to the configuration and run `nmt train` again"
+        )
+    if unknown := [name for name in only or () if name not in sets]:
+        raise InputError(f"{experiment.config_path}: no test set {', '.join(unknown)}; there are: {', '.join(sets)}")
+    return [_TestSet.read(name, sets[name].source, sets[name].target) for name in dict.fromkeys(only or sets)]
+
+
+def _given_set(source: str, references: Sequence[str], config: Config) -> _TestSet:
+    """Read a set that the configuration does not name.
+
+    Its name is the name of its file and a digest of its text, so that it replaces no other set in a report.
+    """
+    files = [path if is_standard_input(path) else os.path.abspath(path) for path in (source, *references)]
+    test = _TestSet.read("", *files)
+    stem = Path(next(path for path in files if not is_standard_input(path))).name
+    for ending in (".gz", ".txt", f".{config.data.source_lang}", f".{config.data.target_lang}"):
+        stem = stem.removesuffix(ending)
+    digest = sha256(json.dumps([test.source, *test.references]).encode()).hexdigest()
+    return replace(test, name=f"{stem or 'text'}-{digest[:8]}")
+
+
+def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
+    return directory / f"{test.name}.{config.data.target_lang}"
+
+
+def _make_directory(directory: Path, sets: Sequence[_TestSet], inputs: Sequence[str], config: Config) -> None:
+    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input."""
     from nmt_cli.data.output import check_writable
 
+    files = [path for path in inputs if not is_standard_input(path)]
+    for output in (*(_output_path(directory, test, config) for test in sets), directory / REPORT):
+        check_writable(output)
+        if output.exists() and any(os.path.samefile(output, path) for path in files):
+            raise InputError(f"{output}: is one of the texts to score, and would be replaced; give another -o DIR")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{directory}: cannot be made: {str(reason).lower()}") from error
-    for path in files:
-        check_writable(path)
 
 
-def _translated(translator: Translator, name: str, pair: TextPair, config: Config) -> tuple[list[str], list[Score]]:
-    """The translations of a text, and their scores."""
-    from nmt_cli.commands.reading import read_parallel
+def _score(translator: Translator, test: _TestSet, directory: Path, how: dict[str, Any], config: Config) -> None:
+    """Translate a set, write its translations, add its scores to the report and print them."""
+    from nmt_cli.data.output import open_output
+
+    with open_output(_output_path(directory, test, config)) as file:
+        hypotheses, scores = _translated(translator, test.name, test, config.scoring)
+        file.writelines(f"{line}\n".encode() for line in hypotheses)
+    translator.report()
+    _add_to_report(directory / REPORT, test, how, scores)
+    print(f"{test.name}: " + "  ".join(f"{s.label} = {s.score:.2f}" for s in scores), flush=True)
+    for s in scores:
+        print(f"  {s.label}  {s.signature}")
+
+
+def _translated(
+    translator: Translator, description: str, test: _TestSet, scoring: ScoringConfig
+) -> tuple[list[str], list[Score]]:
+    """Return the translations of a text and their scores."""
     from nmt_cli.scoring import score_corpus
     from nmt_cli.translation.translator import Counts
 
-    sources, references = read_parallel([pair.source, pair.target])
     hypotheses = []
     translator.counts = Counts()
-    with Progress(name, total=len(sources), unit="line") as progress:
-        for found in translator.translate(sources):
+    with Progress(description, total=len(test.source), unit="line") as progress:
+        for found in translator.translate(test.source):
             hypotheses.append(found.translations[0].text)
             progress.advance()
-    scoring = config.scoring
-    return hypotheses, score_corpus(hypotheses, [references], lowercase=scoring.lowercase, tokenize=scoring.tokenize)
+    return hypotheses, score_corpus(hypotheses, test.references, lowercase=scoring.lowercase, tokenize=scoring.tokenize)
 
 
-def _tune(translator: Translator, dev: TextPair, config: Config) -> dict[str, Any]:
-    """Give the translator the length penalty that is best on the dev set; what the report says of it."""
+def _tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, Any]:
+    """Give the translator the length penalty that is best on the dev set; return what the report says of it."""
     bleu: dict[float, float] = {}
     for penalty in sorted({*LENGTH_PENALTIES, translator.options.length_penalty}):
         translator.options = replace(translator.options, length_penalty=penalty)
-        _, scores = _translated(translator, f"length penalty {penalty:g}", dev, config)
+        _, scores = _translated(translator, f"length penalty {penalty:g}", dev, config.scoring)
         bleu[penalty] = scores[0].score
         log(f"length penalty {penalty:g}: dev {scores[0].label} = {scores[0].score:.2f}")
     # Of equal ones that which is nearest to the usual.
@@ -152,11 +207,26 @@ def _tune(translator: Translator, dev: TextPair, config: Config) -> dict[str, An
     return {"chosen": best, "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()}}
 
 
-def _sets_before(path: Path, report: dict[str, Any]) -> dict[str, Any]:
-    """What a report that lies there says of its sets, if it is of the same checkpoints, searched alike."""
+def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequence[Score]) -> None:
+    """Write the scores of a set into the report. The other sets are read anew, as another command may add to them."""
+    from nmt_cli.data.output import open_output
+
+    source, *references = test.files
+    entry = {
+        **how,
+        "source": source,
+        "references": references,
+        **{score.name: {"score": score.score, "signature": score.signature} for score in scores},
+    }
+    text = json.dumps({"sets": {**_sets_in(path), test.name: entry}}, indent=2, ensure_ascii=False)
+    with open_output(path) as file:
+        # Names of files that are not UTF-8 become escapes that JSON knows.
+        file.write((text + "\n").encode(errors="backslashreplace"))
+
+
+def _sets_in(path: Path) -> dict[str, Any]:
+    """Return what a report says of its sets; nothing if there is none, or it is damaged."""
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        alike = all(before.get(key) == report.get(key) for key in ("models", "checkpoints", "length_penalty"))
-        return dict(before["sets"]) if alike else {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}  # none, or one that says nothing
+        return dict(json.loads(path.read_text(encoding="utf-8"))["sets"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}

@@ -216,19 +216,127 @@ def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, cor
     report = json.loads((model / "reports/report.json").read_text())
     scored = nmt("score", model / "reports/book.fr", "--reference", corpus / "test.fr", "--json")
     assert json.loads(scored.out)["bleu"] == report["sets"]["book"]["bleu"]
-    other = nmt("evaluate", "--model", model, "--set", "book", "-o", tmp_path)
-    assert other.code == 0
-    of_book = json.loads((tmp_path / "report.json").read_text())
-    of_book["sets"] = {"another": report["sets"]["book"]}
-    (tmp_path / "report.json").write_text(json.dumps(of_book))
-    assert nmt("evaluate", "--model", model, "--set", "book", "-o", tmp_path).code == 0
-    assert sorted(json.loads((tmp_path / "report.json").read_text())["sets"]) == ["another", "book"]
-    (tmp_path / "report.json").write_text(json.dumps(of_book | {"checkpoints": ["step-00000001"]}))
-    assert nmt("evaluate", "--model", model, "--set", "book", "-o", tmp_path).code == 0
-    assert sorted(json.loads((tmp_path / "report.json").read_text())["sets"]) == ["book"]
-    wrong = nmt("evaluate", "--model", model, "--set", "nothing")
-    assert wrong.code == 2
-    assert "no test set nothing; there are: book" in wrong.err
+    wrong = nmt("evaluate", "--model", model, "--only", "nothing", "-o", tmp_path / "new")
+    assert (wrong.code, wrong.out) == (2, b"")
+    assert wrong.err == f"nmt: {model / 'config.yaml'}: no test set nothing; there are: book\n"
+    assert not (tmp_path / "new").exists()
+
+
+def test_evaluate_keeps_what_a_report_says_of_other_sets_and_checkpoints(
+    nmt, model: Path, corpus: Path, tmp_path: Path
+):
+    """Each set says of which models and checkpoints its scores are."""
+    shutil.copytree(model, tmp_path / "run")
+    config = tmp_path / "run/config.yaml"
+    other = f"  - {{name: dev, source: {corpus}/dev.en, target: {corpus}/dev.fr}}\n"
+    config.write_text(config.read_text().replace("  test:\n", f"  test:\n{other}"))
+    assert nmt("evaluate", "--model", tmp_path / "run", "-o", tmp_path).code == 0
+    both = json.loads((tmp_path / "report.json").read_text())["sets"]
+    assert sorted(both) == ["book", "dev"]
+    only_one = ("--only", "dev", "--checkpoint", "50")
+    result = nmt("evaluate", "--model", tmp_path / "run", *only_one, "-o", tmp_path)
+    assert result.code == 0, result.err
+    assert [line.partition(":")[0] for line in result.lines if not line.startswith(" ")] == ["dev"]
+    after = json.loads((tmp_path / "report.json").read_text())["sets"]
+    assert after["book"] == both["book"]
+    made_by = {"models": [str(tmp_path / "run")], "checkpoint": "50", "checkpoints": ["step-00000050"]}
+    assert {key: after["dev"][key] for key in made_by} == made_by
+    (tmp_path / "report.json").write_text("[")
+    assert nmt("evaluate", "--model", tmp_path / "run", *only_one, "-o", tmp_path).code == 0
+    assert list(json.loads((tmp_path / "report.json").read_text())["sets"]) == ["dev"]
+
+
+def test_evaluate_scores_any_text(nmt, model: Path, corpus: Path, tmp_path: Path):
+    """Here it has the name of a configured set, and another text."""
+    assert nmt("evaluate", "--model", model, "-o", tmp_path).code == 0
+    before = json.loads((tmp_path / "report.json").read_text())["sets"]
+    of_book = (tmp_path / "book.fr").read_bytes()
+    for language in ("en", "fr"):
+        (tmp_path / f"book.{language}.txt").write_bytes((corpus / f"dev.{language}").read_bytes())
+    given = ("--source", tmp_path / "book.en.txt", "--reference", tmp_path / "book.fr.txt")
+    result = nmt("evaluate", "--model", model, *given, "-o", tmp_path)
+    assert result.code == 0, result.err
+    name, _, scores = result.lines[0].partition(": ")
+    assert re.fullmatch(r"book-[0-9a-f]{8}", name)
+    after = json.loads((tmp_path / "report.json").read_text())["sets"]
+    entry = after.pop(name)
+    assert after == before
+    assert (tmp_path / "book.fr").read_bytes() == of_book
+    assert (entry["source"], entry["references"]) == (str(given[1]), [str(given[3])])
+    nmt("translate", corpus / "dev.en", "--model", model, "-o", tmp_path / "translated")
+    assert (tmp_path / f"{name}.fr").read_bytes() == (tmp_path / "translated").read_bytes()
+    scored = json.loads(nmt("score", tmp_path / "translated", "--reference", corpus / "dev.fr", "--json").out)
+    assert {metric: entry[metric] for metric in scored} == scored
+    assert scores.startswith(f"BLEU = {scored['bleu']['score']:.2f}  chrF2 = ")
+
+
+def test_evaluate_scores_standard_input_against_several_references(nmt, model: Path, corpus: Path, tmp_path: Path):
+    shutil.copytree(model, tmp_path / "run")
+    config = tmp_path / "run/config.yaml"
+    text = config.read_text()
+    config.write_text(text[: text.index("  test:\n")] + "  test: []\n" + text[text.index("  max_length:") :])
+    first, second = corpus / "dev.fr", tmp_path / "second"
+    second.write_bytes(b"La voiture\n" * 20)
+    source = (corpus / "dev.en").read_bytes()
+    given = ("--source", "-", "--reference", first, "--reference", second)
+    result = nmt("evaluate", "--model", tmp_path / "run", *given, "-o", tmp_path / "reports", stdin=source)
+    assert result.code == 0, result.err
+    sets = json.loads((tmp_path / "reports/report.json").read_text())["sets"]
+    (name,) = sets
+    assert re.fullmatch(r"dev-[0-9a-f]{8}", name)
+    assert (sets[name]["source"], sets[name]["references"]) == ("-", [str(first), str(second)])
+    hypotheses = tmp_path / f"reports/{name}.fr"
+    scored = nmt("score", hypotheses, "--reference", first, "--reference", second, "--json")
+    assert json.loads(scored.out)["bleu"] == sets[name]["bleu"]
+    again = nmt("evaluate", "--model", tmp_path / "run")
+    assert again.code == 2
+    assert again.err == (
+        f"nmt: {config}: names no test set; give --source FILE and --reference FILE, or add data.test to the "
+        "configuration and run `nmt train` again\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--source", "ten"], "--source and --reference belong together: give both, or neither"),
+        (["--reference", "ten"], "--source and --reference belong together: give both, or neither"),
+        (
+            ["--source", "ten", "--reference", "ten", "--only", "book"],
+            "--only chooses among the configured test sets; leave it out with --source",
+        ),
+        (
+            ["--source", "-", "--reference", "-"],
+            "standard input can be read only once: give files for the other inputs",
+        ),
+        (["--source", "ten", "--reference", "nil"], "{directory}/nil: there is no such file"),
+        (
+            ["--source", "ten", "--reference", "-"],
+            (
+                "unequal line counts: {directory}/ten has 10 lines, standard input has 1 line; line by line they must "
+                "belong together"
+            ),
+        ),
+    ],
+)
+def test_evaluate_refuses_what_is_no_test_set(nmt, model: Path, tmp_path: Path, monkeypatch, options, message: str):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ten").write_bytes(b"a\n" * 10)
+    result = nmt("evaluate", "--model", model, *options, "-o", tmp_path / "new", stdin=b"a\n")
+    assert (result.code, result.out) == (2, b"")
+    assert result.err == f"nmt: {message.format(directory=tmp_path)}\n"
+    assert not (tmp_path / "new").exists()
+
+
+def test_evaluate_does_not_write_over_a_reference(nmt, model: Path, corpus: Path, tmp_path: Path):
+    (tmp_path / "book.fr").symlink_to(corpus / "test.fr")
+    reference = (corpus / "test.fr").read_bytes()
+    result = nmt("evaluate", "--model", model, "-o", tmp_path)
+    assert (result.code, result.out) == (2, b"")
+    assert result.err == (
+        f"nmt: {tmp_path / 'book.fr'}: is one of the texts to score, and would be replaced; give another -o DIR\n"
+    )
+    assert (corpus / "test.fr").read_bytes() == reference
 
 
 def test_evaluate_refuses_before_it_translates(nmt, model: Path, tmp_path: Path):
@@ -245,7 +353,7 @@ def test_evaluate_refuses_before_it_translates(nmt, model: Path, tmp_path: Path)
         text = (model / "config.yaml").read_text()
         assert old in text
         config.write_text(text.replace(old, new))
-        sets = ("--set", "book", *(("--set", "a") if "nil" in new else ()))
+        sets = ("--only", "book", *(("--only", "a") if "nil" in new else ()))
         result = nmt("evaluate", "--model", tmp_path / "run", *sets, "-o", tmp_path / "new")
         assert (result.code, result.out) == (2, b"")
         assert message in result.err
@@ -256,7 +364,7 @@ def test_evaluate_chooses_the_length_penalty_on_the_dev_set_alone(nmt, model: Pa
     """The choice is what `nmt translate` and `nmt score` would give for each penalty; the test set has no say."""
     result = nmt("evaluate", "--model", model, "--tune-length-penalty", "-o", tmp_path)
     assert result.code == 0, result.err
-    report = json.loads((tmp_path / "report.json").read_text())["length_penalty"]
+    report = json.loads((tmp_path / "report.json").read_text())["sets"]["book"]["length_penalty"]
     by_hand = {}
     for penalty in report["dev_bleu"]:
         hypotheses = tmp_path / "dev.fr"
