@@ -8,18 +8,31 @@ from typing import Annotated, Any
 
 import typer
 
+from nmt_cli.errors import InputError
+
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="The model directory.", metavar="DIR")],
+    directory: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The model directory. Without it $NMT_MODEL, else the newest finished run below runs/.",
+            metavar="DIR",
+        ),
+    ] = None,
+    model: Annotated[Path | None, typer.Option("--model", "-m", help="The same as DIR.", metavar="DIR")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show what a model directory holds: architecture, parameters, tokenizer, training, scores, sizes.
 
     Example: nmt inspect runs/demo
     """
-    from nmt_cli.experiment import Experiment
+    from nmt_cli.experiment import source_of
 
-    report = _report(Experiment(model))
+    named = [path for path in (directory, model) if path is not None]
+    if len(named) > 1:
+        raise InputError("give one model directory, as DIR or with --model")
+    (experiment,) = source_of(named)
+    report = _report(experiment)
     if as_json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
         return

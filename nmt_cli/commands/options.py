@@ -1,5 +1,7 @@
-"""Options that several commands share, so that they read the same everywhere."""
+"""Options that several commands share, so that they read the same everywhere, and the way to find a misspelt one."""
 
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -74,3 +76,13 @@ OutputFile = Annotated[
         "--output", "-o", help="Write here instead of to standard output; whole or not at all.", metavar="OUT"
     ),
 ]
+
+FORMER_NAMES = {"set": "only"}
+"""Options under the names that they had: `nmt evaluate --set NAME` chose a test set."""
+
+
+def nearest_options(wrong: str, options: Sequence[str]) -> list[str]:
+    """Return the options that a shortened, misspelt or former name may stand for; names come without their dashes."""
+    renamed = [name for name in options if name == FORMER_NAMES.get(wrong)]
+    longer = [name for name in options if wrong and name.startswith(wrong)]
+    return renamed or longer or difflib.get_close_matches(wrong, options, n=1)

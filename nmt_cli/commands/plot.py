@@ -76,15 +76,28 @@ def attention(
 
 @plot.command()
 def curves(
-    runs: Annotated[list[Path], typer.Argument(help="Model directories or metrics.jsonl files.", metavar="RUN...")],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Model directories or metrics.jsonl files. Without them $NMT_MODEL, else the newest finished run "
+            "below runs/.",
+            metavar="RUN...",
+        ),
+    ] = None,
+    *,
     output: Picture,
+    model: Annotated[
+        list[Path] | None, typer.Option("--model", "-m", help="The same as RUN; may be repeated.", metavar="DIR")
+    ] = None,
 ) -> None:
     """Draw learning curves of one run or several: loss, BLEU and chrF by step, as .png, .svg or .html.
 
     Example: nmt plot curves runs/demo -o curves.png
     """
+    from nmt_cli.experiment import source_of
     from nmt_cli.plots import draw_curves
 
+    runs = [*(runs or []), *(model or [])] or [experiment.directory for experiment in source_of([])]
     names = [_run_name(path) for path in runs]
     if len(set(names)) < len(names):  # the whole paths tell them apart
         names = [str(path) for path in runs]

@@ -38,6 +38,34 @@ def test_version_and_unknown_commands(nmt):
     assert "No such command 'trainn'" in result.err
 
 
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("translate --beam", "--beam-size"),
+        ("translate --beams", "--beam-size"),
+        ("translate --beam_size", "--beam-size"),
+        ("translate --nbest", "--n-best"),
+        ("translate --batch", "--batch-tokens"),
+        ("translate --len-penalty", "--length-penalty"),
+        ("translate --output-file", "--output"),
+        ("translate --sh", "--shortlist or --shard"),
+        ("evaluate --set", "--only"),
+        ("plot lengths --hyp", "--hypothesis"),
+    ],
+)
+def test_an_option_by_a_wrong_name_is_answered_with_the_right_one(nmt, words: str, near: str):
+    *command, wrong = words.split()
+    for arguments in ([wrong, "4"], [f"{wrong}=4"]):
+        result = nmt(*command, *arguments)
+        assert (result.code, result.out) == (2, b"")
+        assert result.err.endswith(f"Error: No such option: {wrong}; did you mean {near}?\n")
+
+
+@pytest.mark.parametrize("option", ["--verbose", "--set", "-x", "--="])
+def test_an_option_like_no_other_gets_no_guess(nmt, option: str):
+    assert nmt("translate", option).err.endswith(f"Error: No such option: {option.rstrip('=')}\n")
+
+
 def test_help_does_not_import_torch():
     code = "import sys; sys.argv = ['nmt', '--help']; from nmt_cli.cli import _run; _run()"
     code += "; sys.exit('torch' in sys.modules)"
@@ -196,6 +224,32 @@ def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
     assert report["checkpoints"][str(best)].endswith("  (best)")
     assert report["checkpoints"][str(second)].endswith("  (best but 1)")
     assert nmt("inspect", "/tmp/nothing-here").code == 2
+
+
+def test_inspect_and_curves_find_the_model_as_translate_does(nmt, model: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = nmt("inspect", model)
+    assert nmt("inspect", "--model", model) == shown
+    assert nmt("inspect", "-m", model) == shown
+    assert nmt("inspect", env={"NMT_MODEL": str(model)}).out == shown.out
+    both = nmt("inspect", model, "--model", model)
+    assert (both.code, both.err) == (2, "nmt: give one model directory, as DIR or with --model\n")
+    none = "no model: give --model DIR, set NMT_MODEL, or train one"
+    assert nmt("plot", "curves", model, "-o", "argument.svg").code == 0
+    assert nmt("plot", "curves", "--model", model, "-o", "option.svg").code == 0
+    assert Path("argument.svg").read_bytes() == Path("option.svg").read_bytes()
+    assert nmt("plot", "curves", model, "--model", model, "-o", "c.svg").err == (
+        f"nmt: {model}: stands twice; name each run once\n"
+    )
+    for command in (("inspect",), ("plot", "curves", "-o", "c.svg")):
+        result = nmt(*command)
+        assert (result.code, result.out) == (2, b"")
+        assert none in result.err
+    shutil.copytree(model, "runs/newest")
+    assert nmt("plot", "curves", "-o", "newest.svg").err == (
+        "model: runs/newest (the newest finished run below runs/)\n1 run -> newest.svg\n"
+    )
+    assert b"bidirectional gru" in nmt("inspect").out
 
 
 def test_inspect_says_what_is_damaged(nmt, model: Path, tmp_path: Path):
