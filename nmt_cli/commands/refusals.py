@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 MAY_CHANGE = {
     "model_dir",
+    "data.test",
     "training.max_steps",
     "training.max_epochs",
     "training.patience",
     "training.keep_best",
     "training.keep_last",
+    "training.threads",
 }
 """What may differ when a training is resumed."""
 MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8", "training.init_from")
@@ -59,6 +61,11 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
         *([check_tensorboard] if config.training.tensorboard else []),
         partial(_check_origin, experiment, config),
     )
+
+
+def check_test_files(config: Config) -> None:
+    """`InputError` for every file of a test set that is not there."""
+    _check_files([path for test in config.data.test for path in (test.source, test.target)])
 
 
 def check_counts(config: Config) -> None:

@@ -17,6 +17,7 @@ from nmt_cli.commands.refusals import (
     check_same_step,
     check_same_text,
     check_shared,
+    check_test_files,
     check_tokenizers,
     content_digests,
     finished_reason,
@@ -80,6 +81,7 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
         if finished is not None:
             limit = "patience" if finished.startswith("no better") else finished.partition(" ")[0]
             log(f"finished already ({finished}); raise training.{limit} to go on")
+            world.agreed(lambda: _take_test_sets(experiment, config) if world.is_primary else None)
             return
         world.agreed(lambda: check_inputs(experiment, config))
         if world.is_primary:
@@ -140,6 +142,30 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     log(f"try: nmt translate FILE --model {experiment.directory}")
 
 
+def _take_test_sets(experiment: Experiment, config: Config) -> None:
+    """Write the configuration of a finished run where its test sets are new, so that `nmt evaluate` finds them."""
+    from nmt_cli.commands.tokenizer import write_config
+
+    if experiment.config_path.exists() and experiment.config.data.test == config.data.test:
+        return
+    check_test_files(config)
+    write_config(experiment, config)
+    log(f"test sets: {', '.join(test.name for test in config.data.test) or 'none'}")
+    if config.data.test:
+        log(f"try: nmt evaluate --model {experiment.directory}")
+
+
+def _warn_of_other_threads(experiment: Experiment, config: Config) -> None:
+    if experiment.checkpoints.index().last is None or not experiment.config_path.exists():
+        return
+    before, now = experiment.config.training.threads, config.training.threads
+    if before != now:
+        warn(
+            f"training.threads was {before or 'null'} and is {now or 'null'} now. Another number "
+            "of threads rounds differently, so the parameters will differ slightly from an unchanged run's"
+        )
+
+
 def _prepare(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers and directories that are not there."""
     from nmt_cli.commands.tokenizer import renew_tokenizers, write_config
@@ -147,6 +173,7 @@ def _prepare(experiment: Experiment, config: Config) -> None:
 
     check_tokenizers(experiment, config)
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
+        _warn_of_other_threads(experiment, config)
         write_config(experiment, config)
     else:
         renew_tokenizers(experiment, config)

@@ -78,7 +78,7 @@ class DataConfig(Section):
     dev: TextPair | None = None
     """Held-out text for validation; never filtered."""
     test: tuple[TestSet, ...] = ()
-    """Sets that `nmt evaluate` translates and scores."""
+    """Sets that `nmt evaluate` translates and scores. They may change at any time: run `nmt train` again."""
     max_length: PositiveInt = 100
     """Pieces on either side; longer training pairs are left out and counted."""
     max_length_ratio: Annotated[float, Field(ge=1.0)] | None = None
@@ -383,7 +383,7 @@ class TrainingConfig(Section):
     deterministic: bool = True
     """CUDA: deterministic kernels, without which a resumed run differs in the last digits."""
     threads: Annotated[int, Field(gt=0, le=4_096)] | None = None
-    """CPU threads; null: all cores. Runs resume exactly with the same number."""
+    """CPU threads; null: all cores. A run resumes exactly with the same number; another one rounds differently."""
     init_from: PathText | None = None
     """Fine-tuning: another run's model directory; its tokenizer is taken too."""
     tensorboard: bool = False

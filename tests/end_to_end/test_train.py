@@ -169,6 +169,54 @@ def test_other_keys_may_not_change_on_resuming_and_are_named(nmt, config: Path):
     assert "these keys differ: seed, training.learning_rate" in result.err
 
 
+def test_threads_may_change_on_resuming_and_a_warning_says_what_that_means(nmt, config: Path):
+    run = config.parent / "run"
+    assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
+    same = nmt("train", "--config", config, "--set", "training.max_steps=4")
+    assert "training.threads" not in same.err
+    try:
+        result = nmt("train", "--config", config, "--set", "training.max_steps=6", "--set", "training.threads=2")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert result.code == 0, result.err
+    assert "resuming at step 4" in result.err
+    assert ", 2 threads\n" in result.err
+    assert (
+        "warning: training.threads was 1 and is 2 now. Another number of threads rounds differently, so the parameters "
+        "will differ slightly from an unchanged run's\n"
+    ) in result.err
+    assert "  threads: 2\n" in (run / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("steps", [12, 14], ids=["finished", "resumed"])
+def test_a_new_test_set_is_known_to_evaluate(nmt, config: Path, corpus: Path, steps: int):
+    assert nmt("train", "--config", config).code == 0
+    named = f"name: book, source: {corpus}/test.en, target: {corpus}/test.fr"
+    config.write_text(config.read_text().replace(named, f"name: new, source: {corpus}/dev.en, target: {corpus}/dev.fr"))
+    result = nmt("train", "--config", config, "--set", f"training.max_steps={steps}")
+    assert result.code == 0, result.err
+    if steps == 12:
+        assert result.err == (
+            "finished already (max_steps 12 reached); raise training.max_steps to go on\n"
+            f"test sets: new\ntry: nmt evaluate --model {config.parent / 'run'}\n"
+        )
+    else:
+        assert "resuming at step 12" in result.err
+    evaluated = nmt("evaluate", "--model", config.parent / "run")
+    assert evaluated.code == 0, evaluated.err
+    assert [line.partition(":")[0] for line in evaluated.lines if ": BLEU = " in line] == ["new"]
+
+
+def test_a_finished_run_takes_no_test_set_whose_files_are_not_there(nmt, config: Path):
+    assert nmt("train", "--config", config).code == 0
+    saved = (config.parent / "run/config.yaml").read_bytes()
+    result = nmt("train", "--config", config, "--set", "data.test.0.source=nil")
+    assert result.code == 2
+    assert result.err.endswith(f"nmt: {Path.cwd() / 'nil'}: there is no such file\n")
+    assert (config.parent / "run/config.yaml").read_bytes() == saved
+
+
 def test_a_run_does_not_go_on_with_another_text(nmt, config: Path, corpus: Path):
     source = config.parent / "mine.en"
     text = (corpus / "train.en").read_bytes()
