@@ -39,7 +39,10 @@ def translate(
     output: OutputFile = None,
     beam_size: BeamSize = None,
     n_best: Annotated[
-        int, typer.Option("--n-best", min=1, max=1_000, help="Translations a line, at most the beam.")
+        int,
+        typer.Option(
+            "--n-best", min=1, max=1_000, help="Translations of each line, at most the beam. Each line gives N lines."
+        ),
     ] = 1,
     length_penalty: LengthPenalty = None,
     format_: Annotated[str, typer.Option("--format", help="text, jsonl or moses.")] = "text",
@@ -62,6 +65,9 @@ def translate(
     checkpoint: Checkpoint = "best",
 ) -> None:
     """Translate lines of text; as many come out as go in, in order.
+
+    With --n-best N each line gives N lines, as text; where fewer translations are found, empty lines fill up. The
+    format moses does not fill up, and jsonl always gives one line for each.
 
     Example: nmt translate file.txt --model runs/demo
     """

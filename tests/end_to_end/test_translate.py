@@ -78,6 +78,12 @@ def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model:
         ]
 
 
+def test_help_says_where_more_lines_come_out_than_go_in(nmt):
+    shown = " ".join(nmt("translate", "--help").out.decode().split())
+    promise = "as many come out as go in, in order. With --n-best N each line gives N lines, as text;"
+    assert promise in shown
+
+
 def test_formats(nmt, model: Path):
     text = nmt("translate", "--model", model, "--n-best", "3", stdin=b"Where is the car?\n\n")
     assert len(text.lines) == 6
