@@ -14,7 +14,7 @@ import typer
 
 from nmt_cli import __version__
 from nmt_cli.commands import COMMANDS, GROUPS
-from nmt_cli.commands.options import nearest_options
+from nmt_cli.commands.options import Command
 from nmt_cli.errors import InputError, NmtError
 
 app = typer.Typer(
@@ -51,6 +51,10 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+for _registered in (*app.registered_commands, *(one for group in GROUPS.values() for one in group.registered_commands)):
+    _registered.cls = Command
 
 
 def main() -> None:
@@ -147,7 +151,6 @@ def _run() -> int:
             print(f"nmt: {error}", file=sys.stderr)
         return error.exit_code
     except _ClickError as error:
-        _name_the_right_option(error)
         error.show()
         return int(error.exit_code)
     except typer.Exit as error:
@@ -178,17 +181,6 @@ def _run() -> int:
             file=sys.stderr,
         )
         return NmtError.exit_code
-
-
-def _name_the_right_option(error: Any) -> None:
-    """Put the nearest option into the message about one that does not exist; click's guesses are wider, and change."""
-    if type(error).__name__ != "NoSuchOption" or error.ctx is None:
-        return
-    options = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
-    near = nearest_options(error.option_name.removeprefix("--"), [name.removeprefix("--") for name in options])
-    error.possibilities = None
-    if near:
-        error.message += f"; did you mean {' or '.join(f'--{name}' for name in near)}?"
 
 
 def _leave(code: int) -> NoReturn:

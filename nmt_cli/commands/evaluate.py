@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, Threads
-from nmt_cli.commands.reading import read_parallel
+from nmt_cli.commands.reading import read_parallel, refuse_overwriting
 from nmt_cli.console import Progress, log
 from nmt_cli.data.lines import is_standard_input
 from nmt_cli.errors import InputError
@@ -150,11 +150,9 @@ def _make_directory(directory: Path, sets: Sequence[_TestSet], inputs: Sequence[
     """Make the directory; `InputError` where an output cannot be written to it, or would replace an input."""
     from nmt_cli.data.output import check_writable
 
-    files = [path for path in inputs if not is_standard_input(path)]
     for output in (*(_output_path(directory, test, config) for test in sets), directory / REPORT):
         check_writable(output)
-        if output.exists() and any(os.path.samefile(output, path) for path in files):
-            raise InputError(f"{output}: is one of the texts to score, and would be replaced; give another -o DIR")
+        refuse_overwriting(output, inputs)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:

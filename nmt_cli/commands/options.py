@@ -3,9 +3,10 @@
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
+from typer.core import TyperCommand
 
 ConfigFile = Annotated[
     Path, typer.Option("--config", "-c", help="The configuration, a YAML file; - for standard input.", metavar="FILE")
@@ -77,12 +78,37 @@ OutputFile = Annotated[
     ),
 ]
 
-FORMER_NAMES = {"set": "only"}
+FORMER_NAMES = {"--set": "--only"}
 """Options under the names that they had: `nmt evaluate --set NAME` chose a test set."""
 
 
+class Command(TyperCommand):
+    """A command that answers an option that does not exist with the nearest one that does.
+
+    The guesses of click are wider (`--src`: `--shard`), and their wording changes from version to version.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments as typer does."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if type(error).__name__ == "NoSuchOption":  # click's, or the one of the click that typer carries
+                self._suggest(error)
+            raise
+
+    def _suggest(self, error: Any) -> None:
+        options = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]
+        near = nearest_options(error.option_name, options)
+        error.possibilities = None
+        if near:
+            error.message += f"; did you mean {' or '.join(near)}?"
+
+
 def nearest_options(wrong: str, options: Sequence[str]) -> list[str]:
-    """Return the options that a shortened, misspelt or former name may stand for; names come without their dashes."""
+    """Return the options that a shortened, misspelt or former name may stand for; all begin with `--`."""
     renamed = [name for name in options if name == FORMER_NAMES.get(wrong)]
-    longer = [name for name in options if wrong and name.startswith(wrong)]
-    return renamed or longer or difflib.get_close_matches(wrong, options, n=1)
+    longer = [name for name in options if wrong != "--" and name.startswith(wrong)]
+    by_letters = {name.strip("-"): name for name in options}
+    alike = [by_letters[name] for name in difflib.get_close_matches(wrong.strip("-"), by_letters, n=1)]
+    return renamed or longer or alike

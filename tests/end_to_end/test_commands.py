@@ -388,7 +388,8 @@ def test_evaluate_does_not_write_over_a_reference(nmt, model: Path, corpus: Path
     result = nmt("evaluate", "--model", model, "-o", tmp_path)
     assert (result.code, result.out) == (2, b"")
     assert result.err == (
-        f"nmt: {tmp_path / 'book.fr'}: is one of the texts to score, and would be replaced; give another -o DIR\n"
+        f"nmt: {corpus / 'test.fr'}: cannot be both input and output. The output {tmp_path / 'book.fr'} is the same "
+        "file; choose another name\n"
     )
     assert (corpus / "test.fr").read_bytes() == reference
 
