@@ -133,7 +133,7 @@ def _given_set(source: str, references: Sequence[str], config: Config) -> _TestS
 
     Its name is the name of its file and a digest of its text, so that it replaces no other set in a report.
     """
-    files = [path if is_standard_input(path) else os.path.abspath(path) for path in (source, *references)]
+    files = [os.path.abspath(path) if path and not is_standard_input(path) else path for path in (source, *references)]
     test = _TestSet.read("", *files)
     stem = Path(next(path for path in files if not is_standard_input(path))).name
     for ending in (".gz", ".txt", f".{config.data.source_lang}", f".{config.data.target_lang}"):
@@ -225,6 +225,9 @@ def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequ
 def _sets_in(path: Path) -> dict[str, Any]:
     """Return what a report says of its sets; nothing if there is none, or it is damaged."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))["sets"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        report = json.loads(path.read_text(encoding="utf-8"))
+        sets = report.pop("sets")
+        # Older reports say only once, for all sets, by which models they were made.
+        return {name: {**report, **entry} for name, entry in sets.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

@@ -295,6 +295,12 @@ def test_evaluate_keeps_what_a_report_says_of_other_sets_and_checkpoints(
     assert after["book"] == both["book"]
     made_by = {"models": [str(tmp_path / "run")], "checkpoint": "50", "checkpoints": ["step-00000050"]}
     assert {key: after["dev"][key] for key in made_by} == made_by
+    older = {"models": ["m"], "checkpoints": ["c"], "sets": {"book": {"bleu": both["book"]["bleu"]}}}
+    (tmp_path / "report.json").write_text(json.dumps(older))
+    assert nmt("evaluate", "--model", tmp_path / "run", *only_one, "-o", tmp_path).code == 0
+    after = json.loads((tmp_path / "report.json").read_text())
+    assert list(after) == ["sets"]
+    assert after["sets"]["book"] == {"models": ["m"], "checkpoints": ["c"], "bleu": both["book"]["bleu"]}
     (tmp_path / "report.json").write_text("[")
     assert nmt("evaluate", "--model", tmp_path / "run", *only_one, "-o", tmp_path).code == 0
     assert list(json.loads((tmp_path / "report.json").read_text())["sets"]) == ["dev"]
@@ -364,6 +370,7 @@ def test_evaluate_scores_standard_input_against_several_references(nmt, model: P
             "standard input can be read only once: give files for the other inputs",
         ),
         (["--source", "ten", "--reference", "nil"], "{directory}/nil: there is no such file"),
+        (["--source", "", "--reference", "ten"], "the name of an input file is empty"),
         (
             ["--source", "ten", "--reference", "-"],
             (
