@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import signal
 import sys
+from collections.abc import Callable
 from io import StringIO, TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -17,6 +19,12 @@ from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.commands.options import Command
 from nmt_cli.errors import InputError, NmtError
 
+
+def _summary(command: Callable[..., Any] | None) -> str:
+    """Return the first paragraph of a command's docstring. `--help` cuts a description that it is not given apart."""
+    return " ".join((inspect.getdoc(command) or "").partition("\n\n")[0].split())
+
+
 app = typer.Typer(
     name="nmt",
     help="Recurrent neural machine translation with attention, for the command line.",
@@ -26,9 +34,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, short_help=_summary(_command))(_command)
 for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
+    for _registered in _group.registered_commands:
+        _registered.short_help = _summary(_registered.callback)
+    app.add_typer(_group, name=_name, short_help=_group.info.help)
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """What the operating system says of a name that the user gave, or may not use."""
 _MOMENT = 0.005

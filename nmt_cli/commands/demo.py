@@ -25,7 +25,7 @@ def demo(
         Path, typer.Option("--dir", help="Where everything is made; a model directory.", metavar="DIR")
     ] = Path("runs/demo"),
 ) -> None:
-    """The whole story on the built-in phrase book: data, tokenizer, training, translation, scores, attention.
+    """Go through every stage on the built-in phrase book: data, training, translation, scores, attention.
 
     Example: nmt demo
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import math
 import os
@@ -29,6 +30,20 @@ def test_help_is_there_for_every_command_with_an_example(nmt):
         assert f"nmt {name}" in example
     for name in GROUPS:
         assert nmt(name, "--help").code == 0
+
+
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_the_list_of_commands_cuts_no_description(nmt, columns: str):
+    """The library that prints it cuts a long one with `...`, unless it is given apart."""
+    descriptions = {(): [*COMMANDS.values()]}
+    for name, group in GROUPS.items():
+        descriptions[name,] = [registered.callback for registered in group.registered_commands]
+    for name, commands in descriptions.items():
+        listed = nmt(*name, "--help", env={"COLUMNS": columns}).out.decode().partition("Commands:")[2]
+        assert "..." not in listed
+        for command in commands:
+            paragraph = (inspect.getdoc(command) or "").partition("\n\n")[0]
+            assert "".join(paragraph.split()) in "".join(listed.split())
 
 
 def test_version_and_unknown_commands(nmt):
