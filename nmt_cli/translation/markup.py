@@ -19,6 +19,8 @@ from nmt_cli.translation.alignment import Matrix
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
+_VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
+"""Names of HTML tags that stand alone without a slash."""
 UNKNOWN = "⁇"
 """How SentencePiece writes a piece that it does not know."""
 
@@ -43,6 +45,12 @@ class PlainLine:
     text: str
     tags: tuple[Tag, ...]
     """In the order of their beginning."""
+
+    @property
+    def has_unpaired_tag(self) -> bool:
+        """True if a tag that should enclose text is never closed, or is closed but never opened."""
+        alone = [tag.text for tag in self.tags if tag.closing is None and not tag.text.endswith("/>")]
+        return any(text.startswith("</") or not _VOID.fullmatch(_name(text)) for text in alone)
 
 
 def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:

@@ -102,6 +102,8 @@ class Counts:
     invalid: int = 0
     cut: int = 0
     without_weights: int = 0
+    unpaired_tags: int = 0
+    """Lines with a tag that has no partner."""
     source_pieces: int = 0
     target_pieces: int = 0
 
@@ -120,6 +122,11 @@ class Counts:
             warn(
                 f"{counted(self.without_weights, 'line')} too long for a matrix of weights, with hard links but "
                 "no soft alignment, and neither markup nor unknown words carried across"
+            )
+        if self.unpaired_tags:
+            warn(
+                f"{counted(self.unpaired_tags, 'line')} with a tag that is not closed, or closed but not opened; such "
+                "a tag is kept, but encloses no words"
             )
 
 
@@ -195,6 +202,7 @@ class Translator:
         if self.options.keep_markup:
             symbols = self.tokenizers[0].symbols()
             plain = [strip_tags(text, symbols) for text in texts]
+            self.counts.unpaired_tags += sum(line.has_unpaired_tag for line in plain)
         else:
             plain = [PlainLine(text, ()) for text in texts]
         parts: list[list[list[_Part]]] = [[] for _ in lines]

@@ -318,6 +318,18 @@ def test_tags_and_placeholders_come_through(nmt, model: Path):
     assert "__URL__" in result.lines[2]
 
 
+def test_lines_with_a_tag_that_has_no_partner_are_counted(nmt, model: Path):
+    text = b"Where is <b>the red car?\nWhere is the red</b> car?\n<i>Where</i> is<br> the <x/> car?\nWhere?\n"
+    told = "warning: 2 lines with a tag that is not closed, or closed but not opened; such a tag is kept, but encloses"
+    result = nmt("translate", "--model", model, "--markup", stdin=text)
+    assert result.code == 0
+    assert result.err.count(told) == 1
+    assert [line.count(b"<") for line in result.out.splitlines()] == [1, 1, 4, 0]
+    result = nmt("translate", "--model", model, "--markup", stdin=text.split(b"\n", 2)[2])
+    assert "tag" not in result.err
+    assert "tag" not in nmt("translate", "--model", model, stdin=text).err
+
+
 def test_a_shortlist_learnt_from_the_training_text_translates_within_it(nmt, model: Path, corpus: Path, tmp_path: Path):
     path = tmp_path / "shortlist.safetensors"
     made = nmt("shortlist", corpus / "train.en", corpus / "train.fr", "--model", model, "-o", path, "--likely", "3")

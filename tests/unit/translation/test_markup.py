@@ -33,6 +33,25 @@ def test_tags_stand_around_what_looks_at_what_they_enclosed(line: str, expected:
     assert restore(plain, "la voiture rouge dort", CROSSED) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("the <b>red car", True),
+        ("the red</b> car", True),
+        ("the <b><i>red</b> car</i>", False),
+        ("the <b>red</b> <b>car", True),
+        ("the <b>red</i> car", True),
+        ("the <B>red</B> car", False),
+        ("the red<br>car<hr class='x'>", False),
+        ("the </br> red car", True),
+        ("the <x id='1'/> red car", False),
+        ("if a < b and c > d", False),
+    ],
+)
+def test_a_tag_without_a_partner_is_found(line: str, expected: bool):
+    assert strip_tags(line).has_unpaired_tag == expected
+
+
 def test_a_placeholder_takes_the_place_of_the_word_that_looks_at_it():
     plain = strip_tags("the __COLOUR__ car sleeps")
     assert restore(plain, "la voiture xx dort", CROSSED) == "la voiture __COLOUR__ dort"
