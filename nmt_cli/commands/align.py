@@ -49,13 +49,15 @@ def align(
     if gold is not None and level == "piece":
         raise InputError("--gold: true links are between words; leave out --level piece")
     from nmt_cli.commands.loading import open_translator
-    from nmt_cli.commands.reading import refuse_standard_input_twice
+    from nmt_cli.commands.reading import refuse_overwriting, refuse_standard_input_twice
     from nmt_cli.data.lines import input_name
     from nmt_cli.data.output import open_output
     from nmt_cli.translation.alignment import alignment_error_rate, hard_links, pharaoh
     from nmt_cli.translation.windows import windows_of_pairs
 
-    refuse_standard_input_twice([source, target, *([] if gold is None else [gold])])
+    inputs = [source, target, *([] if gold is None else [gold])]
+    refuse_standard_input_twice(inputs)
+    refuse_overwriting(output, inputs)
     if gold is not None:
         sure, possible = _read_gold(gold)
     translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)

@@ -46,12 +46,14 @@ def attention(
     Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
     """
     from nmt_cli.commands.loading import open_translator
-    from nmt_cli.commands.reading import read_parallel
+    from nmt_cli.commands.reading import read_parallel, refuse_overwriting
     from nmt_cli.data.lines import input_name
     from nmt_cli.plots import check_picture, draw_attention
 
     check_picture(output, draws_pages=False)
-    lines, *given = read_parallel([file] if target is None else [file, target])
+    inputs = [file] if target is None else [file, target]
+    refuse_overwriting(output, inputs)
+    lines, *given = read_parallel(inputs)
     targets = given[0] if given else None
     if not any(line.strip() for line in lines):
         raise InputError(f"{input_name(file)}: has no line with text in it")
@@ -95,6 +97,7 @@ def curves(
     Example: nmt plot curves runs/demo -o curves.png
     """
     from nmt_cli.experiment import source_of
+    from nmt_cli.commands.reading import refuse_overwriting
     from nmt_cli.plots import draw_curves
 
     runs = [*(runs or []), *(model or [])] or [experiment.directory for experiment in source_of([])]
@@ -103,6 +106,7 @@ def curves(
         names = [str(path) for path in runs]
     if twice := next((path for path in runs if runs.count(path) > 1), None):
         raise InputError(f"{twice}: stands twice; name each run once")
+    refuse_overwriting(output, runs)
     draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
     log(f"{counted(len(runs), 'run')} -> {output}")
 
@@ -125,7 +129,7 @@ def lengths(
 
     Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
     """
-    from nmt_cli.commands.reading import read_parallel
+    from nmt_cli.commands.reading import read_parallel, refuse_overwriting
     from nmt_cli.plots import check_picture, draw_lengths
     from nmt_cli.scoring import check_tokenizer
 
@@ -144,7 +148,9 @@ def lengths(
         if name in systems:
             raise InputError(f"--hypothesis {given}: a system is called {name!r} already; give NAME={path or given}")
         systems[name] = path if equals else given
-    sources, references, *translations = read_parallel([source, reference, *systems.values()])
+    inputs = [source, reference, *systems.values()]
+    refuse_overwriting(output, inputs)
+    sources, references, *translations = read_parallel(inputs)
     draw_lengths(
         {
             name: length_buckets(sources, hypotheses, references, limits, tokenize)

@@ -63,11 +63,13 @@ def _tokenizer(model: Path, side: str) -> Tokenizer:
 
 def _filter(file: str | None, output: Path | None, mark: str, change: Callable[[str], str]) -> None:
     """Write every line changed, a long one segment by segment, which `mark` begins."""
+    from nmt_cli.commands.reading import refuse_overwriting
     from nmt_cli.data.lines import decode_line, iter_lines, open_input
     from nmt_cli.data.output import open_output
     from nmt_cli.data.tokenizer import segments
     from nmt_cli.translation.windows import windows_of_lines
 
+    refuse_overwriting(output, [file])
     num_invalid = 0
     with open_input(file) as stream, open_output(output) as out:
         for window in windows_of_lines(iter_lines(stream)):

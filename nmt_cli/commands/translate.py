@@ -78,11 +78,13 @@ def translate(
         if value not in allowed:
             raise InputError(f"{option} {value}: must be one of {', '.join(allowed)}")
     from nmt_cli.commands.loading import need_attention, open_translator
+    from nmt_cli.commands.reading import refuse_overwriting
     from nmt_cli.data.lines import iter_lines, lines_of_shard, open_input
     from nmt_cli.data.output import open_output
     from nmt_cli.translation.formats import formatter
     from nmt_cli.translation.windows import windows_of_lines
 
+    refuse_overwriting(output, [file, *([] if shortlist is None else [shortlist])])
     chosen = lines_of_shard(file, shard) if shard is not None else None
     with open_input(file) as stream:
         translator = open_translator(
