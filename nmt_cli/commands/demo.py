@@ -41,7 +41,7 @@ def demo(
     config = _config(directory)
     log(f"1. data: {len(book.train):,} English-French pairs -> {directory / 'data'}")
     phrasebook.write(book, directory / "data")
-    log("2. tokenizer and training: nmt train --config config.yaml")
+    log(f"2. tokenizer and training: nmt train --config {directory / 'config.yaml'}")
     run_training(Experiment(directory.absolute()), with_absolute_paths(config), World())
     log(f"3. translation: nmt translate {directory / 'data/test.en'} --model {directory}")
     translator = open_translator([directory], with_alignment=True)
