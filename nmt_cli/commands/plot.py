@@ -96,8 +96,8 @@ def curves(
 
     Example: nmt plot curves runs/demo -o curves.png
     """
-    from nmt_cli.experiment import source_of
     from nmt_cli.commands.reading import refuse_overwriting
+    from nmt_cli.experiment import source_of
     from nmt_cli.plots import draw_curves
 
     runs = [*(runs or []), *(model or [])] or [experiment.directory for experiment in source_of([])]
