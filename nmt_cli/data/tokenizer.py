@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,19 +111,18 @@ class Tokenizer:
 
     def encode_words(self, text: str) -> PieceWords:
         """The text's pieces, each with its word."""
-        return _with_words(self._processor.encode(text, return_type="proto"))
+        return _with_words(text, self._processor.encode(text, return_type="offset_mapping"))
 
     def unknown_runs(self, text: str) -> dict[int, int]:
         """Words that follow each other and are one unknown piece together: the first of each such run, and its end."""
-        proto = self._processor.encode(text, return_type="proto")
-        word_at, _ = _word_at(proto.text)
-        last = len(word_at) - 1  # blanks after the last word may be of an unknown piece, or be one
-        spans = [
-            (word_at[piece.begin], word_at[min(piece.end - 1, last)] + 1)
-            for piece in proto.pieces
-            if piece.id == UNK and piece.begin <= last
-        ]
-        return {first: end for first, end in spans if end > first + 1}
+        found = self._processor.encode(text, return_type="offset_mapping")
+        word_at, _ = _word_at(text)
+        unknown = [span for id_, span in zip(found["ids"], found["offsets"], strict=True) if id_ == UNK]
+        return {
+            word_at[begin]: word_at[begin] + num_words
+            for begin, end in unknown
+            if (num_words := len(text[begin:end].split())) > 1  # blanks may be of an unknown piece, or be one
+        }
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text that pieces spell; one line, whatever they hold."""
@@ -140,8 +139,8 @@ class Tokenizer:
 
     def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:
         """The text that pieces spell, and the word of each piece."""
-        proto = self._processor.decode(list(ids), return_type="proto")
-        return _one_line(proto.text), _with_words(proto)
+        found = self._processor.decode(list(ids), return_type="offset_mapping")
+        return _one_line(found["text"]), _with_words(found["text"], found)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as written in the vocabulary."""
@@ -261,23 +260,19 @@ def _one_line(text: str) -> str:
 
 
 def _word_at(text: str) -> tuple[list[int], int]:
-    """Of each byte up to the last word's end, the number of the word there or next; and how many words there are."""
+    """Of each character up to the last word's end, the number of the word there or next; and how many words there
+    are."""
     word_at: list[int] = []
     num_words = 0
-    end = 0
     for match in _WORD.finditer(text):
-        word_at.extend([num_words] * len(text[end : match.end()].encode()))
-        end = match.end()
+        word_at.extend([num_words] * (match.end() - len(word_at)))
         num_words += 1
     return word_at, num_words
 
 
-def _with_words(proto: Any) -> PieceWords:
-    """Each piece with the word that holds its first visible byte; SentencePiece counts positions in bytes."""
-    word_at, num_words = _word_at(proto.text)
+def _with_words(text: str, found: Mapping[str, Any]) -> PieceWords:
+    """Each piece with the word that holds its first visible character."""
+    word_at, num_words = _word_at(text)
     last = max(num_words - 1, 0)
-    ids, words = [], []
-    for piece in proto.pieces:
-        ids.append(int(piece.id))
-        words.append(word_at[piece.begin] if piece.begin < len(word_at) else last)
-    return PieceWords(tuple(ids), tuple(words), num_words)
+    words = tuple(word_at[begin] if begin < len(word_at) else last for begin, _ in found["offsets"])
+    return PieceWords(tuple(found["ids"]), words, num_words)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceProcessor
 
 from nmt_cli.config.loader import dump_config, parse_yaml, validate
 from nmt_cli.data import phrasebook
-from nmt_cli.data.tokenizer import Tokenizer, segments, train_tokenizer
+from nmt_cli.data.tokenizer import UNK, Tokenizer, segments, train_tokenizer
 from nmt_cli.errors import ConfigError
 
 BOOK = phrasebook.generate(seed=3, num_train=300, num_dev=1, num_test=1).train
@@ -31,6 +34,60 @@ def test_words_of_pieces_rise_and_stay_inside_the_line(tokenizer: Tokenizer, lin
     assert list(pieces.ids) == tokenizer.encode(line)
     assert list(pieces.words) == sorted(pieces.words)
     assert all(0 <= word < max(1, pieces.num_words) for word in pieces.words)
+
+
+def words_of(raw: bytes, begin: int, end: int) -> list[int]:
+    """The slow truth: the words of which a stretch of bytes holds a part, or the next where it holds none."""
+    text = raw.decode()
+    spans = [
+        (len(text[: word.start()].encode()), len(text[: word.end()].encode())) for word in re.finditer(r"\S+", text)
+    ]
+    following = sum(word_end <= begin for _, word_end in spans)
+    touched = [number for number, (first, last) in enumerate(spans) if first < end and last > begin]
+    return touched or [max(0, min(following, len(spans) - 1))]
+
+
+ODD = st.lists(
+    st.sampled_from(
+        ["the house", "Zzyx", "é", "e\u0301", "日本", "🎈", "ﬁ", "①", "½", "İ", "▁", "<unk>", "</s>", "<0x41>"]
+    )
+    | st.sampled_from(list(" \0\t\r\x0b\x1c\x85\xa0\u200b\u2028\u3000\ufeff\ufffd\U0010ffff")),
+    max_size=12,
+).map("".join)
+
+
+@pytest.mark.parametrize("normalization", ["identity", "nmt_nfkc"])
+@pytest.mark.parametrize("model_type", ["unigram", "bpe", "char", "word"])
+def test_pieces_stand_in_the_words_where_the_protocol_buffers_of_sentencepiece_have_them(model_type, normalization):
+    """It counts bytes there, and needs protobuf, which the package does without."""
+    tokenizer = train_tokenizer(
+        TEXT, model_type=model_type, vocab_size=400, normalization=normalization, character_coverage=1.0
+    )
+    processor = SentencePieceProcessor(model_proto=tokenizer.model)
+
+    def words(proto):
+        return [(piece.id, words_of(proto.text.encode(), piece.begin, piece.end)) for piece in proto.pieces]
+
+    @given(line=LINES | ODD)
+    @settings(max_examples=150, deadline=None)
+    def same_of_text(line: str):
+        truth = words(processor.encode(line, return_type="proto"))
+        found = tokenizer.encode_words(line)
+        assert list(zip(found.ids, found.words, strict=True)) == [(id_, where[0]) for id_, where in truth]
+        unknown = [where for id_, where in truth if id_ == UNK and len(where) > 1]
+        assert tokenizer.unknown_runs(line) == {where[0]: where[-1] + 1 for where in unknown}
+
+    @given(ids=st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=30))
+    @settings(max_examples=150, deadline=None)
+    def same_of_pieces(ids: list[int]):
+        truth = processor.decode(ids, return_type="proto")
+        text, found = tokenizer.decode_words(ids)
+        assert text == truth.text.replace("\n", " ")
+        assert found.num_words == len(truth.text.split())
+        assert list(zip(found.ids, found.words, strict=True)) == [(id_, where[0]) for id_, where in words(truth)]
+
+    same_of_text()
+    same_of_pieces()
 
 
 @given(line=LINES)

@@ -35,6 +35,7 @@ def test_blanks_at_the_end_are_of_no_unknown_word():
     tokenizer = trained(model_type="word", vocab_size=20)
     for blank in "\r\t\x0b\x0c\x1c\x85\xa0\u2003\u2028\u3000":
         assert tokenizer.unknown_runs(f"where is Zzyx ?{blank}") == {2: 4}
+        assert tokenizer.unknown_runs(f"where is Zzyx{blank} the car") == {}
         assert tokenizer.unknown_runs(f"the old car {blank}") == {}
         assert tokenizer.unknown_runs(blank) == {}
 
