@@ -35,8 +35,10 @@ def missing_rows(num_rows: int, device: torch.device, dtype: torch.dtype) -> int
 
 def with_missing_rows(rows_NI: Tensor) -> Tensor:
     """The rows with those zeros."""
-    missing = missing_rows(rows_NI.shape[-2], rows_NI.device, rows_NI.dtype)
-    return F.pad(rows_NI, (0, 0, 0, missing)) if missing else rows_NI
+    *directions, num_rows, size = rows_NI.shape
+    missing = missing_rows(num_rows, rows_NI.device, rows_NI.dtype)
+    # Joined, not padded: torch 2.6 does not pad what has no columns.
+    return torch.cat((rows_NI, rows_NI.new_zeros(*directions, missing, size)), dim=-2) if missing else rows_NI
 
 
 def matmul(left_NI: Tensor, right_IO: Tensor) -> Tensor:

@@ -88,6 +88,29 @@ def test_a_padded_linear_map_in_bfloat16_has_the_gradient_of_torch():
         torch.testing.assert_close(one, other, rtol=0.02, atol=0.02)
 
 
+@pytest.mark.parametrize("directions", [(), (2,)])
+def test_products_in_bfloat16_of_nothing_are_zeros(directions, monkeypatch):
+    """As where no context enters the decoder. Torch 2.6 refuses to pad what has no columns."""
+    pad = F.pad
+
+    def pad_of_torch_2_6(inputs, sizes, *rest):
+        assert all(inputs.shape[-(len(sizes) // 2) :])
+        return pad(inputs, sizes, *rest)
+
+    monkeypatch.setattr(F, "pad", pad_of_torch_2_6)
+    rows, gradients = random(*directions, 7, 0).bfloat16(), random(*directions, 7, 24).bfloat16()
+    assert torch.equal(matmul(rows, gradients.new_empty(*directions, 0, 24)), torch.zeros_like(gradients))
+    assert summed_outer(rows, gradients).shape == (*directions, 0, 24)
+    inputs, weight, bias = random(7, 3, 0).requires_grad_(), random(24, 0), random(24).requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = linear(inputs, weight, bias)
+    assert torch.equal(outputs, bias.bfloat16().expand(7, 3, 24))
+    outputs.sum().backward()
+    assert bias.grad is not None
+    assert torch.equal(bias.grad, torch.full_like(bias, 21))
+    assert inputs.grad is not None
+
+
 @torch.inference_mode()
 def test_a_row_does_not_depend_on_how_many_there_are():
     weight_OI, rows_NI = random(500, 96), random(400, 96)
