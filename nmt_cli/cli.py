@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from io import StringIO, TextIOWrapper
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -43,9 +43,6 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.E
 """What the operating system says of a name that the user gave, or may not use."""
 _MOMENT = 0.005
 """Seconds until a signal that could not end the program is sent again: too few to do much of the work meanwhile."""
-_ClickError: type[Any] = typer.BadParameter.__mro__[
-    2
-]  # click's own, or the one that typer carries: its base of all usage errors
 
 
 def _show_version(asked: bool) -> None:
@@ -153,25 +150,15 @@ class _Closed(StringIO):
 
 def _run() -> int:
     try:
-        result = app(prog_name="nmt", standalone_mode=False)
+        code = _run_command()
         sys.stdout.flush()
-        return result if isinstance(result, int) else 0
+        return code
     except NmtError as error:
         if str(error):
             print(f"nmt: {error}", file=sys.stderr)
         return error.exit_code
-    except _ClickError as error:
-        error.show()
-        return int(error.exit_code)
-    except typer.Exit as error:
-        return int(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except SystemExit as error:
-        # click ends the program with 1 when a pipe breaks.
-        if isinstance(error.__context__, BrokenPipeError):
-            return _reader_gone()
-        raise
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
@@ -191,6 +178,17 @@ def _run() -> int:
             file=sys.stderr,
         )
         return NmtError.exit_code
+
+
+def _run_command() -> int:
+    """Run the command and return its exit code. Typer shows itself what is wrong with options, and ends with 2."""
+    try:
+        app(prog_name="nmt")
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1 when a pipe breaks
+            raise end.__context__ from None
+        return end.code if isinstance(end.code, int) else 0
+    return 0
 
 
 def _leave(code: int) -> NoReturn:
