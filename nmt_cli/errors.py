@@ -21,8 +21,12 @@ class ModelError(InputError):
     """A model directory cannot be used: foreign, damaged, incomplete, of another format version."""
 
 
+class PredictionError(ModelError):
+    """A model predicts what is no probability, though its parameters are finite."""
+
+
 class DivergenceError(NmtError):
-    """Training met too many non-finite losses or gradients in a row."""
+    """Training met too many non-finite losses or gradients in a row, or ended with weights that do not predict."""
 
 
 class ToldElsewhere(NmtError):  # noqa: N818 (not an error of this process)

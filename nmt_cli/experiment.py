@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt_cli.errors import ConfigError, InputError, ModelError
 from nmt_cli.files import locked, remove_unfinished, sha256_of
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 SHARED_SECONDS = 5
 """How long a file may take from one host to another."""
+
+
+class LoadedModel(NamedTuple):
+    """A model and the checkpoint that its weights are from."""
+
+    model: Seq2Seq
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -115,8 +122,8 @@ class Experiment:
             side: tokenizer.fingerprint for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True)
         }
 
-    def load_model(self, checkpoint: str = "best") -> Seq2Seq:
-        """The model with the weights of a checkpoint, on the CPU; all of one checkpoint, though a training goes on.
+    def load_model(self, checkpoint: str = "best") -> LoadedModel:
+        """Load the weights of a checkpoint, on the CPU; all are of one checkpoint, though a training goes on.
 
         Raises:
             InputError: there is no such checkpoint.
@@ -127,16 +134,20 @@ class Experiment:
             path = None
             try:
                 path = self.checkpoints.resolve(checkpoint)
-                return self._load(path)
+                return LoadedModel(self._load(path), path)
             except InputError as error:
                 # A training that has found a better one may have removed it meanwhile, before it was open.
                 index, before = self.checkpoints.index(), index
                 if index != before:
                     continue
-                others = [name for name in self.checkpoints.names() if self.checkpoints.path_named(name) != path]
-                if path is None or not others:
+                if path is None or not (others := self.checkpoints_beside(path)):
                     raise
-                raise ModelError(f"{error}; --checkpoint takes another: {', '.join(others)}") from error
+                raise ModelError(f"{error}; {others}") from error
+
+    def checkpoints_beside(self, path: Path) -> str:
+        """Say which other checkpoints there are; nothing where there are none."""
+        others = [name for name in self.checkpoints.names() if self.checkpoints.path_named(name) != path]
+        return f"--checkpoint takes another: {', '.join(others)}" if others else ""
 
     def _load(self, path: Path) -> Seq2Seq:
         import torch

@@ -12,6 +12,7 @@ from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import DecodingConfig
+    from nmt_cli.experiment import Experiment
     from nmt_cli.translation.translator import Translator, TranslatorOptions
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
@@ -64,13 +65,25 @@ def open_translator(
             raise InputError(
                 f"{other.directory}: has another tokenizer than {first.directory}; an ensemble needs the same one"
             )
-    models = [experiment.load_model(checkpoint) for experiment in experiments]
+    loaded = [experiment.load_model(checkpoint) for experiment in experiments]
     words = None
     if shortlist is not None:
         sizes = (tokenizers[0].vocab_size, tokenizers[1].vocab_size)
         words = read_shortlist(shortlist, first.fingerprints, sizes).without(tokenizers[1].banned_ids())
-    trained = TrainedModels(models, device=found_device, precision=precision, shortlist=words)
+    trained = TrainedModels(
+        [model for model, _ in loaded],
+        device=found_device,
+        precision=precision,
+        shortlist=words,
+        refusals=[_refusal(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)],
+    )
     return Translator(trained, tokenizers, decoding_options(configs[0].decoding, **options))
+
+
+def _refusal(experiment: Experiment, path: Path) -> str:
+    """Say that a checkpoint does not predict, and which others there are."""
+    way_out = experiment.checkpoints_beside(path) or "train the model anew, with a lower training.learning_rate"
+    return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"
 
 
 def need_attention(translator: Translator) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from torch.nn import functional as F
 
 from nmt_cli import native
 from nmt_cli.data.batch import Sources
+from nmt_cli.data.tokenizer import PAD
+from nmt_cli.errors import PredictionError
 from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import DecoderState
 from nmt_cli.model.memory import Memory
@@ -110,12 +112,15 @@ class TrainedModels:
         device: torch.device,
         precision: str = "fp32",
         shortlist: Shortlist | None = None,
+        refusals: Sequence[str] = (),
     ) -> None:
         """`precision` is fp32, bf16 or int8; the models are moved to the device and changed in place. With a
-        `shortlist`, without banned pieces, a search says no others than those that go with its source."""
+        `shortlist`, without banned pieces, a search says no others than those that go with its source. `refusals` are
+        what `PredictionError` says of each model."""
         self._models = [in_precision(model.to(device), precision) for model in models]
         self._device = device
         self._shortlist = shortlist
+        self._refusals = refusals
         self.has_attention = all(model.has_attention for model in models)
 
     @torch.inference_mode()
@@ -155,7 +160,11 @@ class TrainedModels:
 
     @torch.inference_mode()
     def step(self, ids_N: Tensor, state: SearchState) -> Prediction:
-        """Predict the next piece of every row."""
+        """Predict the next piece of every row.
+
+        Raises:
+            PredictionError: a row's probabilities are no numbers.
+        """
         assert isinstance(state, _Rows)
         num_rows = len(ids_N)
         ids_P1 = ids_N[padded_rows(torch.arange(num_rows))].unsqueeze(1).to(self._device)
@@ -168,13 +177,20 @@ class TrainedModels:
             parts.append((memory, decoded.state))
         pieces_NW = None if words.candidates is None else words.candidates.pieces_BW.cpu()
         new_state = state._replace(parts=tuple(parts))
-        return Prediction(_log_mean(log_probs).cpu(), _mean(weights).cpu(), new_state, pieces_NW)
+        log_probs_NW = _log_mean(log_probs).cpu()
+        # One is enough: a logit that is no number, or above all bounds, makes every log-probability of its row so.
+        if bool(log_probs_NW[:, 0].isnan().any()):
+            self._refuse([part_NW[:, 0].isnan() for part_NW in log_probs])
+        return Prediction(log_probs_NW, _mean(weights).cpu(), new_state, pieces_NW)
 
     @torch.inference_mode()
     def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities (B, T) and weights (B, T, S) of given targets; sources are padded to a multiple of 16.
 
         What stands at the padding of targets means nothing; it comes after them, so it changes nothing in them.
+
+        Raises:
+            PredictionError: the log-probability of a target's piece is not finite.
         """
         num_sentences = inputs_BT.shape[0]
         rows = padded_rows(torch.arange(num_sentences))
@@ -188,7 +204,15 @@ class TrainedModels:
             chosen_N1 = F.log_softmax(logits_NV, dim=-1).gather(1, outputs_PT.flatten().unsqueeze(1))
             log_probs.append(chosen_N1.view(outputs_PT.shape)[:num_sentences])
             weights.append(decoded.weights_BTS[:num_sentences].float())
-        return _log_mean(log_probs).cpu(), _mean(weights).cpu()
+        log_probs_BT, valid_BT = _log_mean(log_probs).cpu(), outputs_BT != PAD
+        if not bool(log_probs_BT[valid_BT].isfinite().all()):
+            self._refuse([~part_BT.cpu()[valid_BT].isfinite() for part_BT in log_probs])
+        return log_probs_BT, _mean(weights).cpu()
+
+    def _refuse(self, is_broken: Sequence[Tensor]) -> NoReturn:
+        """Raise what is to be said of the first model that is broken in some place."""
+        part = next(part for part, places in enumerate(is_broken) if bool(places.any()))
+        raise PredictionError(self._refusals[part] if self._refusals else "the model's predictions are not finite")
 
 
 def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool) -> Memory:

@@ -17,7 +17,7 @@ def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model
     directory = tmp_path / "run"
     shutil.copytree(model, directory, ignore=shutil.ignore_patterns("cache", "logs"))
     experiment = Experiment(directory)
-    shapes = {name: parameter.shape for name, parameter in experiment.load_model().named_parameters()}
+    shapes = {name: parameter.shape for name, parameter in experiment.load_model().model.named_parameters()}
     checkpoints, tokenizers = experiment.checkpoints, experiment.fingerprints
     ended = threading.Event()
 
@@ -35,7 +35,7 @@ def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model
     seen = []
     while not ended.is_set():
         for name in ("best", "last"):
-            loaded = Experiment(directory).load_model(name)
+            loaded = Experiment(directory).load_model(name).model
             values = torch.cat([parameter.flatten() for parameter in loaded.parameters()])
             if values[0] >= 101:
                 assert values.min() == values.max()

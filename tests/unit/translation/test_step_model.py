@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import pytest
 import torch
 
+from nmt_cli import native
 from nmt_cli.config.schema import ModelConfig
-from nmt_cli.data.batch import pad_sources
+from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
+from nmt_cli.errors import PredictionError
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.search.beam import BeamOptions, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
@@ -166,3 +171,80 @@ def test_an_ensemble_takes_in_those_that_wait_too():
     both._models += models(lexical_model=True, attention={"size": 72, "type": "location"})._models
     together, few = (search(both, ids, at_once=most) for most in (30, 4))
     assert [[one.log_prob for one in found] for found in few] == [[one.log_prob for one in all_] for all_ in together]
+
+
+# Predictions that are no probabilities ----------------------------------------------------------------------------
+
+
+def with_bias(trained: TrainedModels, piece: int | slice, value: float) -> TrainedModels:
+    """The same models, with a logit that is `value` whatever is to be said."""
+    for model in trained._models:
+        bias = model.output_bias if model.quantised_output is None else model.quantised_output._bias_O
+        bias[piece] = value
+    return trained
+
+
+def forced(trained: TrainedModels, ids) -> torch.Tensor:
+    batch = make_batch(ids, ids)
+    return trained.force(pad_sources(ids, multiple=MULTIPLE), batch.inputs_BT, batch.outputs_BT)[0]
+
+
+def drawn(trained: TrainedModels, ids):
+    start = trained.start(pad_sources(ids, multiple=MULTIPLE), 1)
+    uniforms = torch.rand(len(ids), 9, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    return sample(trained, start, [9] * len(ids), Vocabulary(BOS, EOS, BANNED), uniforms)
+
+
+@pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize(
+    ("piece", "value"),
+    [(0, math.nan), (77, math.nan), (VOCAB - 1, math.nan), (5, math.inf), (slice(None), -math.inf)],
+    ids=["first", "middle", "last", "above all bounds", "none possible"],
+)
+def test_a_prediction_that_is_no_probability_is_refused_by_every_way(path, precision, piece, value):
+    """Breaks where a way does not ask, or asks a column to which what is wrong does not come."""
+    ids = sources(5)
+    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
+    with native.path(path):
+        for way in (search, partial(search, beam_size=1), drawn, forced):
+            with pytest.raises(PredictionError, match="the model's predictions are not finite"):
+                way(with_bias(models(precision), piece, value), ids)
+        for way in (search, drawn):
+            if piece != 0:  # PAD, which no shortlist names
+                with pytest.raises(PredictionError):
+                    way(with_bias(models(precision, everything), piece, value), ids)
+
+
+@pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
+def test_a_piece_that_is_impossible_is_no_wrong_prediction(path):
+    """Breaks where an infinite log-probability is refused, as that of a banned piece would be."""
+    ids = sources(5)
+    with native.path(path):
+        trained = with_bias(models(), slice(0, 8), -math.inf)
+        trained._models[0].output_bias[EOS] = 0.0
+        assert all(math.isfinite(best.log_prob) for best, *_ in search(trained, ids))
+        assert all(math.isfinite(one.log_prob) for one in drawn(trained, ids))
+        assert bool(forced(trained, [[9, 10], [11]])[0].isfinite().all())
+        with pytest.raises(PredictionError):  # unless it is what was to be said
+            forced(trained, [[9, 10], [7]])
+
+
+def test_what_stands_at_the_padding_of_targets_is_not_asked():
+    trained = models(tied_embeddings="none")
+    trained._models[0].target_embedding[PAD] = math.nan
+    found = forced(trained, [[9, 10, 11], [12]])
+    assert bool(found[1, 2:].isnan().all())
+    assert bool(found[1, :2].isfinite().all())
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_of_an_ensemble_the_model_that_is_broken_is_named(broken):
+    parts = [models(), models()]
+    with_bias(parts[broken], 9, math.nan)
+    both = TrainedModels(
+        [part._models[0] for part in parts], device=torch.device("cpu"), refusals=["the first", "the second"]
+    )
+    for way in (search, drawn, forced):
+        with pytest.raises(PredictionError, match=("the first", "the second")[broken]):
+            way(both, sources(3))
