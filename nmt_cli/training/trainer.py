@@ -39,11 +39,11 @@ from nmt_cli.training.captured import CapturedBackward
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule, WeightAverage, load_optimizer_tensors, optimizer_tensors
+from nmt_cli.training.soundness import MAX_SKIPPED_IN_A_ROW, diverged, interrupted, predicts, remedy
 from nmt_cli.training.state import HIGHER_IS_BETTER, Limits, TrainingState
 from nmt_cli.training.validation import Validator
 from nmt_cli.translation.translator import is_out_of_memory
 
-MAX_SKIPPED_IN_A_ROW = 10
 MAX_REWINDS = 5
 REWIND_FACTOR = 0.5
 """Of the learning rate."""
@@ -134,6 +134,10 @@ class Trainer:
         self._saved_step: int | None = None
         self._saved_is_judged = False
         """By the dev set; what a signal saves is not."""
+        self._last_batch: Batch | None = None
+        """This process's part of the last update."""
+        self._is_sound_now: bool | None = None
+        """The answer of `_is_sound` for the weights as they are; None until somebody asks."""
         self._stop_signal = 0
         """SIGINT or SIGTERM, once any process has received it."""
         first = next(model.parameters())
@@ -202,14 +206,16 @@ class Trainer:
         same way.
 
         Raises:
-            DivergenceError: there is no checkpoint, or this happened too often.
+            DivergenceError: training is not to go back, there is no checkpoint, or this happened too often.
         """
-        diverged, index = self.state, checkpoints.index()
-        steps = index.steps
+        before, steps = self.state, checkpoints.index().steps
+        what, how = diverged(before, self._limits.reached(before)), remedy(checkpoints, rewinds=self._update.rewinds)
+        if not self._update.rewinds:
+            raise DivergenceError(f"{what}; {how}")
         if not steps:
-            raise DivergenceError(f"{_diverged(diverged)} before the first checkpoint; {_REMEDY}")
-        if diverged.rewinds >= MAX_REWINDS:
-            raise DivergenceError(f"{_diverged(diverged)} again after {MAX_REWINDS} rewinds; {_REMEDY}{_KEPT}")
+            raise DivergenceError(f"{what} before the first checkpoint; {how}")
+        if before.rewinds >= MAX_REWINDS:
+            raise DivergenceError(f"{what} again after {MAX_REWINDS} rewinds; {how}")
         sound = [step for step in steps if _is_sound(checkpoints.path_of(step))]
         step = next((step for step in sound if self._is_due(step)), (sound or steps)[0])
         self._restore(checkpoints.path_of(step))
@@ -221,12 +227,12 @@ class Trainer:
         self.state = replace(
             self.state,
             skipped_in_a_row=0,
-            rewinds=diverged.rewinds + 1,
-            rate_factor=diverged.rate_factor * REWIND_FACTOR,
+            rewinds=before.rewinds + 1,
+            rate_factor=before.rate_factor * REWIND_FACTOR,
         )
         metrics.cut(self.state.step)
         warn(
-            f"{_diverged(diverged)}; going back to step {self.state.step} with {self.state.rate_factor:g} times the "
+            f"{what}; going back to step {self.state.step} with {self.state.rate_factor:g} times the "
             f"learning rate (rewind {self.state.rewinds} of at most {MAX_REWINDS})"
         )
 
@@ -284,8 +290,9 @@ class Trainer:
         """Train to the end and return the reason for it.
 
         Raises:
-            Interrupted: SIGINT or SIGTERM came; a checkpoint of the last whole step was written.
-            DivergenceError: ten updates in a row were not finite, and it should not or cannot go back.
+            Interrupted: SIGINT or SIGTERM came; a checkpoint of the last whole step was written, if it predicts.
+            DivergenceError: ten updates in a row were not finite, or the end came with weights that do not predict, and
+                it should not or cannot go back.
         """
         started, seconds_before = time.monotonic(), self.state.seconds
         meter = _Meter()
@@ -302,10 +309,7 @@ class Trainer:
             batches = self._sampler.from_cursor(self.state.cursor)
             while reason is None:
                 self._step(next(batches), meter, signals)
-                if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-                    if not self._update.rewinds:
-                        kept = _KEPT if checkpoints.index().last is not None else ""
-                        raise DivergenceError(f"{_diverged(self.state)}; {_REMEDY}{kept}")
+                if self._has_diverged():
                     diverged_at, meter = self.state.step, _Meter()
                     self._rewind(checkpoints, metrics)
                     bar.advance(self.state.step + 1 - diverged_at)
@@ -318,18 +322,16 @@ class Trainer:
                     self._log(meter, metrics)
                     meter = _Meter()
                 # Amid skipped updates nothing is judged or kept: it would be no place to go back to.
-                is_sound = not self.state.skipped_in_a_row
-                if self._validator is not None and is_sound and step % self._rhythm.validation_freq == 0:
+                is_calm = not self.state.skipped_in_a_row
+                is_judged = self._validator is not None and step % self._rhythm.validation_freq == 0
+                if is_judged and is_calm and self._is_sound():
                     self._validate_and_save(checkpoints, tokenizers, metrics)
                 reason = self._limits.reached(self.state)
-                is_due = (is_sound and step % self._rhythm.checkpoint_freq == 0) or self._stop_signal
-                if is_due and reason is None and self._saved_step != step:
+                is_due = (is_calm and step % self._rhythm.checkpoint_freq == 0) or self._stop_signal
+                if is_due and reason is None and self._saved_step != step and self._is_sound():
                     self._save(checkpoints, tokenizers, metrics, {})
                 if self._stop_signal and reason is None:
-                    raise Interrupted(
-                        f"interrupted at step {step}, which is saved; the same command goes on from there",
-                        self._stop_signal,
-                    )
+                    raise Interrupted(interrupted(step, self._saved_step == step, checkpoints), self._stop_signal)
             self._finish(checkpoints, tokenizers, metrics, reason)
             (num_signals,) = self._world.sums(bool(signals.received))
             if num_signals:
@@ -339,11 +341,33 @@ class Trainer:
                 )
         return reason
 
+    def _has_diverged(self) -> bool:
+        """Return True where the updates stay without effect, or training would end with weights that do not predict."""
+        if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            return True
+        return self._limits.reached(self.state) is not None and not self._is_sound()
+
+    def _is_sound(self) -> bool:
+        """Return True where both the weights that translate and those that training goes on with predict."""
+        if self._is_sound_now is None:
+            assert self._last_batch is not None
+            with self._averaged_weights():
+                translates = predicts(self._model, self._last_batch, self._world)
+            goes_on = self._average is None or predicts(self._model, self._last_batch, self._world)
+            self._is_sound_now = translates and goes_on
+            if not self._is_sound_now:
+                warn(f"step {self.state.step}: the loss with these weights is not finite; they are not kept")
+        return self._is_sound_now
+
     def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
+        """Judge and save the last step; `DivergenceError` where the dev set shows that its weights do not predict."""
         is_saved = self._saved_step == self.state.step
         # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
         is_judged = is_saved and self._saved_is_judged
         values = self._validate(metrics, "at the end") if self._validator is not None and not is_judged else {}
+        if values is None:
+            how = remedy(checkpoints, rewinds=self._update.rewinds)
+            raise DivergenceError(f"{diverged(self.state, reason)}; {how}")
         if not is_saved:
             self._save(checkpoints, tokenizers, metrics, values)
         elif values and self._world.is_primary:
@@ -364,6 +388,7 @@ class Trainer:
         places = self._world.places(len(drawn.pairs))
         # A process for which no pair is left takes part with one that does not count.
         batch = self._make_batch(drawn, step, places or range(1))
+        self._last_batch, self._is_sound_now = batch, None
         weight = 1.0 if places else 0.0
         own_tokens, own_padded = batch.num_target_tokens * weight, batch.outputs_BT.numel() * weight
         num_tokens, num_padded = (int(number) for number in self._world.sums(own_tokens, own_padded))
@@ -478,6 +503,8 @@ class Trainer:
         metric = self._rhythm.early_stopping_metric
         best = self._best_but_this(checkpoints)
         values = self._validate(metrics, f"best so far {best[0].value:.2f}" if best else "the first")
+        if values is None:
+            return
         self.state = self.state.validated(
             metric, values[metric], plateau_factor=self._rhythm.plateau_factor,
             plateau_patience=self._rhythm.plateau_patience,
@@ -490,11 +517,16 @@ class Trainer:
             log(f"no better than at step {best[0].step:,}")
         self._save(checkpoints, tokenizers, metrics, values)
 
-    def _validate(self, metrics: MetricsLog, note: str) -> dict[str, float]:
+    def _validate(self, metrics: MetricsLog, note: str) -> dict[str, float] | None:
+        """Judge the weights by the dev set; None where they do not predict it."""
         assert self._validator is not None
         began = time.monotonic()
         with self._averaged_weights():
             values = self._validator(self._model)
+        if values is None:
+            self._is_sound_now = False
+            warn(f"validation at step {self.state.step:,}: the loss is not finite; these weights are not kept")
+            return None
         described = "  ".join(f"{name} {value:.2f}" for name, value in values.items())
         log(f"validation at step {self.state.step:,}: {described}  ({note}; {time.monotonic() - began:.1f} s)")
         metrics.write("validation", self.state.step, **values, seconds=time.monotonic() - began)
@@ -556,20 +588,9 @@ class _Signals:
             signal.signal(number, handler)
 
 
-_REMEDY = (
-    "begin anew with a lower training.learning_rate, with training.clip_grad_norm, or with training.on_divergence: "
-    "rewind"
-)
-_KEPT = ". The last checkpoint is whole; training.init_from can take its weights"
-
-
 def _sign(metric: str) -> float:
     """By which more is better."""
     return 1.0 if HIGHER_IS_BETTER[metric] else -1.0
-
-
-def _diverged(state: TrainingState) -> str:
-    return f"step {state.step}: {state.skipped_in_a_row} updates in a row were not finite, training has diverged"
 
 
 def _state_at(path: Path) -> TrainingState:

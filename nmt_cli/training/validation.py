@@ -11,7 +11,7 @@ from nmt_cli.data.batch import make_batch
 from nmt_cli.data.corpus import Corpus, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.distributed import World
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, PredictionError
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.scoring import score_corpus
 from nmt_cli.training.loss import evaluate_nll
@@ -61,14 +61,17 @@ class Validator:
             for chunk in _chunks(order, [max(map(len, pair)) + 1 for pair in zip(sources, targets, strict=True)])
         ]
 
-    def __call__(self, model: Seq2Seq) -> dict[str, float]:
-        """`loss` (nats a target piece), `perplexity`, `bleu` and `chrf`."""
+    def __call__(self, model: Seq2Seq) -> dict[str, float] | None:
+        """`loss` (nats a target piece), `perplexity`, `bleu` and `chrf`; None where the model's predictions are not
+        finite."""
         own_total, own_tokens = 0.0, 0
         for place in self._world.places(len(self._batches)):
             nll, count = evaluate_nll(model, self._batches[place].to(self._world.device))
             own_total, own_tokens = own_total + nll, own_tokens + count
         total, num_tokens = self._world.sums(own_total, own_tokens)
-        hypotheses = self._hypotheses(model)
+        hypotheses = self._hypotheses(model) if math.isfinite(total) else None
+        if hypotheses is None:
+            return None
         scores = score_corpus(
             hypotheses, [self._dev.references], metrics=("bleu", "chrf"), lowercase=self._lowercase,
             tokenize=self._tokenize,
@@ -81,14 +84,21 @@ class Validator:
             **{score.name: score.score for score in scores},
         }
 
-    def _hypotheses(self, model: Seq2Seq) -> list[str]:
-        """Each process translates its part; which does not change a translation."""
+    def _hypotheses(self, model: Seq2Seq) -> list[str] | None:
+        """Each process translates its part; which does not change a translation. None where one cannot."""
         models = TrainedModels([model], device=self._world.device)
         translator = Translator(models, self._tokenizers, self._options)
         own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
-        texts = [translated.translations[0].text for translated in translator.translate(own)]
+        texts: list[str] | None
+        try:
+            texts = [translated.translations[0].text for translated in translator.translate(own)]
+        except PredictionError:
+            texts = None
+        parts = self._world.gathered(texts)
+        if None in parts:
+            return None
         hypotheses = [""] * len(self._dev.sources)
-        for rank, part in enumerate(self._world.gathered(texts)):
+        for rank, part in enumerate(parts):
             hypotheses[rank :: self._world.size] = part
         return hypotheses
 

@@ -551,13 +551,229 @@ def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, confi
     result = nmt("train", "--config", config, *options)
     assert result.code == 1
     assert result.err.count("going back to step 3 ") == 5
-    assert "training has diverged again after 5 rewinds; begin anew with a lower" in result.err
-    assert result.err.endswith("The last checkpoint is whole; training.init_from can take its weights\n")
+    assert "training has diverged again after 5 rewinds; begin anew in another model_dir with a lower" in result.err
+    assert result.err.endswith(f"Step 3 is kept; training.init_from: {config.parent / 'run'} begins with its weights\n")
     monkeypatch.undo()
     diverging(monkeypatch, above=0.0, after=0)
     result = nmt("train", "--config", config, *options, "--set", f"model_dir={config.parent / 'other'}")
     assert result.code == 1
     assert "training has diverged before the first checkpoint; begin anew" in result.err
+
+
+# Weights that do not predict -------------------------------------------------------------------------------------
+
+BROKEN = (
+    "step 14: max_steps 14 reached, but with weights whose loss is not finite: training has diverged; begin anew in "
+    "another model_dir with a lower training.learning_rate, "
+)
+
+
+def breaking(config: Path, *sets: str, run: str = "run") -> tuple[str | Path, ...]:
+    """A training whose updates are finite up to the ninth, which leaves weights that are finite and predict NaN."""
+    always = (
+        "training.optimizer=sgd", "training.learning_rate=1", "training.weight_decay=200", "training.ema_decay=0",
+        "training.max_steps=14", "training.keep_last=1", f"model_dir={config.parent / run}",
+    )  # fmt: skip
+    return ("train", "--config", config, *(word for one in (*always, *sets) for word in ("--set", one)))
+
+
+def kept(run: Path) -> tuple[object, object, list[str]]:
+    """The last step, the reason for the end, and the checkpoints that are there."""
+    index = json.loads((run / "checkpoints/index.json").read_text())
+    return index["last"], index["finished"], sorted(path.name for path in (run / "checkpoints").glob("step-*"))
+
+
+@pytest.mark.parametrize("has_dev", [False, True])
+def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predicts(
+    nmt, config: Path, corpus: Path, has_dev: bool
+):
+    """Breaks where the end or a checkpoint that is due asks for no more than finite weights: step 9 is such a one."""
+    command = breaking(config, *([] if has_dev else ["data.dev=null"]))
+    run = config.parent / "run"
+    for _ in range(2):  # the same command goes the same way
+        result = nmt(*command)
+        assert result.code == 1
+        assert result.err.endswith(
+            f"nmt: {BROKEN}with training.clip_grad_norm, or with training.on_divergence: rewind. Step 6 is kept; "
+            f"training.init_from: {run} begins with its weights\n"
+        )
+        assert "warning: step 9: the loss with these weights is not finite; they are not kept\n" in result.err
+        assert "finished" not in result.err
+        assert kept(run) == (6, None, ["step-00000006"])
+    for checkpoint in ("best", "last"):
+        result = nmt("translate", corpus / "dev.en", "--model", run, "--checkpoint", checkpoint)
+        assert result.code == 0, result.err
+    events = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines() if "bleu" in line]
+    assert events == ([6] if has_dev else [])
+
+
+def test_what_the_message_of_a_training_that_broke_says_helps(nmt, config: Path, corpus: Path):
+    assert nmt(*breaking(config)).code == 1
+    lower = ("training.learning_rate=1e-3", f"training.init_from={config.parent / 'run'}")
+    result = nmt(*breaking(config, *lower))
+    assert result.code == 2  # in the same directory no other training can go on
+    assert "these keys differ: training.learning_rate, training.init_from" in result.err
+    result = nmt(*breaking(config, *lower, run="other"))
+    assert result.code == 0, result.err
+    assert kept(config.parent / "other")[:2] == (14, "max_steps 14 reached")
+    assert nmt("translate", corpus / "dev.en", "--model", config.parent / "other").code == 0
+
+
+def test_a_training_that_breaks_before_its_first_checkpoint_can_begin_anew_where_it_is(nmt, config: Path):
+    result = nmt(*breaking(config, "training.checkpoint_freq=100", "data.dev=null"))
+    assert result.code == 1
+    assert result.err.endswith(
+        f"nmt: {BROKEN.replace(' in another model_dir', '')}with training.clip_grad_norm, or with "
+        "training.on_divergence: rewind\n"
+    )
+    assert not (config.parent / "run/checkpoints/index.json").exists()
+    result = nmt(*breaking(config, "data.dev=null", "training.learning_rate=1e-3"))
+    assert result.code == 0, result.err
+
+
+def ruining(monkeypatch, *, which: str, at: int) -> None:
+    """Ruin the weights with an update: the raw ones or their average, which stay finite. Not after a rewind."""
+    from nmt_cli.training import trainer
+
+    real = trainer.Trainer._step
+
+    def step(self, *rest):
+        real(self, *rest)
+        if self.state.step == at and not self.state.rewinds:
+            ruined = self._trained if which == "raw" else self._average.weights
+            for weight in ruined:
+                weight.data.fill_(3e38)
+
+    monkeypatch.setattr(trainer.Trainer, "_step", step)
+
+
+@pytest.mark.parametrize("which", ["raw", "average"])
+@pytest.mark.parametrize("end", ["max_steps=12", "max_epochs=1"])
+def test_a_training_that_ends_needs_weights_that_translate_and_can_be_gone_on_with(
+    nmt, config: Path, monkeypatch, which: str, end: str
+):
+    sets = [f"training.{end}", "training.batch_size=1500", "training.validation_freq=100"]
+    if end == "max_epochs=1":
+        sets.append("training.max_steps=null")
+    command = ("train", "--config", config, *(word for one in sets for word in ("--set", one)))
+    assert nmt(*command, "--set", f"model_dir={config.parent / 'whole'}").code == 0
+    last = kept(config.parent / "whole")[0]
+    assert isinstance(last, int)
+    ruining(monkeypatch, which=which, at=last)
+    result = nmt(*command)
+    assert result.code == 1
+    assert f"nmt: step {last}: {end.replace('=', ' ')} reached, but with weights whose loss" in result.err
+    assert kept(config.parent / "run")[:2] == (3 * ((last - 1) // 3), None)
+
+
+def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_stopped_meanwhile(
+    nmt, config: Path, monkeypatch
+):
+    """Breaks where the end does not count as a divergence, or leads elsewhere after a stop."""
+    from nmt_cli.training import trainer
+
+    ruining(monkeypatch, which="raw", at=12)
+    options = ("--set", "training.on_divergence=rewind", "--set", "training.keep_last=1")
+    whole = nmt("train", "--config", config, *options, "--set", f"model_dir={config.parent / 'whole'}")
+    assert whole.code == 0, whole.err
+    assert (
+        "warning: step 12: max_steps 12 reached, but with weights whose loss is not finite: training has diverged; "
+        "going back to step 9 with 0.5 times the learning rate (rewind 1 of at most 5)\n" in whole.err
+    )
+    assert whole.err.count("finished: max_steps 12 reached; best bleu") == 1
+    real = trainer.Trainer._step
+
+    def stopped(self, *rest):
+        if self.state.step == 9:
+            os.kill(os.getpid(), signal.SIGTERM)
+        real(self, *rest)
+
+    monkeypatch.setattr(trainer.Trainer, "_step", stopped)
+    assert nmt("train", "--config", config, *options).code == 143
+    monkeypatch.setattr(trainer.Trainer, "_step", real)
+    result = nmt("train", "--config", config, *options)
+    assert result.code == 0, result.err
+    assert contents(config.parent / "run") == contents(config.parent / "whole")
+
+
+@pytest.mark.parametrize(
+    ("sets", "way_on"), [([], "goes on from step 6"), (["training.checkpoint_freq=50"], "begins anew")]
+)
+def test_a_signal_saves_no_weights_that_do_not_predict(nmt, config: Path, monkeypatch, sets: list[str], way_on: str):
+    """Amid skipped updates. Breaks where `last` is what the signal saved."""
+    from nmt_cli.training import trainer
+
+    real = trainer.Trainer._step
+
+    def stopped(self, *rest):
+        if self.state.step == 11:
+            os.kill(os.getpid(), signal.SIGTERM)
+        real(self, *rest)
+
+    monkeypatch.setattr(trainer.Trainer, "_step", stopped)
+    command = breaking(config, "data.dev=null", *sets)
+    result = nmt(*command)
+    assert result.code == 143
+    assert result.err.endswith(
+        f"nmt: interrupted at step 12, whose weights do not predict and are not saved; the same command {way_on}\n"
+    )
+    assert not sets or not (config.parent / "run/checkpoints/index.json").exists()
+    monkeypatch.setattr(trainer.Trainer, "_step", real)
+    again = nmt(*command)
+    assert again.code == 1
+    assert BROKEN.partition(";")[0] in again.err
+    if not sets:
+        assert "resuming at step 6" in again.err
+        assert kept(config.parent / "run") == (6, None, ["step-00000006"])
+
+
+def test_updates_skipped_at_the_end_leave_weights_that_predict_and_are_kept(nmt, config: Path, monkeypatch):
+    """A gradient that is not finite changes no weight. Breaks where skipped updates alone make an end a divergence."""
+    diverging(monkeypatch, above=0.0, after=9)
+    result = nmt("train", "--config", config)
+    assert result.code == 0, result.err
+    assert result.err.count("is not finite; skipped") == 3
+    assert kept(config.parent / "run")[:2] == (12, "max_steps 12 reached")
+
+
+@pytest.mark.parametrize("where", ["loss", "translation"])
+def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(nmt, config: Path, monkeypatch, where: str):
+    """At the first validation and at the end. Breaks where BLEU 0.00 of empty lines is a result."""
+    from nmt_cli.training import trainer, validation
+    from nmt_cli.translation.step_model import TrainedModels
+
+    real_validate, real_nll, real_step = trainer.Trainer._validate, validation.evaluate_nll, TrainedModels.step
+    broken: list[int] = []
+
+    def validate(self, *rest):
+        broken[:] = [1] if self.state.step in (6, 24) else []
+        return real_validate(self, *rest)
+
+    def evaluate_nll(*given):
+        nll, count = real_nll(*given)
+        return (float("nan") if broken else nll), count
+
+    def step(self, ids_N, state):
+        predicted = real_step(self, ids_N, state)
+        if broken:
+            self._refuse([torch.ones(1)])
+        return predicted
+
+    monkeypatch.setattr(trainer.Trainer, "_validate", validate)
+    if where == "loss":
+        monkeypatch.setattr(validation, "evaluate_nll", evaluate_nll)
+    else:
+        monkeypatch.setattr(TrainedModels, "step", step)
+    result = nmt("train", "--config", config, "--set", "training.max_steps=24", "--set", "training.keep_last=1")
+    assert result.code == 1
+    assert "warning: validation at step 6: the loss is not finite; these weights are not kept\n" in result.err
+    assert "\nnmt: step 24: max_steps 24 reached, but with weights whose loss is not finite: " in result.err
+    index = json.loads((config.parent / "run/checkpoints/index.json").read_text())
+    assert (index["last"], index["finished"]) == (21, None)
+    assert sorted(best["step"] for best in index["best"]) == [12, 18]
+    records = [json.loads(line) for line in (config.parent / "run/metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records if record["event"] == "validation"] == [12, 18]
+    assert [record["step"] for record in records if record["event"] == "checkpoint"] == [3, 9, 12, 15, 18, 21]
 
 
 def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config: Path, monkeypatch):
