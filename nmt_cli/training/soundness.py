@@ -35,20 +35,19 @@ def diverged(state: TrainingState, reason: str | None) -> str:
     return f"step {state.step}: {reason}, but with weights whose loss is not finite: training has diverged"
 
 
-def remedy(checkpoints: Checkpoints, *, rewinds: bool) -> str:
-    """Say how to go on after a divergence that ended the training."""
-    index = checkpoints.index()
-    where = "begin anew" if index.last is None else "begin anew in another model_dir"
-    other = (
-        "or with training.clip_grad_norm"
-        if rewinds
-        else "with training.clip_grad_norm, or with training.on_divergence: rewind"
-    )
-    advice = f"{where} with a lower training.learning_rate, {other}"
+def remedy(checkpoints: Checkpoints, *, clips: bool, rewinds: bool) -> str:
+    """Say how to go on after a divergence that ended a training, which clips its gradients and goes back, or not."""
+    ways = ["with a lower training.learning_rate"]
+    ways += [] if clips else ["with training.clip_grad_norm"]
+    ways += [] if rewinds else ["with training.on_divergence: rewind"]
+    index, advice = checkpoints.index(), ", or ".join(ways)
     if index.last is None:
-        return advice
-    step = index.best[0].step if index.best else index.last
-    return f"{advice}. Step {step} is kept; training.init_from: {checkpoints.directory.parent} begins with its weights"
+        return f"begin anew {advice}"
+    step, run = index.best[0].step if index.best else index.last, checkpoints.directory.parent
+    return (
+        f"begin anew in another model_dir {advice}. Step {step} is kept; training.init_from: {run} begins with its "
+        "weights"
+    )
 
 
 def interrupted(step: int, is_saved: bool, checkpoints: Checkpoints) -> str:

@@ -209,13 +209,12 @@ class Trainer:
             DivergenceError: training is not to go back, there is no checkpoint, or this happened too often.
         """
         before, steps = self.state, checkpoints.index().steps
-        what, how = diverged(before, self._limits.reached(before)), remedy(checkpoints, rewinds=self._update.rewinds)
         if not self._update.rewinds:
-            raise DivergenceError(f"{what}; {how}")
+            raise self._divergence(checkpoints)
         if not steps:
-            raise DivergenceError(f"{what} before the first checkpoint; {how}")
+            raise self._divergence(checkpoints, " before the first checkpoint")
         if before.rewinds >= MAX_REWINDS:
-            raise DivergenceError(f"{what} again after {MAX_REWINDS} rewinds; {how}")
+            raise self._divergence(checkpoints, f" again after {MAX_REWINDS} rewinds")
         sound = [step for step in steps if _is_sound(checkpoints.path_of(step))]
         step = next((step for step in sound if self._is_due(step)), (sound or steps)[0])
         self._restore(checkpoints.path_of(step))
@@ -232,9 +231,14 @@ class Trainer:
         )
         metrics.cut(self.state.step)
         warn(
-            f"{what}; going back to step {self.state.step} with {self.state.rate_factor:g} times the "
-            f"learning rate (rewind {self.state.rewinds} of at most {MAX_REWINDS})"
+            f"{diverged(before, self._limits.reached(before))}; going back to step {self.state.step} with "
+            f"{self.state.rate_factor:g} times the learning rate (rewind {self.state.rewinds} of at most {MAX_REWINDS})"
         )
+
+    def _divergence(self, checkpoints: Checkpoints, when: str = "") -> DivergenceError:
+        clips = self._update.clip_grad_norm is not None
+        how = remedy(checkpoints, clips=clips, rewinds=self._update.rewinds)
+        return DivergenceError(f"{diverged(self.state, self._limits.reached(self.state))}{when}; {how}")
 
     def _is_due(self, step: int) -> bool:
         """Whether a checkpoint of a step is one that an undisturbed run writes, if no update was skipped just before;
@@ -366,8 +370,7 @@ class Trainer:
         is_judged = is_saved and self._saved_is_judged
         values = self._validate(metrics, "at the end") if self._validator is not None and not is_judged else {}
         if values is None:
-            how = remedy(checkpoints, rewinds=self._update.rewinds)
-            raise DivergenceError(f"{diverged(self.state, reason)}; {how}")
+            raise self._divergence(checkpoints)
         if not is_saved:
             self._save(checkpoints, tokenizers, metrics, values)
         elif values and self._world.is_primary:

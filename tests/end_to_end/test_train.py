@@ -564,7 +564,7 @@ def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, confi
 
 BROKEN = (
     "step 14: max_steps 14 reached, but with weights whose loss is not finite: training has diverged; begin anew in "
-    "another model_dir with a lower training.learning_rate, "
+    "another model_dir with a lower training.learning_rate, or with training.on_divergence: rewind"
 )
 
 
@@ -594,8 +594,7 @@ def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predi
         result = nmt(*command)
         assert result.code == 1
         assert result.err.endswith(
-            f"nmt: {BROKEN}with training.clip_grad_norm, or with training.on_divergence: rewind. Step 6 is kept; "
-            f"training.init_from: {run} begins with its weights\n"
+            f"nmt: {BROKEN}. Step 6 is kept; training.init_from: {run} begins with its weights\n"
         )
         assert "warning: step 9: the loss with these weights is not finite; they are not kept\n" in result.err
         assert "finished" not in result.err
@@ -608,24 +607,26 @@ def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predi
 
 
 def test_what_the_message_of_a_training_that_broke_says_helps(nmt, config: Path, corpus: Path):
+    run = config.parent / "run"
     assert nmt(*breaking(config)).code == 1
-    lower = ("training.learning_rate=1e-3", f"training.init_from={config.parent / 'run'}")
-    result = nmt(*breaking(config, *lower))
+    result = nmt(*breaking(config, "training.learning_rate=1e-3"))
     assert result.code == 2  # in the same directory no other training can go on
-    assert "these keys differ: training.learning_rate, training.init_from" in result.err
-    result = nmt(*breaking(config, *lower, run="other"))
-    assert result.code == 0, result.err
-    assert kept(config.parent / "other")[:2] == (14, "max_steps 14 reached")
-    assert nmt("translate", corpus / "dev.en", "--model", config.parent / "other").code == 0
+    ways = {
+        "lower": ["training.learning_rate=1e-3"],
+        "lower from the weights that are kept": ["training.learning_rate=1e-3", f"training.init_from={run}"],
+        "rewind": ["training.on_divergence=rewind"],
+    }
+    for name, sets in ways.items():
+        result = nmt(*breaking(config, *sets, run=name))
+        assert result.code == 0, result.err
+        assert kept(config.parent / name)[:2] == (14, "max_steps 14 reached")
+        assert nmt("translate", corpus / "dev.en", "--model", config.parent / name).code == 0
 
 
 def test_a_training_that_breaks_before_its_first_checkpoint_can_begin_anew_where_it_is(nmt, config: Path):
     result = nmt(*breaking(config, "training.checkpoint_freq=100", "data.dev=null"))
     assert result.code == 1
-    assert result.err.endswith(
-        f"nmt: {BROKEN.replace(' in another model_dir', '')}with training.clip_grad_norm, or with "
-        "training.on_divergence: rewind\n"
-    )
+    assert result.err.endswith(f"nmt: {BROKEN.replace(' in another model_dir', '')}\n")
     assert not (config.parent / "run/checkpoints/index.json").exists()
     result = nmt(*breaking(config, "data.dev=null", "training.learning_rate=1e-3"))
     assert result.code == 0, result.err

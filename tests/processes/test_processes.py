@@ -168,6 +168,43 @@ def test_a_signal_to_one_ends_all_after_the_same_step_with_a_checkpoint(launch, 
     assert second.err == ""
 
 
+BREAKS_IN_ONE = """
+import os, sys
+from nmt_cli.cli import main
+from nmt_cli.errors import PredictionError
+from nmt_cli.training import soundness
+from nmt_cli.translation.step_model import TrainedModels
+where = sys.argv.pop(1)
+real = TrainedModels.step
+steps = []
+def step(*given):
+    steps.append(1)
+    if len(steps) > 3:
+        raise PredictionError("no probability")
+    return real(*given)
+if os.environ["RANK"] == "1" and where == "batch":
+    soundness.evaluate_nll = lambda *_: (float("nan"), 1)
+if os.environ["RANK"] == "1" and where == "dev":
+    TrainedModels.step = step
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["batch", "dev"])
+def test_weights_that_do_not_predict_for_one_process_are_kept_by_none(launch, config, tmp_path, where):
+    """Breaks where each process judges for itself: one would wait for what the other does not say."""
+    program = tmp_path / "breaks_in_one.py"
+    program.write_text(BREAKS_IN_ONE)
+    first, second = outcomes(launch.python(2, program, where, *train(config, "training.checkpoint_freq=100")[2:]))
+    assert (first.code, second.code) == (1, 1), first.err
+    said = "step 6: the loss with" if where == "batch" else "validation at step 6: the loss is not finite;"
+    assert f"warning: {said}" in first.err
+    assert "\nnmt: step 12: max_steps 12 reached, but with weights whose loss is not finite: " in first.err
+    assert second.err == ""
+    assert not list((tmp_path / "run/checkpoints").iterdir())
+
+
 # What all of them must have alike ---------------------------------------------------------------------------------
 
 
