@@ -9,14 +9,14 @@ ACTIVATE := echo 'To use nmt in this shell, activate its environment first: sour
 
 install: $(READY)
 
-$(READY): pyproject.toml constraints.txt nmt_cli/native/kernels.cpp
+$(READY): pyproject.toml constraints.txt nmt_cli/ops/kernels.cpp
 	@$(PYTHON) -c 'import sys; old = sys.version_info < (3, 11); sys.exit(f"nmt needs Python 3.11 or newer, but $(PYTHON) is {sys.version.split()[0]}. Name a newer one: make PYTHON=python3.12 install" if old else 0)'
 	@echo 'Installing nmt and all that it needs into the directory $(VENV). Nothing outside this directory changes.'
 	@echo 'Downloads are about 310 MB, and $(VENV) takes 1.3 GB, most of it PyTorch. A PyTorch with CUDA takes gigabytes more.'
 	@echo 'Without the downloads this takes one to two minutes. The lines below are from pip.'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
-	@$(BIN)/python -c 'from nmt_cli import native; print("nmt is installed" + (", with compiled kernels." if native.is_built() else f" {native.MISSING}."))'
+	@$(BIN)/python -c 'from nmt_cli.ops import native; print("nmt is installed" + (", with compiled kernels." if native.is_built() else f" {native.MISSING}."))'
 	@$(ACTIVATE)
 	@touch $(READY)
 

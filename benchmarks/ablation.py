@@ -26,13 +26,9 @@ STUDIED = ("model.dropout.annotation=0.4",)
 """What did not pay, and is off in the configuration since."""
 SEEDS = (1, 2, 3)
 WHOLE = "the recipe"
-_DEEP = ("model.encoder.transition_depth=2", "model.decoder.transition_depth=2")
 PARTS: dict[str, tuple[str, ...]] = {
     WHOLE: (),
     "- lexical model": ("model.lexical_model=false",),
-    "+ deep transition": _DEEP,
-    "+ BiDeep, two layers": (*_DEEP, "model.encoder.num_layers=2", "model.decoder.num_layers=2"),
-    "+ R-Drop 5, half of the epochs": ("training.r_drop=5", "training.max_epochs=2"),
     "- layer normalisation": ("model.layer_norm=false",),
     "- averaged weights": ("training.ema_decay=0",),
     "- label smoothing": ("training.label_smoothing=0",),

@@ -24,7 +24,6 @@ from typing import Any
 import torch
 
 from benchmarks.plain import PlainModel
-from nmt_cli import native
 from nmt_cli.allocator import keep_freed_memory
 from nmt_cli.config.loader import load_config
 from nmt_cli.config.schema import (
@@ -40,6 +39,7 @@ from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.ops import native
 from nmt_cli.search.beam import BeamOptions, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.training.loss import TranslationLoss

@@ -36,10 +36,10 @@ def open_translator(
     """
     import torch
 
-    from nmt_cli import native
     from nmt_cli.allocator import keep_freed_memory
     from nmt_cli.distributed import find_device, multiplies_bf16
     from nmt_cli.experiment import source_of
+    from nmt_cli.ops import native
     from nmt_cli.translation.shortlist import read_shortlist
     from nmt_cli.translation.step_model import TrainedModels
     from nmt_cli.translation.translator import Translator

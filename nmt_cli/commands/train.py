@@ -260,7 +260,7 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
 
 def _tell_path(path: str, world: World) -> None:
     """Say it once where a training on a CPU is slower than it could be; a run goes on as it began."""
-    from nmt_cli import native
+    from nmt_cli.ops import native
 
     if world.device.type != "cpu":
         return
@@ -335,7 +335,6 @@ def _build_trainer(
             label_smoothing=training.label_smoothing,
             coverage_weight=config.model.attention.coverage_loss,
             alignment_weight=training.guided_alignment_weight if guided else 0.0,
-            r_drop=training.r_drop,
         ),
         schedule=Schedule(
             training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate

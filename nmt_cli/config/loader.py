@@ -5,6 +5,7 @@ Values are read as YAML 1.2 reads them: `no` and `12:30` are strings, `1e-3` is 
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 import re
@@ -17,7 +18,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from nmt_cli.config.schema import Config
+from nmt_cli.config.schema import REMOVED_KEYS, Config
 from nmt_cli.errors import ConfigError
 
 MAX_CONFIG_BYTES = 1_000_000
@@ -134,6 +135,7 @@ def parse_yaml(text: str, origin: str) -> Any:
 
 def validate(values: Mapping[str, Any], origin: str) -> Config:
     """Check the values against the schema; `ConfigError` has one line a problem, each with its key."""
+    values = _without_removed_keys(values)
     try:
         # By way of JSON, where strict means what a reader of YAML expects: a list is a tuple, "3" is not a number.
         return Config.model_validate_json(json.dumps(values, default=str))
@@ -153,6 +155,21 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
             )
         )
         raise ConfigError("\n".join(f"{origin}: {line}" for line in lines)) from error
+
+
+def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values without the keys of earlier versions, where these are switched off.
+
+    A key that is switched on stays, so that it is refused.
+    """
+    kept: dict[str, Any] = copy.deepcopy(dict(values))
+    for (*sections, key), off in REMOVED_KEYS.items():
+        section: Any = kept
+        for name in sections:
+            section = section.get(name) if isinstance(section, dict) else None
+        if isinstance(section, dict) and key in section and section[key] == off:
+            del section[key]
+    return kept
 
 
 def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any]:
@@ -320,6 +337,9 @@ def _explain(problem: Any) -> str:
     kind = problem["type"]
     if kind == "json_invalid":
         return "holds text, or a path, that cannot be written in Unicode"
+    if kind == "extra_forbidden" and location in REMOVED_KEYS:
+        off = REMOVED_KEYS[location]
+        return f"{key}: this option was removed because it improved no model; leave it out or set it to {off:g}"
     if kind == "extra_forbidden":
         return f"unknown key '{key}'{_suggestion(location)}"
     if kind == "too_short":

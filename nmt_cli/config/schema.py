@@ -141,9 +141,6 @@ class EncoderConfig(Section):
     """Units in each direction; an annotation joins both, so it has twice as many."""
     num_layers: Layers = 1
     """Recurrent layers, one above the other."""
-    transition_depth: Layers = 1
-    """Cells that each layer's state goes through at every step, of which the first reads the input (deep transition,
-    Miceli Barone et al., 2017); with more layers BiDeep."""
     reverse_source: bool = False
     """Read the source from its end (Sutskever et al., 2014)."""
 
@@ -160,8 +157,6 @@ class DecoderConfig(Section):
     """Units of the state of each layer."""
     num_layers: Layers = 1
     """Recurrent layers, one above the other; the first one attends, in `luong` the last."""
-    transition_depth: Layers = 1
-    """As in the encoder; the `conditional` recurrence has one cell more in its first layer, before the attention."""
     initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
     """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
     states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""
@@ -347,9 +342,6 @@ class TrainingConfig(Section):
     """Updates; training ends at whichever of the two limits comes first."""
     label_smoothing: Probability = 0.1
     """Probability of the target that is spread over all pieces (Szegedy et al., 2016, section 7)."""
-    r_drop: Annotated[float, Field(ge=0.0)] = 0.0
-    """Weight alpha of R-Drop (Liang et al., 2021, eq. 4): two passes of each batch under two dropout masks should
-    predict alike. 0 is off; it doubles the cost of an update."""
     clip_grad_norm: PositiveFloat | None = 1.0
     """Longer gradients are scaled down to this norm; null: never."""
     on_divergence: Literal["stop", "rewind"] = "stop"
@@ -427,6 +419,14 @@ class ScoringConfig(Section):
     `char` for languages that do not part words by blanks."""
     lowercase: bool = False
     """Score without case."""
+
+
+REMOVED_KEYS: dict[tuple[str, ...], float] = {
+    ("training", "r_drop"): 0.0,
+    ("model", "encoder", "transition_depth"): 1,
+    ("model", "decoder", "transition_depth"): 1,
+}
+"""Keys of earlier versions with the value that switched them off; stored configurations still hold them."""
 
 
 class Config(Section):

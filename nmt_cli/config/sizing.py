@@ -186,26 +186,24 @@ def training_memory(config: Config, *, num_parameters: int, target_vocab_size: i
     Parameters: 4 bytes each for the weights, the gradients, the moments (Adam two) and the average, where there is one.
     Activations: 4 bytes for each number that the backward pass needs. With E embedding, H hidden units, C annotation
     and A attention, a source piece needs 5E + 22H for each direction and layer + 2A; a target piece 6E (with a lexical
-    model 9E) + 2C + 21H for each cell, of which the first layer has two if it is conditional; a transition 15H beside
-    either; and each pair of a source and a target piece 3, and A more where something enters the score beside query and
-    key (location, coverage) and for several heads. An LSTM needs a quarter more, a cell without layer normalisation six
-    tenths, R-Drop twice as much. 512 rows of logits are held at a time. These numbers were counted among the tensors
+    model 9E) + 2C + 21H for each cell, of which the first layer has two if it is conditional;
+    and each pair of a source and a target piece 3, and A more where something enters the score beside query and key
+    (location, coverage) and for several heads. An LSTM needs a quarter more, a cell without layer normalisation six
+    tenths. 512 rows of logits are held at a time. These numbers were counted among the tensors
     that are held when the backward pass begins.
     """
     model, training = config.model, config.training
     moments = 1 if training.optimizer == "sgd" and training.momentum else _MOMENTS[training.optimizer]
     longest = max(1, longest)
     positions = training.batch_size * (longest if training.batch_type == "sentences" else 1) / training.accumulate
-    positions *= 2 if training.r_drop else 1
 
     def cell(units: int, rnn_type: str) -> float:
         return units * (1.25 if rnn_type == "lstm" else 1.0) * (1.0 if model.layer_norm else 0.6)
 
     encoder, decoder, attention = model.encoder, model.decoder, model.attention
-    source_cells = encoder.num_layers * (2 if encoder.bidirectional else 1) * (22 + 15 * (encoder.transition_depth - 1))
+    source_cells = encoder.num_layers * (2 if encoder.bidirectional else 1) * 22
     source = 5 * model.embedding_size + source_cells * cell(encoder.hidden_size, encoder.rnn_type)
-    target_cells = decoder.num_layers * (21 + 15 * (decoder.transition_depth - 1))
-    target_cells += 21 * (decoder.recurrence == "conditional")
+    target_cells = 21 * (decoder.num_layers + (decoder.recurrence == "conditional"))
     target = (
         (6 + 3 * model.lexical_model) * model.embedding_size
         + 2 * model.annotation_size

@@ -17,9 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt_cli.model.cells import Product
-from nmt_cli.model.loops import LoopAdditive, LoopInnerProducts, LoopProduct, LoopSum, full_precision, tanh
 from nmt_cli.model.memory import Memory
-from nmt_cli.model.products import Linear
+from nmt_cli.ops.additive import AdditiveEnergies
+from nmt_cli.ops.attend import InnerProducts, WeightedSums
+from nmt_cli.ops.loop_product import LoopProduct
+from nmt_cli.ops.matmul import Linear, full_precision
+from nmt_cli.ops.tanh import tanh
 
 AttentionState = tuple[Tensor, ...]
 """What an attention remembers between steps; each tensor begins with the batch dimension."""
@@ -86,10 +89,10 @@ class AdditiveScore(nn.Module):
 
     def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
         """Energies of (query, extra) as a step of one loop; `extra_BSA` enters beside query and keys."""
-        product, additive = self.quantised or LoopProduct(self.query), LoopAdditive(keys_BSA, self.v, rows)
+        product, additive = self.quantised or LoopProduct(self.query), AdditiveEnergies(keys_BSA, self.v, rows)
 
         def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
-            return additive(product(query_BH), extra_BSA)
+            return additive(product(query_BH).to(query_BH.dtype), extra_BSA)
 
         return energies
 
@@ -102,7 +105,7 @@ class DotScore(nn.Module):
 
     def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
         """Energies of a query as a step of one loop."""
-        return LoopInnerProducts(keys_BSA, rows)
+        return InnerProducts(keys_BSA, rows)
 
 
 class GeneralScore(DotScore):
@@ -140,7 +143,7 @@ class GlobalAttention(nn.Module):
 
     def unroll(self, memory: Memory) -> Look:
         energies = self.score.unroll(memory.keys_BSA, memory.rows)
-        weighted_sum = LoopSum(memory.states_BSC, memory.rows)
+        weighted_sum = WeightedSums(memory.states_BSC, memory.rows)
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             weights_BS = masked_softmax(energies(query_BH), memory.valid_for(query_BH.shape[0]))
@@ -173,7 +176,7 @@ class LocalAttention(nn.Module):
         return (memory.valid_BS.new_zeros(memory.valid_BS.shape[0], dtype=torch.long),)
 
     def unroll(self, memory: Memory) -> Look:
-        energies, weighted_sum = self.score.unroll(memory.keys_BSA), LoopSum(memory.states_BSC)
+        energies, weighted_sum = self.score.unroll(memory.keys_BSA), WeightedSums(memory.states_BSC)
         last_B = (memory.valid_BS.sum(dim=1) - 1).clamp(min=0)
         positions_S = torch.arange(memory.valid_BS.shape[1], device=memory.valid_BS.device)
 
@@ -223,7 +226,7 @@ class LocationAttention(nn.Module):
         return (torch.zeros_like(memory.states_BSC[:, :, 0]),)
 
     def unroll(self, memory: Memory) -> Look:
-        energies, weighted_sum = self.score.unroll(memory.keys_BSA), LoopSum(memory.states_BSC)
+        energies, weighted_sum = self.score.unroll(memory.keys_BSA), WeightedSums(memory.states_BSC)
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             (previous_BS,) = state
@@ -273,7 +276,7 @@ class CoverageAttention(nn.Module):
 
     def unroll(self, memory: Memory) -> Look:
         keys_BSA, update_keys_BSN = memory.keys_BSA[..., : self._size], memory.keys_BSA[..., self._size :]
-        energies, weighted_sum = self.score.unroll(keys_BSA), LoopSum(memory.states_BSC)
+        energies, weighted_sum = self.score.unroll(keys_BSA), WeightedSums(memory.states_BSC)
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             (coverage_BSN,) = state

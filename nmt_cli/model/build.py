@@ -44,17 +44,16 @@ def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_siz
     readout_size = config.embedding_size if tied_output else (decoder_config.readout_size or config.embedding_size)
     sizes = (config.embedding_size, decoder_config.hidden_size, attention)
     rnn_type, num_layers, layer_norm = decoder_config.rnn_type, decoder_config.num_layers, config.layer_norm
-    depth = decoder_config.transition_depth
     recurrence: BahdanauRecurrence | ConditionalRecurrence | LuongRecurrence
     if decoder_config.recurrence == "luong":
         recurrence = LuongRecurrence(
-            *sizes, rnn_type=rnn_type, num_layers=num_layers, layer_norm=layer_norm, depth=depth,
+            *sizes, rnn_type=rnn_type, num_layers=num_layers, layer_norm=layer_norm,
             readout_size=readout_size, input_feeding=decoder_config.input_feeding,
         )  # fmt: skip
         readout = None
     else:
         order = BahdanauRecurrence if decoder_config.recurrence == "bahdanau" else ConditionalRecurrence
-        recurrence = order(*sizes, rnn_type=rnn_type, num_layers=num_layers, layer_norm=layer_norm, depth=depth)
+        recurrence = order(*sizes, rnn_type=rnn_type, num_layers=num_layers, layer_norm=layer_norm)
         maxout = decoder_config.readout == "maxout" or (
             decoder_config.readout == "auto" and decoder_config.recurrence == "bahdanau"
         )
@@ -76,7 +75,6 @@ def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_siz
         rnn_type=config.encoder.rnn_type,
         bidirectional=config.encoder.bidirectional,
         num_layers=config.encoder.num_layers,
-        depth=config.encoder.transition_depth,
         layer_norm=config.layer_norm,
         reverse_source=config.encoder.reverse_source,
         recurrent_dropout=dropout.recurrent,

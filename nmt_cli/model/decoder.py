@@ -15,11 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from nmt_cli.model.attention import Attended, Attention, AttentionState
-from nmt_cli.model.cells import Gates, InputProjection, RecurrentCell
-from nmt_cli.model.loops import LoopSum, tanh
+from nmt_cli.model.cells import InputProjection, RecurrentCell
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
-from nmt_cli.model.products import Linear
+from nmt_cli.ops.attend import WeightedSums
+from nmt_cli.ops.gates import Gates
+from nmt_cli.ops.matmul import Linear
+from nmt_cli.ops.tanh import tanh
 
 
 class DecoderState(NamedTuple):
@@ -84,10 +86,10 @@ class Recurrence(Protocol):
 class UpperLayers(nn.Module):
     """Layers above the first: ordinary cells with residual connections."""
 
-    def __init__(self, hidden_size: int, num_layers: int, *, rnn_type: str, layer_norm: bool, depth: int) -> None:
+    def __init__(self, hidden_size: int, num_layers: int, *, rnn_type: str, layer_norm: bool) -> None:
         super().__init__()
         self.cells = nn.ModuleList(
-            RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth) for _ in range(num_layers)
+            RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm) for _ in range(num_layers)
         )
         self.projections = nn.ModuleList(
             InputProjection(hidden_size, cast(RecurrentCell, cell), layer_norm=layer_norm) for cell in self.cells
@@ -117,13 +119,13 @@ class BahdanauRecurrence(nn.Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
-        layer_norm: bool, depth: int,
+        layer_norm: bool,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth)
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
         self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
         self.context = InputProjection(attention.context_size, self.cell, layer_norm=layer_norm)
-        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
@@ -152,14 +154,14 @@ class ConditionalRecurrence(nn.Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
-        layer_norm: bool, depth: int,
+        layer_norm: bool,
     ) -> None:  # fmt: skip
         super().__init__()
         self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
         self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
-        self.context_cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth)
+        self.context_cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
         self.context = InputProjection(attention.context_size, self.context_cell, layer_norm=layer_norm)
-        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
@@ -187,13 +189,13 @@ class LuongRecurrence(nn.Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,
-        layer_norm: bool, depth: int, readout_size: int, input_feeding: bool,
+        layer_norm: bool, readout_size: int, input_feeding: bool,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, depth=depth)
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm)
         self.input = InputProjection(input_size, self.cell, layer_norm=layer_norm)
         self.feed = InputProjection(readout_size, self.cell, layer_norm=layer_norm) if input_feeding else None
-        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm, depth=depth)
+        self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attentional = Linear(attention.context_size + hidden_size, readout_size)
         self.attention = attention
 
@@ -255,7 +257,7 @@ class InitialState(nn.Module):
             return tuple(memory.final_BC.new_zeros(memory.final_BC.shape[0], size) for size in self._state_sizes)
         if self._kind == "mean":
             valid_BS = memory.valid_BS.to(memory.states_BSC.dtype)
-            summary = LoopSum(memory.states_BSC)(valid_BS / valid_BS.sum(dim=1, keepdim=True).clamp(min=1.0))
+            summary = WeightedSums(memory.states_BSC)(valid_BS / valid_BS.sum(dim=1, keepdim=True).clamp(min=1.0))
         else:
             summary = memory.final_BC if self._kind == "final" else memory.final_BC.chunk(2, dim=-1)[1]
         states = tanh(self.projection(summary).to(memory.states_BSC.dtype))

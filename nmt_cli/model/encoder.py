@@ -5,14 +5,14 @@ Shapes: B batch, S source, E embedding, C annotation, H hidden, D directions, G 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from nmt_cli.model.cells import InputProjection, RecurrentCell
 from nmt_cli.model.noise import Noise, dropped, mask_for
+from nmt_cli.ops.reverse import reversed_in_time
 
 
 class Encoded(NamedTuple):
@@ -26,13 +26,11 @@ class EncoderLayer(nn.Module):
     """One recurrent layer; both directions run as one batched recurrence, each with its own weights."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, *, rnn_type: str, bidirectional: bool, layer_norm: bool, depth: int
+        self, input_size: int, hidden_size: int, *, rnn_type: str, bidirectional: bool, layer_norm: bool
     ) -> None:
         super().__init__()
         self.directions = 2 if bidirectional else 1
-        self.cell = RecurrentCell(
-            rnn_type, hidden_size, layer_norm=layer_norm, directions=(self.directions,), depth=depth
-        )
+        self.cell = RecurrentCell(rnn_type, hidden_size, layer_norm=layer_norm, directions=(self.directions,))
         self.projection = InputProjection(input_size, self.cell, layer_norm=layer_norm)
 
     def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
@@ -67,7 +65,6 @@ class Encoder(nn.Module):
         rnn_type: str = "gru",
         bidirectional: bool = True,
         num_layers: int = 1,
-        depth: int = 1,
         layer_norm: bool = False,
         reverse_source: bool = False,
         recurrent_dropout: float = 0.0,
@@ -82,7 +79,6 @@ class Encoder(nn.Module):
                 rnn_type=rnn_type,
                 bidirectional=bidirectional,
                 layer_norm=layer_norm,
-                depth=depth,
             )
             for index in range(num_layers)
         )
@@ -107,29 +103,3 @@ class Encoder(nn.Module):
             inputs = encoded.states_BSC + inputs if index > 0 else encoded.states_BSC
         states_BSC = reversed_in_time(inputs, reversal_BS) if self._reverse_source else inputs
         return Encoded(dropped(states_BSC, self._annotation_dropout, noise, shared_dim=1), encoded.final_BC)
-
-
-def reversed_in_time(values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:
-    """values[b, reversal[b, s]] for all b, s, where a reversal done twice changes nothing."""
-    result: Tensor = _Reversed.apply(values_BSX, reversal_BS)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Reversed(torch.autograd.Function):
-    """Its gradient is read at the same places, where autograd would add it up place by place, which deterministic
-    kernels on a GPU do by sorting every number's address."""
-
-    @staticmethod
-    def forward(ctx: Any, values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:
-        ctx.save_for_backward(reversal_BS)
-        return _at(values_BSX, reversal_BS)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient_BSX: Tensor) -> tuple[Tensor, None]:
-        (reversal_BS,) = ctx.saved_tensors
-        return _at(gradient_BSX, reversal_BS), None
-
-
-def _at(values_BSX: Tensor, positions_BS: Tensor) -> Tensor:
-    return values_BSX.gather(1, positions_BS.unsqueeze(-1).expand(-1, -1, values_BSX.shape[-1]))

@@ -8,9 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nmt_cli.model.loops import full_precision, tanh, weighted_sum
 from nmt_cli.model.memory import Memory
-from nmt_cli.model.products import Linear
+from nmt_cli.ops.attend import weighted_sum
+from nmt_cli.ops.matmul import Linear, full_precision
+from nmt_cli.ops.tanh import tanh
 
 
 class LexicalModel(nn.Module):

@@ -18,7 +18,7 @@ from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.lexical import LexicalModel
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
-from nmt_cli.model.products import linear
+from nmt_cli.ops.matmul import linear
 
 
 class OutputProduct(Protocol):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli import native
+from nmt_cli.ops.log_softmax import fold
 from nmt_cli.search.hypothesis import (
     Hypothesis,
     SearchState,
@@ -298,11 +298,7 @@ def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tupl
         )
         return totals_LC, flat_LC // vocab_size, flat_LC % vocab_size
     # Place m of M holds pieces m, m + M, m + 2M ...; what remains of the vocabulary has places of its own.
-    if native.takes(log_probs_NV):
-        best_NM = native.fold(log_probs_NV.contiguous(), FOLDS)
-    else:
-        folded_NFM = log_probs_NV[:, :folded_end].unflatten(1, (FOLDS, num_folded))
-        best_NM = torch.cat([folded_NFM.amax(dim=1), log_probs_NV[:, folded_end:]], dim=1)
+    best_NM = fold(log_probs_NV, FOLDS)
     num_places = best_NM.shape[1]
     best_LKM = totals_LK.unsqueeze(-1) + best_NM.unflatten(0, (num_live, width))
     flat_LC = best_LKM.flatten(1).topk(count).indices

@@ -8,7 +8,7 @@ from typing import Any
 
 from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
-from nmt_cli.native import PLAIN
+from nmt_cli.ops.native import PLAIN
 
 ADDED = ("pool", "rewinds", "path", "text", "accumulate")
 """What the states of earlier versions lack."""

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nmt_cli import native
 from nmt_cli.checkpoint import (
     PROGRESS_FILE,
     TRAINER_FILE,
@@ -35,6 +34,7 @@ from nmt_cli.distributed import World
 from nmt_cli.errors import DivergenceError, Interrupted, ModelError
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.ops import native
 from nmt_cli.training.captured import CapturedBackward
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog

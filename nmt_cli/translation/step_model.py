@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli import native
 from nmt_cli.data.batch import Sources
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.errors import PredictionError
@@ -25,6 +24,7 @@ from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import DecoderState
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.search.hypothesis import Prediction, SearchState
 from nmt_cli.translation.precision import in_precision
 from nmt_cli.translation.shortlist import Candidates, Shortlist
@@ -47,13 +47,11 @@ class _Words(NamedTuple):
     def log_probs(self, part: int, readout_PR: Tensor, num_rows: int) -> Tensor:
         """Log-probabilities (N, W) of each row's pieces under one of the models."""
         logits = self.products[part](readout_PR)[:num_rows].float()
-        if self.candidates is not None:
-            # Each row's own, from the first column on: so its sum does not depend on what the others may say.
-            own_NW = logits.gather(1, self.candidates.columns_BW)
-            logits = own_NW.masked_fill_(~self.candidates.valid_BW, -math.inf)
-        elif native.takes(logits):
-            return native.log_softmax_(logits)
-        return F.log_softmax(logits, dim=-1)
+        if self.candidates is None:
+            return log_softmax_(logits)
+        # Each row's own, from the first column on: so its sum does not depend on what the others may say.
+        own_NW = logits.gather(1, self.candidates.columns_BW)
+        return F.log_softmax(own_NW.masked_fill_(~self.candidates.valid_BW, -math.inf), dim=-1)
 
 
 class _Rows(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "nmt_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
-ROOMS = ("config", "data", "native", "model", "search", "training", "translation", "commands")
+ROOMS = ("config", "data", "ops", "model", "search", "training", "translation", "commands")
 COMPOSERS = {"cli", "__main__", "experiment"}
 """Modules at the root that put the rooms together."""
 ANYWHERE = {"", "errors", "console", "files"}
@@ -19,11 +19,11 @@ ANYWHERE = {"", "errors", "console", "files"}
 MAY_IMPORT = {
     "config": set(),
     "data": set(),
-    "native": set(),
-    "model": {"native"},
-    "search": {"native"},
-    "translation": {"data", "search", "model", "native", "checkpoint"},
-    "training": {"translation", "scoring", "checkpoint", "data", "model", "native", "distributed"},
+    "ops": set(),
+    "model": {"ops"},
+    "search": {"ops"},
+    "translation": {"data", "search", "model", "ops", "checkpoint"},
+    "training": {"translation", "scoring", "checkpoint", "data", "model", "ops", "distributed"},
     "checkpoint": set(),
     "cluster": set(),
     "distributed": set(),

@@ -10,7 +10,7 @@ import torch
 from command_line import contents
 from unit.training.tapes import Tapes
 
-from nmt_cli import native
+from nmt_cli.ops import native
 from nmt_cli.training import captured
 
 

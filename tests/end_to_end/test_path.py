@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import contents
 
-from nmt_cli import native
+from nmt_cli.ops import native
 
 
 @pytest.fixture

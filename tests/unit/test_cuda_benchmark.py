@@ -7,7 +7,7 @@ import torch
 from unit.training.tapes import Tapes
 
 from benchmarks import cuda
-from nmt_cli import native
+from nmt_cli.ops import native
 
 TINY = {"embedding": 4, "hidden": 4, "attention": 4, "vocab": 20, "tokens": 20, "length": 4}
 

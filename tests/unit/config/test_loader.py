@@ -129,3 +129,16 @@ def test_a_name_is_one_name_of_a_path(problems, name):
 def test_a_name_comes_back_as_it_was_written(name):
     changed = validate({**parse_yaml(GOOD, "here"), "name": name}, "here")
     assert parse_yaml(dump_config(changed), "there")["name"] == name
+
+
+def test_a_removed_key_is_accepted_where_it_is_off_and_refused_where_it_is_on(tmp_path, problems):
+    path = tmp_path / "old.yaml"
+    path.write_text(GOOD + "training: {r_drop: 0.0}\nmodel: {encoder: {transition_depth: 1}}\n", encoding="utf-8")
+    assert load_config(path) == load_config(tmp_path / "c.yaml")
+    assert problems("training.r_drop=5", "model.decoder.transition_depth=2") == [
+        (
+            "c.yaml: model.decoder.transition_depth: this option was removed because it improved no model; leave it "
+            "out or set it to 1"
+        ),
+        "c.yaml: training.r_drop: this option was removed because it improved no model; leave it out or set it to 0",
+    ]

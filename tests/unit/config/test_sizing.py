@@ -112,30 +112,24 @@ def test_activations_grow_with_the_batch_and_the_longest_pair_and_shrink_in_part
         ("additive", {"layer_norm": False}),
         ("location", {}),
         ("additive", {"lexical_model": True}),
-        ("additive", {"encoder": {"transition_depth": 3}, "decoder": {"transition_depth": 2}}),
-        ("additive", {"r_drop": 1.0}),
     ],
 )
 def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(attention, options, monkeypatch):
     """Without kernels, which hold less, and without rows that only pad, of which so small a batch has many."""
     import torch
 
-    from nmt_cli import native
     from nmt_cli.data.batch import make_batch
-    from nmt_cli.model import products
     from nmt_cli.model.build import build_model, initialize
     from nmt_cli.model.noise import Noise
+    from nmt_cli.ops import matmul, native
     from nmt_cli.training.loss import TranslationLoss
 
-    monkeypatch.setattr(products, "has_onednn", lambda: False)
+    monkeypatch.setattr(matmul, "has_onednn", lambda: False)
     size, length, sentences = 32, 20, 4
     values = config(batch_size=length * sentences).model_dump(mode="json")
     values["model"] |= {"embedding_size": size, "layer_norm": options.get("layer_norm", True)}
     values["model"]["lexical_model"] = options.get("lexical_model", False)
     values["model"]["attention"]["type"] = attention
-    values["training"]["r_drop"] = options.get("r_drop", 0.0)
-    for part in ("encoder", "decoder"):
-        values["model"][part] |= options.get(part, {})
     for part, key in (("encoder", "hidden_size"), ("decoder", "hidden_size"), ("attention", "size")):
         values["model"][part][key] = size
     small = validate(values, "test")
@@ -154,7 +148,7 @@ def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(at
     batch = make_batch([[5] * length] * sentences, [[5] * (length - 1)] * sentences)
     before = {tensor.untyped_storage().data_ptr() for tensor in [*held(), *model.parameters()]}
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), native.path(native.PLAIN):
-        loss = TranslationLoss(0.1, r_drop=small.training.r_drop)(model, batch, Noise(torch.Generator().manual_seed(1)))
+        loss = TranslationLoss(0.1)(model, batch, Noise(torch.Generator().manual_seed(1)))
     for tensor in held():
         pack(tensor)
     counted = sum(tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in before)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_cli import native
+from nmt_cli.ops import native
 
 
 @pytest.fixture(params=[native.NATIVE, native.PLAIN])

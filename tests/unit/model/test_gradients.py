@@ -6,11 +6,16 @@ import pytest
 import torch
 from tiny_models import every_attention, every_kind, name_of, random_ids, random_values, run, tiny_model, valid_of
 
-from nmt_cli import native
 from nmt_cli.model import attention as attention_module
 from nmt_cli.model import cells as cells_module
 from nmt_cli.model import decoder as decoder_module
-from nmt_cli.model.loops import LoopAdditive, LoopInnerProducts, LoopProduct, LoopSum, full_precision, tanh
+from nmt_cli.ops import gru as gru_module
+from nmt_cli.ops import native
+from nmt_cli.ops.additive import AdditiveEnergies
+from nmt_cli.ops.attend import InnerProducts, WeightedSums
+from nmt_cli.ops.loop_product import LoopProduct
+from nmt_cli.ops.matmul import full_precision
+from nmt_cli.ops.tanh import tanh
 
 pytestmark = pytest.mark.usefixtures("both_paths")
 LENGTHS = (4, 2)
@@ -72,12 +77,12 @@ def leave_all_to_autograd(monkeypatch):
         monkeypatch.setattr(module, "LoopProduct", PlainProduct)
     monkeypatch.setattr(cells_module, "LoopInputs", plain_inputs)
     for module in (attention_module, decoder_module):
-        monkeypatch.setattr(module, "LoopSum", plain_sum)
+        monkeypatch.setattr(module, "WeightedSums", plain_sum)
     for module in (cells_module, attention_module, decoder_module):
         monkeypatch.setattr(module, "tanh", torch.tanh)
-    monkeypatch.setattr(attention_module, "LoopInnerProducts", plain_inner_products)
-    monkeypatch.setattr(attention_module, "LoopAdditive", plain_additive)
-    monkeypatch.setattr(cells_module, "_GruUpdate", PlainGruUpdate)
+    monkeypatch.setattr(attention_module, "InnerProducts", plain_inner_products)
+    monkeypatch.setattr(attention_module, "AdditiveEnergies", plain_additive)
+    monkeypatch.setattr(gru_module, "_Formula", PlainGruUpdate)
     monkeypatch.setattr(native, "_switched_on", False)
 
 
@@ -233,7 +238,7 @@ def test_steps_that_do_not_depend_on_one_another_are_all_in_the_gradient(togethe
             loss.backward()
         return [leaf.grad for leaf in leaves]
 
-    ours = gradients(LoopProduct(weight_IO), LoopAdditive(keys_BSA, v_A), LoopSum(keys_BSA))
+    ours = gradients(LoopProduct(weight_IO), AdditiveEnergies(keys_BSA, v_A), WeightedSums(keys_BSA))
     plain = gradients(PlainProduct(weight_IO), plain_additive(keys_BSA, v_A), plain_sum(keys_BSA))
     for gradient, expected in zip(ours, plain, strict=True):
         torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-12)
@@ -246,9 +251,7 @@ def test_inner_products_of_a_loop_have_the_gradients_of_plain_autograd():
         total = sum((energies(query_BA) ** 2).sum() for query_BA in queries)
         return torch.autograd.grad(total, (keys_BSA, queries))
 
-    for ours, plain in zip(
-        gradients(LoopInnerProducts(keys_BSA)), gradients(plain_inner_products(keys_BSA)), strict=True
-    ):
+    for ours, plain in zip(gradients(InnerProducts(keys_BSA)), gradients(plain_inner_products(keys_BSA)), strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-12, atol=1e-12)
 
 
@@ -269,7 +272,7 @@ def test_without_gradients_a_product_keeps_nothing():
     with torch.no_grad():
         given = product(random_values(2, 3))
     assert not given.requires_grad
-    assert product._steps.inputs == []
+    assert product._kept._inputs == []
     torch.testing.assert_close(given, random_values(2, 3) @ weight_IO.detach(), rtol=0, atol=0)
 
 

@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 import torch
 
-from nmt_cli import native
 from nmt_cli.config.schema import ModelConfig
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.errors import PredictionError
 from nmt_cli.model.build import build_model, initialize
+from nmt_cli.ops import native
 from nmt_cli.search.beam import BeamOptions, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample

@@ -1,7 +1,7 @@
-"""Matrix products on a CPU in shapes that come again, those in float32 by oneDNN where it is faster than torch.
+"""Matrix products on a CPU, padded to a few recurring shapes, because oneDNN caches a kernel for each shape.
 
-oneDNN makes all products in bfloat16, and those of a step in float32. For every new shape it makes a kernel and keeps
-parts of it for good, and every batch has other numbers of rows: so rows are padded (docs/adr/0018).
+oneDNN computes all products in bfloat16, and in float32 those of a step, where it is faster than torch's default. Every
+batch has a different number of rows, so rows are padded (docs/adr/0018).
 
 Shapes: N rows, I inputs, O outputs; D directions may lead.
 """
@@ -15,34 +15,39 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 MOST_ROWS = 1024
-"""Of a step; more are those of all steps together."""
+"""The most rows that a step has; larger products belong to all steps together."""
 MULTIPLE, MULTIPLE_OF_MANY = 16, 256
-"""To which the rows of a step are padded, and those of all steps."""
+"""The rows of a step are padded to the first, the rows of all steps together to the second."""
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """Return a region in which autocast leaves products alone."""
+    return torch.autocast(tensor.device.type, enabled=False)
 
 
 @cache
 def has_onednn() -> bool:
-    """Whether this build of torch has oneDNN's product of dense tensors."""
+    """Return whether this build of torch has oneDNN's product of dense tensors."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def missing_rows(num_rows: int, device: torch.device, dtype: torch.dtype) -> int:
-    """How many rows of zeros a product in this dtype wants below so many."""
+    """Return how many rows of zeros to append to a product's `num_rows` rows."""
     if device.type != "cpu" or dtype != torch.bfloat16:
         return 0
     return -num_rows % (MULTIPLE if num_rows <= MOST_ROWS else MULTIPLE_OF_MANY)
 
 
 def with_missing_rows(rows_NI: Tensor) -> Tensor:
-    """The rows with those zeros."""
+    """Return the rows with those zeros appended."""
     *directions, num_rows, size = rows_NI.shape
     missing = missing_rows(num_rows, rows_NI.device, rows_NI.dtype)
-    # Joined, not padded: torch 2.6 does not pad what has no columns.
+    # Joined and not padded, because torch 2.6 cannot pad a tensor that has no columns.
     return torch.cat((rows_NI, rows_NI.new_zeros(*directions, missing, size)), dim=-2) if missing else rows_NI
 
 
 def matmul(left_NI: Tensor, right_IO: Tensor) -> Tensor:
-    """left right (N, O), or (D, N, O) of as many pairs, in their dtype; for autograd a constant."""
+    """Return left right (N, O), or (D, N, O) for D pairs, in their dtype. No gradient is recorded."""
     if left_NI.dim() != right_IO.dim() or not _is_for_onednn(left_NI, right_IO):
         return torch.matmul(with_missing_rows(left_NI), right_IO)[..., : left_NI.shape[-2], :]
     if left_NI.dim() == 3:
@@ -51,12 +56,12 @@ def matmul(left_NI: Tensor, right_IO: Tensor) -> Tensor:
 
 
 def summed_outer(left_NI: Tensor, right_NO: Tensor) -> Tensor:
-    """left^T right (I, O), the sum of all rows' outer products, or (D, I, O); for autograd a constant."""
+    """Return left^T right (I, O), the sum of all rows' outer products, or (D, I, O). No gradient is recorded."""
     return torch.matmul(with_missing_rows(left_NI).transpose(-1, -2), with_missing_rows(right_NO))
 
 
 def linear(inputs: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """`F.linear`: x W^T + b of (..., I); in bfloat16 where autocast says so."""
+    """Return x W^T + b for inputs (..., I), like `F.linear`; in bfloat16 where autocast says so."""
     rows_NI, device_type = inputs.flatten(0, -2), inputs.device.type
     if torch.is_autocast_enabled(device_type):
         rows_NI = rows_NI.to(torch.get_autocast_dtype(device_type))
@@ -66,14 +71,15 @@ def linear(inputs: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> T
 
 
 class Linear(nn.Linear):
-    """An `nn.Linear` by `linear`."""
+    """An `nn.Linear` that computes its product with `linear`."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         return linear(inputs, self.weight, self.bias)
 
 
 def _is_for_onednn(rows_NI: Tensor, matrix: Tensor) -> bool:
-    """Few rows in float32 on a CPU; rows or columns of the matrix must stand side by side."""
+    """Return whether oneDNN takes the product: few rows in float32 on a CPU, by a matrix whose rows or columns are
+    contiguous."""
     return (
         rows_NI.device.type == "cpu"
         and rows_NI.dtype == matrix.dtype == torch.float32

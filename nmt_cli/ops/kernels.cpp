@@ -1,5 +1,5 @@
 // The inner loops of training and search on a CPU, each one pass over its data; what they compute is written plainly in
-// model/cells.py, model/loops.py and training/loss.py. Only pointers and sizes come in: no header of Python or torch.
+// gru.py, additive.py, cross_entropy.py and log_softmax.py beside this file. Only pointers and sizes come in: no header of Python or torch.
 //
 // T is float or double, the type of states, gradients and sums; a product (P) is in T or in bfloat16.
 // Work is cut into `chunks` of rows whatever the number of threads that are really there, so that a sum over rows, of

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from nmt_cli.model import products
-from nmt_cli.model.products import MOST_ROWS, Linear, linear, matmul, summed_outer
+from nmt_cli.ops import matmul as products
+from nmt_cli.ops.matmul import MOST_ROWS, Linear, linear, matmul, summed_outer
 
 pytestmark = pytest.mark.skipif(not products.has_onednn(), reason="this build of torch has no oneDNN")
 

@@ -1,0 +1,189 @@
+"""Cross-entropy of a projection to the vocabulary: formula and compiled kernel behind `cross_entropy`.
+
+The logits of a batch are by far its largest tensor, and are needed only to be reduced to one number and a gradient. So
+they are computed chunk by chunk and never held at once.
+
+Shapes: N positions, R readout, V vocabulary, K chunks of rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt_cli.ops import native
+from nmt_cli.ops.matmul import matmul, summed_outer
+
+ROWS_AT_ONCE = 512
+"""Positions whose logits are held at a time."""
+ROWS_IN_CACHE = 64
+"""Positions that go through the formula's softmax together: their logits fit in a core's cache."""
+ROWS_AT_ONCE_CUDA = 4096
+"""Both numbers on a GPU, where a launch takes longer than the work on a few rows."""
+_KERNEL = native.Kernel(
+    "loss", native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 3, native.REAL, *[native.POINTER] * 4
+)
+
+
+def smoothed_cross_entropy(logits_NV: Tensor, targets_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Return the sum of (1 - eps) * -log p(y) + eps * mean_v -log p(v) (Szegedy et al., 2016, section 7), and the sum
+    of -log p(y), both in nats."""
+    logits_NV = logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
+    normalizer_N = logits_NV.logsumexp(dim=-1)
+    nll = (normalizer_N - logits_NV.gather(1, targets_N.unsqueeze(1)).squeeze(1)).sum()
+    if smoothing == 0.0:
+        return nll, nll.detach()
+    uniform = (normalizer_N - logits_NV.mean(dim=-1)).sum()
+    return (1.0 - smoothing) * nll + smoothing * uniform, nll.detach()
+
+
+def cross_entropy(
+    readout_NR: Tensor,
+    weight_VR: Tensor,
+    bias_V: Tensor,
+    targets_N: Tensor,
+    smoothing: float,
+    valid_N: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return `smoothed_cross_entropy` of the logits W r + b, the same to rounding, in less memory and time.
+
+    Rows that are not valid count nothing, whatever they hold. Under autocast the products are in its dtype.
+    """
+    device_type = readout_NR.device.type
+    valid_N1 = None
+    if valid_N is not None:
+        readout_NR = readout_NR.masked_fill(~valid_N.unsqueeze(1), 0.0)  # so that such a row adds nothing to a product
+        valid_N1 = valid_N.unsqueeze(1).to(readout_NR.dtype)
+    bf16 = torch.is_autocast_enabled(device_type)
+    with torch.autocast(device_type, enabled=False):
+        total, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            readout_NR, weight_VR, bias_V, targets_N, valid_N1, smoothing, bf16
+        )
+    return total, nll
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """`cross_entropy`, with its gradient computed along with the loss.
+
+    A loss is a sum, so its gradient with respect to the logits, softmax - target, is known as soon as they are. The
+    products with it are computed at once and scaled in the backward pass. The smoothed target gives every piece the
+    share eps / V; this part never meets the logits, because it adds only a product of sums.
+
+    `valid_N1` is 1 on rows that count and 0 on others, whose readout must be zero; None if all count.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, valid_N1: Tensor | None,
+        smoothing: float, bf16: bool,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        at_once = ROWS_AT_ONCE if readout_NR.device.type == "cpu" else ROWS_AT_ONCE_CUDA
+        product_type = torch.bfloat16 if bf16 else readout_NR.dtype
+        weight_product_VR = weight_VR.to(product_type)
+        grad_readout_NR, grad_weight_VR = torch.empty_like(readout_NR), torch.zeros_like(weight_VR)
+        sums = readout_NR.new_zeros(2)
+        softmax = (_KernelSoftmax if native.takes(readout_NR) else _FormulaSoftmax)(bias_V, len(targets_N))
+        for start in range(0, len(targets_N), at_once):
+            rows = slice(start, start + at_once)
+            readout = readout_NR[rows].to(product_type)
+            counted_N1 = None if valid_N1 is None else valid_N1[rows]
+            grad_NV, found = softmax.gradient(readout, weight_product_VR, targets_N[rows], counted_N1, smoothing)
+            sums += found
+            grad_readout_NR[rows] = matmul(grad_NV, weight_product_VR)
+            grad_weight_VR += summed_outer(grad_NV, readout)
+            del grad_NV  # the next chunk's logits take its place, memory that stays in the cache
+        nll, chosen = sums.unbind()
+        grad_bias_V = softmax.bias_gradient()
+        total = nll.clone()
+        if smoothing:
+            share, sum_R, mean_R = smoothing / len(bias_V), readout_NR.sum(dim=0), weight_VR.mean(dim=0)
+            count = len(targets_N) if valid_N1 is None else valid_N1.sum()
+            grad_readout_NR -= smoothing * mean_R
+            grad_weight_VR -= share * sum_R
+            grad_bias_V -= share * count
+            total += smoothing * (chosen - torch.dot(sum_R, mean_R) - count * bias_V.mean())
+        ctx.save_for_backward(grad_readout_NR, grad_weight_VR, grad_bias_V)
+        ctx.mark_non_differentiable(nll)
+        return total, nll
+
+    @staticmethod
+    def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None, None)
+
+
+class _KernelSoftmax:
+    """The gradient of the logits, from readouts, by the compiled kernel."""
+
+    def __init__(self, bias_V: Tensor, num_rows: int) -> None:
+        self._bias_V = bias_V
+        self._gradient_KV = bias_V.new_zeros(native.num_chunks(num_rows, len(bias_V)), len(bias_V))
+
+    def gradient(
+        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        """Return softmax - (1 - smoothing) target (N, V), and the sums of -log p(y) and of the logits of y."""
+        grad_NV = matmul(readout_NR, weight_VR.t())
+        counted_N = None if valid_N1 is None else valid_N1.flatten()
+        sums_N = softmax_gradient_(grad_NV, self._bias_V, targets_N, counted_N, smoothing, self._gradient_KV)
+        return grad_NV, torch.stack([sum_N.sum() for sum_N in sums_N])
+
+    def bias_gradient(self) -> Tensor:
+        """Return the gradient of the bias from all rows so far."""
+        return self._gradient_KV.sum(dim=0)
+
+
+def softmax_gradient_(
+    product_NV: Tensor, bias_V: Tensor, targets_N: Tensor, counted_N: Tensor | None, smoothing: float,
+    bias_gradient_KV: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Turn W r into softmax(W r + b) - (1 - smoothing) target in place, and add its sum over rows to the bias's
+    gradient. Return -log p(y) and the logit of y of each row (N), zeros for rows that do not count."""
+    num_rows, vocab_size = product_NV.shape
+    nll_N, chosen_N = bias_V.new_empty(num_rows), bias_V.new_empty(num_rows)
+    before = map(native.address, (bias_V, targets_N, counted_N))
+    after = map(native.address, (product_NV, bias_gradient_KV, nll_N, chosen_N))
+    _KERNEL(product_NV.dtype, num_rows, vocab_size, len(bias_gradient_KV), *before, smoothing, *after)
+    return nll_N, chosen_N
+
+
+class _FormulaSoftmax:
+    """The same in torch's operations."""
+
+    def __init__(self, bias_V: Tensor, _: int) -> None:
+        self._bias_V = bias_V
+        self._together = ROWS_IN_CACHE if bias_V.device.type == "cpu" else ROWS_AT_ONCE_CUDA
+        self._scratch_NV = bias_V.new_empty(self._together, len(bias_V))
+        self._gradient_V = torch.zeros_like(bias_V)
+
+    def gradient(
+        self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        """Return softmax - (1 - smoothing) target (N, V), and the sums of -log p(y) and of the logits of y."""
+        sums = self._bias_V.new_zeros(2)
+        grad_NV = readout_NR.new_empty(len(readout_NR), len(self._bias_V))
+        for first in range(0, len(readout_NR), self._together):
+            some = slice(first, first + self._together)
+            counted_N1 = None if valid_N1 is None else valid_N1[some]
+            target_N1 = targets_N[some].unsqueeze(1)
+            product_NV = torch.mm(readout_NR[some], weight_VR.t(), out=grad_NV[some])
+            logits_NV = torch.add(product_NV, self._bias_V, out=self._scratch_NV[: len(target_N1)])
+            chosen_N1 = logits_NV.gather(1, target_N1)
+            largest_N1, place_N1 = logits_NV.max(dim=1, keepdim=True)
+            probability_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
+            # max = normalizer + log p_max, and p_max is at least 1/V
+            losses_N1 = largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1
+            sums += torch.stack([_counted(values_N1, counted_N1).sum() for values_N1 in (losses_N1, chosen_N1)])
+            probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
+            self._gradient_V += _counted(probability_NV, counted_N1).sum(dim=0)
+            grad_NV[some] = probability_NV
+        return grad_NV, sums
+
+    def bias_gradient(self) -> Tensor:
+        """Return the gradient of the bias from all rows so far."""
+        return self._gradient_V
+
+
+def _counted(values_NX: Tensor, valid_N1: Tensor | None) -> Tensor:
+    return values_NX if valid_N1 is None else values_NX * valid_N1

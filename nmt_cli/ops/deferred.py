@@ -1,0 +1,81 @@
+"""Gradients of tensors that all steps of a recurrent loop share, computed once after the loop.
+
+Autograd alone would compute a product and an addition as large as the shared tensor at every step. Here each step keeps
+what the gradient needs, and one product computes it when autograd has gone back through all steps (docs/adr/0007).
+
+The graph holds what the steps keep, so what they keep must not hold the graph: a tensor with a history in it would
+close a circle that is never freed.
+
+Shapes: B batch, O outputs, N the rows of all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmt_cli.ops.matmul import missing_rows
+
+
+def share(gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors in the form that the steps of a loop receive.
+
+    The steps return no gradients for them. `gradients` computes these when autograd has gone back through all steps.
+    """
+    if not torch.is_grad_enabled():
+        return tensors
+    shared: tuple[Tensor, ...] = _Shared.apply(gradients, *tensors)  # type: ignore[no-untyped-call]
+    return shared
+
+
+class _Shared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradients: Callable[[], tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.gradients = gradients
+        ctx.set_materialize_grads(False)
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        return (None, *ctx.gradients())
+
+
+class StepGradients:
+    """The gradients of all steps of a loop in one tensor, in the dtype of the matrix products."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._all_NO: Tensor | None = None
+        self._num_rows_of_step = 0
+        self._missing: set[int] = set()
+
+    def keep(self, step: int, num_steps: int, gradient_BO: Tensor) -> Tensor:
+        """Copy a step's gradient to its place and return that place."""
+        if self._all_NO is None:
+            *directions, self._num_rows_of_step, size = gradient_BO.shape
+            num_rows = num_steps * self._num_rows_of_step
+            padding = missing_rows(num_rows, gradient_BO.device, self._dtype)
+            self._all_NO = gradient_BO.new_empty(*directions, num_rows + padding, size, dtype=self._dtype)
+            self._all_NO[..., num_rows:, :] = 0
+            self._missing = set(range(num_steps))
+        self._missing.discard(step)
+        return self._of_step(self._all_NO, step).copy_(gradient_BO)
+
+    def take(self) -> Tensor:
+        """Return the rows of all steps (N, O) and forget them.
+
+        A step on which nothing depended has zeros. Rows of zeros at the end pad N for the products.
+        """
+        assert self._all_NO is not None
+        all_NO, self._all_NO = self._all_NO, None
+        for step in self._missing:
+            self._of_step(all_NO, step).zero_()
+        return all_NO
+
+    def _of_step(self, all_NO: Tensor, step: int) -> Tensor:
+        return all_NO.narrow(-2, step * self._num_rows_of_step, self._num_rows_of_step)

@@ -1,0 +1,118 @@
+"""The gates of a recurrent cell: a sum of matrix products, each with its layer normalisation or bias.
+
+A `GateTerm` holds a product before its normalisation, because a compiled kernel does the rest of a step in one pass.
+
+Shapes: B batch, G gates x hidden, D directions (a leading dimension that may be absent), K chunks of rows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt_cli.ops import native
+from nmt_cli.ops.deferred import share
+
+
+class GateTerm(NamedTuple):
+    """One summand of the gates of a step."""
+
+    product_BG: Tensor
+    """W x, in the dtype of the matrix products."""
+    affine: GateAffine
+    """The normalisation or bias that follows."""
+
+    def value(self) -> Tensor:
+        """Return the summand (B, G): gain * LN(W x) + bias, or W x + bias."""
+        gain, bias = self.affine.gain, self.affine.bias
+        product_BG = self.product_BG.to(bias.dtype)
+        return product_BG + bias if gain is None else gate_norm(product_BG, gain, bias)
+
+
+Gates = tuple[GateTerm, ...]
+"""The summands of a step's gates; more are added with `+`."""
+
+
+def total(gates: Gates) -> Tensor:
+    """Return the sum of all terms (B, G)."""
+    first, *others = [term.value() for term in gates]
+    return sum(others, start=first)
+
+
+def gate_norm(gates_BG: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+    """Normalise each gate by itself (Ba et al., 2016, section 3.1 and supplement); `gain` and `bias` end in
+    (gates, hidden)."""
+    by_gate = gates_BG.view(*gates_BG.shape[:-1], *gain.shape[-2:])
+    return torch.addcmul(bias, F.layer_norm(by_gate, gain.shape[-1:]), gain).flatten(-2)
+
+
+class GateAffine:
+    """The gain and bias of a term, for all steps of one loop."""
+
+    def __init__(self, gain: Tensor | None, bias: Tensor) -> None:
+        """Without `gain` there is no layer normalisation."""
+        self.gain, self.bias = gain, bias
+        parameters = [bias] if gain is None else [gain, bias]
+        self.kept = KeptByAffine(parameters)
+        self.shared = share(self.kept.gradients, *parameters)
+
+
+class KeptByAffine:
+    """The gradients of gain and bias that the kernels sum up. The graph holds this, so it does not hold the graph."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self._parameters = [parameter.detach() for parameter in parameters]
+        self._sums: list[Tensor] = []
+
+    def packed(self, product_BG: Tensor, gradient_BG: Tensor | None = None, num_chunks: int = 0) -> PackedTerm:
+        """Return the arguments of a kernel: the rows of a product, gain and bias, and where their gradients go."""
+        packed = PackedTerm()
+        packed.product, packed.direction = _rows_at(product_BG)
+        packed.gain, packed.bias = map(native.address, _gain_and_bias(self._parameters))
+        if gradient_BG is not None:
+            if not self._sums:
+                self._sums = [parameter.new_zeros(num_chunks, *parameter.shape) for parameter in self._parameters]
+            packed.product_gradient, packed.gradient_direction = _rows_at(gradient_BG)
+            packed.gain_gradient, packed.bias_gradient = map(native.address, _gain_and_bias(self._sums))
+        return packed
+
+    def gradients(self) -> tuple[Tensor, ...]:
+        """Return the gradients of gain and bias, after all steps."""
+        sums, self._sums = self._sums, []
+        return tuple(sum_K.sum(dim=0) for sum_K in sums)
+
+
+class PackedTerm(ctypes.Structure):
+    """A `Term` of kernels.cpp."""
+
+    _fields_ = [
+        *((name, native.POINTER) for name in ("product", "product_gradient", "gain", "bias")),
+        *((name, native.POINTER) for name in ("gain_gradient", "bias_gradient")),
+        *((name, native.SIZE) for name in ("direction", "gradient_direction")),
+    ]
+
+
+def as_rows(tensor_DBG: Tensor) -> Tensor:
+    """Return the tensor in a form that kernels read: the rows of a direction follow one another."""
+    return tensor_DBG if _are_rows(tensor_DBG) else tensor_DBG.contiguous()
+
+
+def _are_rows(tensor_DBG: Tensor) -> bool:
+    rows, columns = tensor_DBG.stride()[-2:]
+    return columns == 1 and (rows == tensor_DBG.shape[-1] or tensor_DBG.shape[-2] <= 1)
+
+
+def _rows_at(tensor_DBG: Tensor) -> tuple[int, int]:
+    """Return the address of the first direction's rows, and the distance to the next direction's."""
+    assert _are_rows(tensor_DBG)
+    return tensor_DBG.data_ptr(), tensor_DBG.stride(0) if tensor_DBG.dim() == 3 else 0
+
+
+def _gain_and_bias(tensors: Sequence[Tensor]) -> tuple[Tensor | None, Tensor | None]:
+    gain, bias = [None, None, *tensors][-2:]
+    return gain, bias

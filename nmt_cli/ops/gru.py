@@ -1,0 +1,135 @@
+"""One step of a gated recurrent unit: formula, backward pass and compiled kernel behind `gru_step`.
+
+Shapes: B batch, H hidden, G gates (3H); D directions may lead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmt_cli.ops import native
+from nmt_cli.ops.gates import Gates, GateTerm, KeptByAffine, PackedTerm, as_rows, total
+from nmt_cli.ops.tanh import tanh_
+
+_TERMS, _SIZES = ctypes.POINTER(PackedTerm), (native.SIZE, native.SIZE, native.SIZE, native.COUNT)
+_FORWARD = native.Kernel("gru_forward", _TERMS, native.COUNT, *_SIZES, *[native.POINTER] * 2)
+_BACKWARD = native.Kernel("gru_backward", _TERMS, native.COUNT, *_SIZES, *[native.POINTER] * 3)
+
+
+def gru_step(inputs: Gates, recurrent: GateTerm, hidden_BH: Tensor) -> Tensor:
+    """Return the state h' (B, H) after h, given the input's and the recurrent part of the gates.
+
+    r, z = sigmoid(W x + U h);  n = tanh(W x + r * U h);  h' = (1 - z) * n + z * h
+    (Cho et al., 2014, with the reset gate after the product, so that one product serves all gates: docs/adr/0003).
+    """
+    if native.takes(hidden_BH):
+        return _by_kernel((*inputs, recurrent), hidden_BH)
+    inputs_BG, recurrent_BG = total(inputs), recurrent.value()
+    if not torch.is_grad_enabled():
+        return gru_formula(inputs_BG, recurrent_BG, hidden_BH)[0]
+    updated_BH: Tensor = _Formula.apply(inputs_BG, recurrent_BG, hidden_BH)  # type: ignore[no-untyped-call]
+    return updated_BH
+
+
+def gru_formula(inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return h' (B, H), r beside z (B, 2H), and n (B, H)."""
+    size = hidden_BH.shape[-1]
+    gates_BX = torch.add(inputs_BG[..., : 2 * size], recurrent_BG[..., : 2 * size]).sigmoid_()
+    reset_BH, update_BH = gates_BX.split(size, dim=-1)
+    proposal_BH = tanh_(torch.addcmul(inputs_BG[..., 2 * size :], reset_BH, recurrent_BG[..., 2 * size :]))
+    return torch.lerp(proposal_BH, hidden_BH, update_BH), gates_BX, proposal_BH
+
+
+class _Formula(torch.autograd.Function):
+    """`gru_formula` with its backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
+        updated_BH, gates_BX, proposal_BH = gru_formula(inputs_BG, recurrent_BG, hidden_BH)
+        carried_BH = recurrent_BG[..., 2 * hidden_BH.shape[-1] :]
+        ctx.save_for_backward(gates_BX, proposal_BH, carried_BH, hidden_BH)
+        return updated_BH
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        gates_BX, proposal_BH, carried_BH, hidden_BH = ctx.saved_tensors
+        size = hidden_BH.shape[-1]
+        reset_BH, update_BH = gates_BX.split(size, dim=-1)
+        kept_BH = gradient_BH * update_BH
+        inputs_BG = gradient_BH.new_empty(*gradient_BH.shape[:-1], 3 * size)
+        recurrent_BG = torch.empty_like(inputs_BG)
+        inner_BH = torch.ops.aten.tanh_backward(gradient_BH - kept_BH, proposal_BH)
+        inputs_BG[..., 2 * size :] = inner_BH
+        torch.mul(inner_BH, reset_BH, out=recurrent_BG[..., 2 * size :])
+        # First the gradients of r and z, then the gradients of the arguments of their sigmoids.
+        gates_gradient_BX = recurrent_BG[..., : 2 * size]
+        torch.mul(inner_BH, carried_BH, out=gates_gradient_BX[..., :size])
+        torch.mul(gradient_BH, hidden_BH - proposal_BH, out=gates_gradient_BX[..., size:])
+        torch.ops.aten.sigmoid_backward.grad_input(gates_gradient_BX, gates_BX, grad_input=gates_gradient_BX)
+        inputs_BG[..., : 2 * size] = gates_gradient_BX
+        return inputs_BG, recurrent_BG, kept_BH
+
+
+# The kernel, which also normalises the terms or adds their biases -----------------------------------------------------
+
+
+def _by_kernel(terms: Gates, hidden_BH: Tensor) -> Tensor:
+    kept = [term.affine.kept for term in terms]
+    dtype = terms[-1].product_BG.dtype
+    products = [term.product_BG.to(dtype) for term in terms]
+    if not torch.is_grad_enabled():
+        return _forward(kept, products, hidden_BH.contiguous())
+    shared = [parameter for term in terms for parameter in term.affine.shared]
+    updated_BH: Tensor = _Kernel.apply(hidden_BH, kept, *products, *shared)  # type: ignore[no-untyped-call]
+    return updated_BH
+
+
+class _Kernel(torch.autograd.Function):
+    """A step that keeps nothing but its products and the state before; the backward pass computes the rest again."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden_BH: Tensor, kept: list[KeptByAffine], *tensors: Tensor) -> Tensor:
+        hidden_BH, products = hidden_BH.contiguous(), tensors[: len(kept)]
+        ctx.kept, ctx.num_shared = kept, len(tensors) - len(kept)
+        ctx.save_for_backward(hidden_BH, *products)
+        return _forward(kept, products, hidden_BH)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BH: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_BH, *products = ctx.saved_tensors
+        gradients = [product_BG.new_empty(product_BG.shape) for product_BG in products]
+        sizes = _sizes(hidden_BH)
+        rows = [as_rows(product_BG) for product_BG in products]
+        packed = (PackedTerm * len(products))(
+            *(
+                one.packed(product_BG, product_gradient_BG, sizes[-1])
+                for one, product_BG, product_gradient_BG in zip(ctx.kept, rows, gradients, strict=True)
+            )
+        )
+        kept_BH, gradient_BH = torch.empty_like(hidden_BH), gradient_BH.contiguous()
+        addresses = (native.address(tensor) for tensor in (hidden_BH, gradient_BH, kept_BH))
+        _BACKWARD(products[0].dtype, packed, len(products), *sizes, *addresses)
+        return kept_BH, None, *gradients, *[None] * ctx.num_shared
+
+
+def _forward(kept: list[KeptByAffine], products: list[Tensor] | tuple[Tensor, ...], hidden_BH: Tensor) -> Tensor:
+    updated_BH = torch.empty_like(hidden_BH)
+    rows = [as_rows(product_BG) for product_BG in products]  # held until the kernel has read them
+    packed = (PackedTerm * len(rows))(*(one.packed(row_BG) for one, row_BG in zip(kept, rows, strict=True)))
+    addresses = (native.address(hidden_BH), native.address(updated_BH))
+    _FORWARD(rows[0].dtype, packed, len(rows), *_sizes(hidden_BH), *addresses)
+    return updated_BH
+
+
+def _sizes(hidden_BH: Tensor) -> tuple[int, int, int, int]:
+    """Return the numbers of directions, rows, hidden units and chunks."""
+    *directions, batch, size = hidden_BH.shape
+    chunks = native.num_chunks(hidden_BH.numel() // max(1, size), 3 * size)
+    return directions[0] if directions else 1, batch, size, chunks

@@ -1,0 +1,95 @@
+"""Load the compiled kernels and call them; `kernels.cpp` is compiled when the package is installed.
+
+Each kernel stands beside its formula in the file of its operation. The formulas run wherever the kernels do not, and
+the tests compare the two (docs/adr/0017).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+VERSION = 1
+"""The version of the kernels that this module knows how to call."""
+MISSING = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
+"""What is said once where they are not."""
+NATIVE, PLAIN = "native", "plain"
+WORK_OF_A_THREAD = 16_384
+"""Numbers below which another thread is not worth its start."""
+POINTER, SIZE, COUNT, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
+"""The types of a kernel's arguments."""
+_TYPES = {torch.float32: "float", torch.float64: "double", torch.bfloat16: "bfloat16"}
+_switched_on = True
+
+
+@cache
+def is_built() -> bool:
+    """Return whether kernels of this version are installed and can be loaded."""
+    return _library() is not None
+
+
+@contextmanager
+def path(name: str) -> Iterator[None]:
+    """A region that takes the kernels (`native`), where they are built, or the plain formulas (`plain`)."""
+    global _switched_on
+    before, _switched_on = _switched_on, name == NATIVE
+    try:
+        yield
+    finally:
+        _switched_on = before
+
+
+def takes(tensor: Tensor) -> bool:
+    """Return whether kernels work on this tensor, a state or the like."""
+    known = tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+    return known and _switched_on and is_built()
+
+
+def num_chunks(num_rows: int, row_size: int) -> int:
+    """Return into how many chunks `num_rows` rows of `row_size` numbers are divided: one for each thread that has
+    enough to do. A sum over rows has a partial sum for each chunk."""
+    return max(1, min(torch.get_num_threads(), num_rows, num_rows * row_size // WORK_OF_A_THREAD))
+
+
+class Kernel:
+    """One function of the compiled library, which has a variant for each dtype."""
+
+    def __init__(self, name: str, *argument_types: object) -> None:
+        self._name, self._argument_types = name, argument_types
+        self._entries: dict[torch.dtype, ctypes._FuncPtr] = {}  # type: ignore[name-defined]
+
+    def __call__(self, dtype: torch.dtype, *arguments: object) -> None:
+        """Call the variant for `dtype`; tensors are passed as their `address`."""
+        entry = self._entries.get(dtype)
+        if entry is None:
+            entry = getattr(_library(), f"nmt_{self._name}_{_TYPES[dtype]}")
+            entry.argtypes, entry.restype = self._argument_types, None
+            self._entries[dtype] = entry
+        entry(*arguments)
+
+
+def address(tensor: Tensor | None) -> int | None:
+    """Return the address of a contiguous tensor's first number; None becomes a null pointer."""
+    if tensor is None:
+        return None
+    assert tensor.is_contiguous()
+    return tensor.data_ptr()
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    spec = find_spec("nmt_cli.ops.kernels")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        library = ctypes.CDLL(spec.origin)
+        version = ctypes.c_int32.in_dll(library, "nmt_kernels_version").value
+    except (OSError, ValueError):  # torch has brought no OpenMP of the compiler's kind; not our library
+        return None
+    return library if version == VERSION else None

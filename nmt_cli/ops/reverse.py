@@ -1,0 +1,38 @@
+"""Reversal of a sequence whose padding stays at the end.
+
+Shapes: B batch, S source, X units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def reversed_in_time(values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:
+    """Return values[b, reversal[b, s]] for all b, s; a reversal done twice must change nothing."""
+    result: Tensor = _Reversed.apply(values_BSX, reversal_BS)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Reversed(torch.autograd.Function):
+    """The gradient is read at the same places. Autograd would add it up place by place, which deterministic kernels on
+    a GPU do by sorting every number's address."""
+
+    @staticmethod
+    def forward(ctx: Any, values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:
+        ctx.save_for_backward(reversal_BS)
+        return _at(values_BSX, reversal_BS)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BSX: Tensor) -> tuple[Tensor, None]:
+        (reversal_BS,) = ctx.saved_tensors
+        return _at(gradient_BSX, reversal_BS), None
+
+
+def _at(values_BSX: Tensor, positions_BS: Tensor) -> Tensor:
+    return values_BSX.gather(1, positions_BS.unsqueeze(-1).expand(-1, -1, values_BSX.shape[-1]))
