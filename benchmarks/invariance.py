@@ -16,7 +16,8 @@ from pathlib import Path
 import torch
 
 from nmt_cli.commands.loading import open_translator
-from nmt_cli.translation.translator import Translation, Translator
+from nmt_cli.translation.results import Translation
+from nmt_cli.translation.translator import Translator
 
 LINES_AT_ONCE = (1, 8, 64)
 FEW_POSITIONS = 16 * 5 * 12

@@ -45,8 +45,7 @@ from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
 from nmt_cli.translation.shortlist import Shortlist
-from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
-from nmt_cli.translation.translator import padded_width
+from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
 
 RECIPE = Path("configs/multi30k_en_de.yaml")
 VOCAB = 8000

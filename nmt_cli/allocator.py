@@ -1,15 +1,23 @@
-"""What memory is kept for the next step during training and translation on a CPU, and what is not."""
+"""Memory of the process: what is kept for the next step on a CPU, and what happens when it runs out."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from nmt_cli.console import log
 
 # malloc.h of glibc
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
 _KEPT_KERNELS = "32"
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def keep_freed_memory() -> None:
@@ -31,3 +39,31 @@ def keep_freed_memory() -> None:
         return
     mallopt(_M_MMAP_MAX, 0)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:
+    """Return `work(items)`. Where memory does not suffice, work on two halves, and so on, and say so on stderr."""
+    try:
+        return work(items)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error) or len(items) == 1:
+            raise
+    half = halved(len(items))
+    return [*without_running_out(items[:half], work), *without_running_out(items[half:], work)]
+
+
+def halved(at_once: int) -> int:
+    """Return half as many sentences, and say so on stderr.
+
+    Call this after the handler of the error, which still holds tensors.
+    """
+    half = at_once // 2
+    log(f"out of memory with {at_once} sentences at once; going on with {half}")
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return half
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether this is what torch raises when an allocation fails, on any device."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from io import StringIO, TextIOWrapper
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 

@@ -16,7 +16,7 @@ from nmt_cli.errors import InputError
 if TYPE_CHECKING:
     from nmt_cli.data.corpus import Pair
     from nmt_cli.translation.alignment import Link
-    from nmt_cli.translation.translator import PairScore
+    from nmt_cli.translation.forced import PairScore
 
 
 def align(
@@ -48,7 +48,7 @@ def align(
             raise InputError(f"{option} {value}: must be one of {', '.join(allowed)}")
     if gold is not None and level == "piece":
         raise InputError("--gold: true links are between words; leave out --level piece")
-    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.commands.loading import open_scorer
     from nmt_cli.commands.reading import refuse_overwriting, refuse_standard_input_twice
     from nmt_cli.data.lines import input_name
     from nmt_cli.data.output import open_output
@@ -60,13 +60,13 @@ def align(
     refuse_overwriting(output, inputs)
     if gold is not None:
         sure, possible = _read_gold(gold)
-    translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)
-    if not translator.models.has_attention:
+    scorer = open_scorer(model or [], checkpoint=checkpoint, device=device, threads=threads)
+    if not scorer.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot align")
     found: list[list[Link]] = []
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):
-            scores = translator.score_pairs([(pair.source, pair.target) for pair in window])
+            scores = scorer.scores([(pair.source, pair.target) for pair in window])
             for pair, scored in zip(window, scores, strict=True):
                 weights = scored.weights if level == "word" else scored.piece_weights
                 links = hard_links(weights)

@@ -179,7 +179,7 @@ def _translated(
 ) -> tuple[list[str], list[Score]]:
     """Return the translations of a text and their scores."""
     from nmt_cli.scoring import score_corpus
-    from nmt_cli.translation.translator import Counts
+    from nmt_cli.translation.results import Counts
 
     hypotheses = []
     translator.counts = Counts()

@@ -13,6 +13,7 @@ from nmt_cli.errors import InputError
 if TYPE_CHECKING:
     from nmt_cli.config.schema import DecodingConfig
     from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.forced import PairScorer
     from nmt_cli.translation.translator import Translator, TranslatorOptions
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
@@ -84,6 +85,14 @@ def _refusal(experiment: Experiment, path: Path) -> str:
     """Say that a checkpoint does not predict, and which others there are."""
     way_out = experiment.checkpoints_beside(path) or "train the model anew, with a lower training.learning_rate"
     return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"
+
+
+def open_scorer(model_dirs: Sequence[Path], **options: Any) -> PairScorer:
+    """Return a scorer of given pairs; options and errors are those of `open_translator`."""
+    from nmt_cli.translation.forced import PairScorer
+
+    translator = open_translator(model_dirs, **options)
+    return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
 
 
 def need_attention(translator: Translator) -> None:

@@ -164,6 +164,7 @@ def lengths(
 def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:
     """The attention of a line and its translation with the steps of the search, or of a given pair; None if blank."""
     from nmt_cli.attention_page import AttentionPicture, SearchStep
+    from nmt_cli.translation.forced import PairScorer
 
     if not line.strip() or (target is not None and not target.strip()):
         return None
@@ -180,7 +181,8 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
         if translator.counts.cut > cut_before:
             steps.clear()  # those of all parts, mixed
     else:
-        weights = translator.score_pairs([(line, target)])[0].weights
+        scorer = PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
+        weights = scorer.scores([(line, target)])[0].weights
     if weights is None or 0 in weights.shape:
         return None
     return AttentionPicture(

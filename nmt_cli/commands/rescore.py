@@ -25,16 +25,16 @@ def rescore(
 
     Example: nmt rescore source.txt target.txt --model runs/demo
     """
-    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.commands.loading import open_scorer
     from nmt_cli.commands.reading import refuse_overwriting, refuse_standard_input_twice
     from nmt_cli.data.output import open_output
     from nmt_cli.translation.windows import windows_of_pairs
 
     refuse_standard_input_twice([source, target])
     refuse_overwriting(output, [source, target])
-    translator = open_translator(model or [], checkpoint=checkpoint, device=device, threads=threads)
+    scorer = open_scorer(model or [], checkpoint=checkpoint, device=device, threads=threads)
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):
-            for log_prob in translator.log_probs([(pair.source, pair.target) for pair in window]):
+            for log_prob in scorer.log_probs([(pair.source, pair.target) for pair in window]):
                 out.write(f"{log_prob:.6f}\n".encode())
             out.flush()

@@ -34,7 +34,7 @@ def shortlist(
 
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
-    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.commands.loading import open_scorer
     from nmt_cli.commands.reading import refuse_overwriting, refuse_standard_input_twice
     from nmt_cli.data.lines import input_name
     from nmt_cli.data.output import open_output
@@ -46,15 +46,15 @@ def shortlist(
     refuse_overwriting(output, [source, target])
     if output.suffix == ".gz":
         raise InputError(f"{output}: a shortlist is read as it lies on the disk; leave out .gz")
-    translator = open_translator([model], checkpoint=checkpoint, device=device, threads=threads)
-    if not translator.models.has_attention:
+    scorer = open_scorer([model], checkpoint=checkpoint, device=device, threads=threads)
+    if not scorer.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")
-    sides = translator.tokenizers
+    sides = scorer.tokenizers
     counts = LinkCounts(*(side.vocab_size for side in sides))
     num_pairs = 0
     with open_output(output) as out, Progress("aligning", unit="pair") as progress:
         for window in windows_of_pairs(source, target):
-            scores = translator.score_pairs([(pair.source, pair.target) for pair in window])
+            scores = scorer.scores([(pair.source, pair.target) for pair in window])
             counts.add(
                 [
                     (sides[0].ids_of(scored.source_pieces), sides[1].ids_of(scored.target_pieces), scored.piece_weights)

@@ -34,8 +34,8 @@ from nmt_cli.console import Progress, counted, log
 from nmt_cli.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
+    from nmt_cli.translation.results import Counts
     from nmt_cli.translation.shards import Answer, Corpus, Request
-    from nmt_cli.translation.translator import Counts
 
 LOG_SECONDS = 10.0
 
@@ -187,7 +187,7 @@ def _translate(
 ) -> Counts:
     """Do all parts that are to be done; returns what was counted."""
     from nmt_cli.cluster import connect
-    from nmt_cli.translation.translator import Counts
+    from nmt_cli.translation.results import Counts
 
     counts = Counts()
     with connect(address, num_cpus=workers and workers * threads) as cluster:

@@ -18,12 +18,12 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from nmt_cli.allocator import is_out_of_memory
 from nmt_cli.console import log, warn
 from nmt_cli.data.batch import Batch, round_up
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.training.loss import LossSum, TranslationLoss
-from nmt_cli.translation.translator import is_out_of_memory
 
 SHAPES_KEPT = 64
 """More than a corpus of sentences usually has; beyond it the shape that was not met for longest is forgotten."""

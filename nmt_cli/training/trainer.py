@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nmt_cli.allocator import is_out_of_memory
 from nmt_cli.checkpoint import (
     PROGRESS_FILE,
     TRAINER_FILE,
@@ -42,7 +43,6 @@ from nmt_cli.training.optim import Schedule, WeightAverage, load_optimizer_tenso
 from nmt_cli.training.soundness import MAX_SKIPPED_IN_A_ROW, diverged, interrupted, predicts, remedy
 from nmt_cli.training.state import HIGHER_IS_BETTER, Limits, TrainingState
 from nmt_cli.training.validation import Validator
-from nmt_cli.translation.translator import is_out_of_memory
 
 MAX_REWINDS = 5
 REWIND_FACTOR = 0.5

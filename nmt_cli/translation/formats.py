@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nmt_cli.translation.alignment import Matrix, pharaoh
-from nmt_cli.translation.translator import Translated, Translation
+from nmt_cli.translation.results import Translated, Translation
 
 Formatter = Callable[[int, Translated], str]
 """From a line's number (from 0) and its translations to the output, which ends in a line feed."""

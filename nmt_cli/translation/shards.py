@@ -25,7 +25,8 @@ from nmt_cli.data.lines import is_special_file, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError, NmtError
 from nmt_cli.files import atomic_path, locked, remove_unfinished, sync
-from nmt_cli.translation.translator import Counts, Translator
+from nmt_cli.translation.results import Counts
+from nmt_cli.translation.translator import Translator
 from nmt_cli.translation.windows import WINDOW_SIZE
 
 FOLDER = ".translate-corpus"

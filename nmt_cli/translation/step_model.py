@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.data.batch import Sources
+from nmt_cli.data.batch import Sources, round_up
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.errors import PredictionError
 from nmt_cli.model.cells import Product
@@ -223,6 +223,11 @@ def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool)
             missing = -(-len(source_P) // rows) - len(sources)
             return memory.select(torch.cat([sources, sources[:1].expand(missing)]), rows)
     return memory.select(source_P)
+
+
+def padded_width(ids: Sequence[int]) -> int:
+    """Return the source positions of a sentence in a batch, with </s> and padding."""
+    return round_up(len(ids) + 1, MULTIPLE)
 
 
 def padded_rows(rows: Tensor) -> Tensor:

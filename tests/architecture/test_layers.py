@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = ("config", "data", "ops", "model", "search", "training", "translation", "commands")
 COMPOSERS = {"cli", "__main__", "experiment"}
 """Modules at the root that put the rooms together."""
-ANYWHERE = {"", "errors", "console", "files"}
+ANYWHERE = {"", "allocator", "console", "errors", "files"}
 """The package itself (its version), and what anyone may import."""
 
 MAY_IMPORT = {

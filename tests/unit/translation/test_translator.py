@@ -11,15 +11,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt_cli.allocator import without_running_out
 from nmt_cli.config.schema import ModelConfig
 from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.errors import InputError
 from nmt_cli.model.build import build_model, initialize
-from nmt_cli.translation import translator
+from nmt_cli.translation import splitting
 from nmt_cli.translation.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
+from nmt_cli.translation.results import Part
+from nmt_cli.translation.splitting import _cuts
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.translator import Translator, TranslatorOptions, _cuts, _Job, without_running_out
+from nmt_cli.translation.translator import Translator, TranslatorOptions
 from nmt_cli.translation.windows import windows_of_lines
 
 
@@ -53,7 +56,7 @@ def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_h
     tokenizers = (SimpleNamespace(), SimpleNamespace(banned_ids=lambda: (PAD,)))
     options = TranslatorOptions(beam_size=2, max_length_a=1.0, max_length_b=0)
     ours = Translator(models, tokenizers, options)
-    jobs = [_Job(number, number, 0, tuple(range(4, 4 + number % 7 + 2)), ()) for number in range(20)]
+    jobs = [Part(number, number, 0, tuple(range(4, 4 + number % 7 + 2)), ()) for number in range(20)]
     expected = dict(ours._search(jobs, 20, None))
     calls, step = [], models.step
 
@@ -169,9 +172,9 @@ def test_a_file_that_fails_half_way_is_absent(tmp_path):
 def test_the_segments_of_a_line_are_the_line_and_number_its_words(text: str, length: int, bound: int):
     """Breaks where a cut inside a word begins a new one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator, "SEGMENT_LENGTH", length)
-        patch.setattr(translator, "ROUND_LENGTH", bound)
-        rounds = list(translator._rounds([text, "", text], with_words=True))
+        patch.setattr(splitting, "SEGMENT_LENGTH", length)
+        patch.setattr(splitting, "ROUND_LENGTH", bound)
+        rounds = list(splitting.rounds([text, "", text], with_words=True))
     for line in (0, 2):
         segments = [segment for some in rounds for segment in some if segment.line == line]
         assert "".join(segment.text for segment in segments) == ("" if text.isspace() else text)

@@ -1,0 +1,165 @@
+"""Long lines cut into parts that the model can translate, and the translations of parts joined to those of lines.
+
+A line with more pieces than the model takes is cut at the beginning of a word. A line of millions of characters is cut
+into pieces segment by segment, so that it needs no more memory than its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby, zip_longest
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_cli.data.tokenizer import SEGMENT_LENGTH, Tokenizer
+from nmt_cli.translation.alignment import Link, hard_links
+from nmt_cli.translation.results import Part, Translation
+
+ROUND_LENGTH = 4_000_000
+"""Characters whose pieces are held in memory at once."""
+MAX_WEIGHTS = 16_000_000
+"""Word pairs of a line beyond which it has hard links but no matrix of weights."""
+PartTranslations = tuple[Part, list[Translation]]
+"""A part with its translations, best first."""
+
+
+class Segment(NamedTuple):
+    """A line, or as much of a long one as is cut into pieces at once."""
+
+    line: int
+    text: str
+    first_word: int
+    """The number of its first word in the line."""
+
+    @property
+    def end_word(self) -> int:
+        """The number of the word after its last in the line."""
+        return self.first_word + len(self.text.split())
+
+
+def rounds(texts: Sequence[str], *, with_words: bool) -> Iterator[list[Segment]]:
+    """Yield the segments of all lines that have text, in order, as many at a time as are held in memory."""
+    segments: list[Segment] = []
+    length = 0
+    for line, text in enumerate(texts):
+        if not text or text.isspace():
+            continue
+        start = first_word = 0
+        while start < len(text):
+            end = _end_of_segment(text, start)
+            segment = Segment(line, text[start:end], first_word)
+            segments.append(segment)
+            if with_words and end < len(text):
+                in_a_word = not text[end - 1].isspace() and not text[end].isspace()
+                first_word += len(segment.text.split()) - in_a_word
+            start = end
+            length += len(segment.text)
+            if length >= ROUND_LENGTH:
+                yield segments
+                segments, length = [], 0
+    if segments:
+        yield segments
+
+
+def _end_of_segment(text: str, start: int) -> int:
+    """Return the end of a segment: a space in the last half of what it may hold, if there is one."""
+    end = start + SEGMENT_LENGTH
+    if end >= len(text):
+        return len(text)
+    space = text.rfind(" ", start + SEGMENT_LENGTH // 2, end)
+    return end if space < 0 else space
+
+
+def parts_of(
+    segments: Sequence[Segment],
+    tokenizer: Tokenizer,
+    *,
+    max_pieces: int,
+    with_words: bool,
+    first_line: int,
+    num_parts: Sequence[int],
+) -> list[Part]:
+    """Return the parts of all segments, each of at most `max_pieces` pieces.
+
+    `first_line` is the number of line 0 in the whole input; `num_parts` of each line are known already.
+    """
+    if with_words:
+        encoded = [tokenizer.encode_words(segment.text) for segment in segments]
+        pieces = [
+            (e.ids, tuple(segment.first_word + word for word in e.words))
+            for segment, e in zip(segments, encoded, strict=True)
+        ]
+    else:
+        pieces = [(tuple(ids), ()) for ids in tokenizer.encode_all([segment.text for segment in segments])]
+    next_part = list(num_parts)
+    parts = []
+    # The segments of a line are one again: it is cut only where it has more pieces than a part may have.
+    for line, of_line in groupby(zip(segments, pieces, strict=True), key=lambda found: found[0].line):
+        of_segments = [encoded for _, encoded in of_line]
+        ids = tuple(chain.from_iterable(ids for ids, _ in of_segments))
+        words = tuple(chain.from_iterable(words for _, words in of_segments))
+        cuts = _cuts(tokenizer, ids, max_pieces)
+        for start, end in zip([0, *cuts], cuts, strict=False):
+            if end > start:
+                parts.append(Part(line, first_line + line, next_part[line], ids[start:end], words[start:end]))
+                next_part[line] += 1
+    return parts
+
+
+def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
+    """Return the ends of a long line's parts, each of at most `limit` pieces: the beginning of a word where there is
+    one in the last half of the part."""
+    cuts, start = [], 0
+    while len(ids) - start > limit:
+        half, end = start + limit // 2 + 1, start + limit
+        near = tokenizer.pieces(ids[half : end + 1])
+        start = max((half + at for at, piece in enumerate(near) if piece.startswith("▁")), default=end)
+        cuts.append(start)
+    return [*cuts, len(ids)]
+
+
+def joined(parts: Sequence[PartTranslations], num_words: int, *, with_alignment: bool) -> tuple[Translation, ...]:
+    """Return the translations of a line of `num_words` words from those of its parts: the best with the best, and so on
+    down the list. A line without parts has one empty translation."""
+    ranks = [
+        [translation or own[-1] for translation, (_, own) in zip(ranked, parts, strict=True)]
+        for ranked in zip_longest(*(own for _, own in parts))
+    ]
+    first_words = [part.first_word for part, _ in parts]
+    lines = []
+    for ranked in ranks or [[]]:
+        text = " ".join(translation.text for translation in ranked)
+        log_prob = sum((translation.log_prob for translation in ranked), 0.0)
+        score = sum((translation.score for translation in ranked), 0.0)
+        line = Translation(text, log_prob, score)
+        if with_alignment:
+            has_weights = fits_a_matrix(parts, num_words) and all(one.weights is not None for one in ranked)
+            line = _aligned(line, ranked, first_words, num_words, has_weights=has_weights)
+        lines.append(line)
+    return tuple(lines)
+
+
+def _aligned(
+    line: Translation, ranked: Sequence[Translation], first_words: Sequence[int], num_words: int, *, has_weights: bool
+) -> Translation:
+    """Return a line's translation with the alignments of its parts, which begin at `first_words`."""
+    num_target_words = sum(translation.num_words for translation in ranked)
+    weights = np.zeros((num_target_words, num_words)) if has_weights else None
+    links: list[Link] = []
+    row = 0
+    for first_word, translation in zip(first_words, ranked, strict=True):
+        # The last segment of a line may be white space that has pieces but no words.
+        num_own = num_words - first_word
+        block = None if translation.weights is None else translation.weights[:, :num_own]
+        own = (translation.links or ()) if block is None else hard_links(block)
+        links += [(first_word + source, row + target) for source, target in own if source < num_own]
+        if weights is not None and block is not None:
+            weights[row : row + block.shape[0], first_word : first_word + block.shape[1]] = block
+        row += translation.num_words
+    return Translation(line.text, line.log_prob, line.score, weights, tuple(links), num_target_words)
+
+
+def fits_a_matrix(parts: Sequence[PartTranslations], num_words: int) -> bool:
+    """Return whether a line of `num_words` source words may have a matrix of weights, for its longest translation."""
+    return sum(max(one.num_words for one in own) for _, own in parts) * num_words <= MAX_WEIGHTS
