@@ -4,8 +4,9 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ACTIVATE := echo 'To use nmt in this shell, activate its environment first: source $(VENV)/bin/activate'
+OLDEST := .venv-oldest
 
-.PHONY: install demo check test soak bench browser ray clean
+.PHONY: install demo check test oldest soak bench browser ray clean
 
 install: $(READY)
 
@@ -32,9 +33,18 @@ check: install
 test: install
 	$(BIN)/pytest -n 2
 
-# The long tests, those of the browser and of Ray among them.
+# The quick tests again, with the oldest versions that pyproject.toml allows.
+oldest: $(OLDEST)/.ready
+	$(OLDEST)/bin/pytest -n 2
+
+$(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
+	touch $@
+
+# The long tests, those of the browser, of Ray and of installation among them.
 soak: install browser ray
-	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray'
+	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray or install'
 
 bench: install
 	$(BIN)/python -m benchmarks --output benchmarks/latest.json
@@ -49,4 +59,4 @@ browser:
 		chromium chromium-driver fonts-noto-cjk fonts-dejavu-core >/dev/null; }
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,8 +2,11 @@
 
 import ast
 import functools
+import re
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -150,6 +153,15 @@ def test_every_module_has_a_place_in_this_plan():
 def test_each_outside_library_has_one_door(library):
     guests = {name_of(path) for path in FILES if library in roots_of(path)}
     assert {name for name in guests if not in_any(name, DOORS[library])} == set()
+
+
+def test_every_outside_library_is_declared():
+    """A library that only another one brings can go with that one's next version."""
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = (project["optional-dependencies"][name] for name in ("plots", "logs", "ray"))
+    declared = {re.match(r"[\w-]+", requirement)[0].lower() for requirement in chain(project["dependencies"], *extras)}
+    imported = {name for path in FILES for name in roots_of(path)} - {"nmt_cli", *sys.stdlib_module_names}
+    assert {{"yaml": "pyyaml"}.get(name, name) for name in imported} <= declared
 
 
 def test_torch_distributed_is_known_in_one_place():

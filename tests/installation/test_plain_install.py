@@ -1,0 +1,159 @@
+"""The package as users get it: wheel and source distribution, each installed without extras in a new environment.
+
+Nothing of the environment of development is there: a library that the package needs and does not declare is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from command_line import CONFIG
+
+from nmt_cli import native
+from nmt_cli.commands import COMMANDS, GROUPS
+from nmt_cli.data import phrasebook
+
+ROOT = Path(__file__).parents[2]
+CONSTRAINTS = ROOT / "constraints.txt"
+MAKE_A_MODEL = {"wheel": "nmt demo", "sdist": "nmt train --config tiny.yaml --set model_dir=runs/demo"}
+NEED_NOTHING = [
+    "nmt --version",
+    "nmt --help",
+    "nmt init --source data/train.en --target data/train.fr --source-lang en --target-lang fr -o my.yaml",
+    "nmt check --config tiny.yaml",
+    "nmt schema",
+    "nmt tokenizer --config tiny.yaml --set model_dir=runs/pieces",
+    "nmt train --config tiny.yaml --set model_dir=runs/dry --dry-run",
+    "nmt train --config tiny.yaml --set model_dir=runs/trained",
+    "nmt encode file.txt --model runs/demo | nmt decode --model runs/demo --side source",
+    "nmt translate file.txt --model runs/demo --threads 1 --shard 2/2",
+    "nmt translate file.txt --model runs/demo --alignment hard",
+    "nmt translate file.txt --model runs/demo --alignment soft --format jsonl",
+    "nmt translate file.txt --model runs/demo --n-best 2 --format moses",
+    "nmt translate file.txt --model runs/demo --copy-unknown --precision int8",
+    "nmt translate file.txt --model runs/demo --sample --seed 3 --precision bf16",
+    "echo 'Where is the <b>red</b> car?' | nmt translate --model runs/demo --markup",
+    "nmt translate < file.txt | nmt score --reference ref.txt --baseline ref.txt --source file.txt --by-length",
+    "nmt score ref.txt --reference ref.txt --tokenize zh --json",
+    "nmt evaluate --model runs/demo",
+    "nmt align file.txt ref.txt --model runs/demo --format jsonl",
+    "nmt rescore file.txt ref.txt --model runs/demo",
+    "nmt shortlist data/dev.en data/dev.fr --model runs/demo -o short.safetensors",
+    "nmt translate file.txt --model runs/demo --shortlist short.safetensors",
+    "nmt average --model runs/demo --last 1 --name mean",
+    "nmt inspect runs/demo",
+    "nmt plot attention file.txt --model runs/demo -o attention.html",
+]
+LENGTHS = "nmt plot lengths --source file.txt --reference ref.txt --hypothesis ref.txt"
+NEED_MORE = [
+    ("nmt plot attention file.txt --model runs/demo -o attention.png", "nmt-cli[plots]"),
+    ("nmt plot curves runs/demo -o curves.html", "nmt-cli[plots]"),
+    (f"{LENGTHS} -o lengths.svg", "nmt-cli[plots]"),
+    ("nmt check --config tiny.yaml --set training.tensorboard=true", "nmt-cli[logs]"),
+    ("nmt train --config tiny.yaml --set model_dir=runs/logged --set training.tensorboard=true", "nmt-cli[logs]"),
+    ("nmt translate-corpus file.txt --output translated --model runs/demo", "nmt-cli[ray]"),
+    ("nmt score ref.txt --reference ref.txt --tokenize ja-mecab", "sacrebleu[ja]"),
+    ("nmt score ref.txt --reference ref.txt --tokenize ko-mecab", "sacrebleu[ko]"),
+]
+"""Commands, and the extra that each asks for."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment, and a directory to work in."""
+
+    environment: Path
+    directory: Path
+
+    def run(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of shell there, as a user does who has activated the environment."""
+        foreign = ("PYTHON", "OMP_", "NMT_", "VIRTUAL_ENV")
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | more
+        variables["PATH"] = f"{self.environment / 'bin'}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.directory, env=variables, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+
+@contextmanager
+def installed(form: str, directory: Path) -> Iterator[Installed]:
+    """The package in a new environment, by its wheel or by its source distribution."""
+    package, environment = built(form, directory), directory / "environment"
+    try:
+        succeed(sys.executable, "-m", "venv", environment)
+        succeed(
+            environment / "bin/python", "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, package
+        )  # fmt: skip
+        yield Installed(environment, directory / "work")
+    finally:
+        shutil.rmtree(environment)  # a gigabyte
+
+
+def built(form: str, directory: Path) -> Path:
+    """The wheel or the source distribution, of nothing but what belongs to the package."""
+    source = directory / "source"
+    shutil.copytree(ROOT / "nmt_cli", source / "nmt_cli", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    succeed(sys.executable, "-m", "build", f"--{form}", "--outdir", directory / "dist", source)
+    (package,) = (directory / "dist").iterdir()
+    return package
+
+
+def succeed(*command: str | Path) -> None:
+    ran = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def write_text(work: Path) -> None:
+    """Corpora in `data`, a few lines of text and a configuration."""
+    phrasebook.write(phrasebook.generate(seed=7, num_train=600, num_dev=20, num_test=30), work / "data")
+    for name, language in (("file.txt", "en"), ("ref.txt", "fr")):
+        lines = (work / f"data/test.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (work / name).write_text("".join(lines[:5]), encoding="utf-8")
+    (work / "tiny.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="data"), encoding="utf-8")
+
+
+def commands_in(script: str) -> Iterator[str]:
+    for name, inner in re.findall(r"nmt ([a-z][a-z-]*)(?: (\w+))?", script):
+        yield f"{name} {inner}" if name in GROUPS else name
+
+
+def test_every_command_is_tried_without_extras():
+    scripts = [*MAKE_A_MODEL.values(), *NEED_NOTHING, *(script for script, _ in NEED_MORE)]
+    inner = {f"{name} {command.callback.__name__}" for name in GROUPS for command in GROUPS[name].registered_commands}
+    assert {name for script in scripts for name in commands_in(script)} == {*COMMANDS, *inner}
+
+
+@pytest.mark.install
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("form", MAKE_A_MODEL)
+def test_the_package_alone_runs_what_needs_no_extra_and_says_how_to_install_what_the_rest_needs(form, tmp_path: Path):
+    """One test, so that the environment is made once however tests are shared out."""
+    with installed(form, tmp_path) as package:
+        write_text(package.directory)
+        for script in (MAKE_A_MODEL[form], *NEED_NOTHING):
+            ran = package.run(script)
+            assert ran.returncode == 0, (script, ran.stderr)
+            assert "Warning" not in ran.stderr, (script, ran.stderr)
+        compiled = package.run('python -c "from nmt_cli import native; print(native.is_built())"')
+        assert compiled.stdout == f"{native.is_built()}\n", compiled.stderr
+        for script, extra in NEED_MORE:
+            ran = package.run(script)
+            assert ran.returncode == 2, (script, ran.stderr)
+            assert re.fullmatch(rf"nmt: .*pip install '{re.escape(extra)}'.*\n", ran.stderr), (script, ran.stderr)
+        for script in (f"{LENGTHS} -o lengths.png", "nmt train --config tiny.yaml --set training.tensorboard=true"):
+            (advice,) = re.findall(r"pip install '.*'", package.run(script).stderr)
+            for line in (advice, script):
+                ran = package.run(line, PIP_CONSTRAINT=str(CONSTRAINTS))
+                assert ran.returncode == 0, (line, ran.stderr)
