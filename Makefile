@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt nmt_cli/ops/kernels.cpp
 	@echo 'Without the downloads this takes one to two minutes. The lines below are from pip.'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
-	@$(BIN)/python -c 'from nmt_cli.ops import native; print("nmt is installed" + (", with compiled kernels." if native.is_built() else f" {native.MISSING}."))'
+	@$(BIN)/python -c 'from nmt_cli.ops import native; print("nmt is installed" + (", with compiled kernels." if native.is_built() else f" {native.why_missing()}."))'
 	@$(ACTIVATE)
 	@touch $(READY)
 

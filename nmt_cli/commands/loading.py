@@ -53,7 +53,7 @@ def open_translator(
     if precision == "bf16" and not multiplies_bf16(found_device):
         warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
     if found_device.type == "cpu" and not native.is_built():
-        log(native.MISSING)
+        log(native.why_missing())
     keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)

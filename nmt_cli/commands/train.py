@@ -267,7 +267,7 @@ def _tell_path(path: str, world: World) -> None:
     if path == native.NATIVE and not native.is_built():
         warn("the run began with compiled kernels, which this installation lacks: slower, and other last digits")
     elif not native.is_built():
-        log(native.MISSING)
+        log(native.why_missing())
     elif path == native.PLAIN:
         log("without compiled kernels, as the run began")
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 // The loader takes the best that the processor has: what is built on one machine runs on another.
+#if defined(__x86_64__) && defined(__linux__) && __has_attribute(target_clones)
 #if __GNUC__ >= 12
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -33,11 +33,6 @@ INLINE void take(double from, double& to) { to = from; }
 INLINE void take(bfloat16 from, float& to) {
     to = __builtin_bit_cast(float, uint32_t(from.bits) << 16);
 }
-INLINE void take(bfloat16 from, double& to) {
-    float single;
-    take(from, single);
-    to = single;
-}
 INLINE void put(float from, float& to) { to = from; }
 INLINE void put(double from, double& to) { to = from; }
 INLINE void put(float from, bfloat16& to) {
@@ -45,7 +40,6 @@ INLINE void put(float from, bfloat16& to) {
     const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;  // to nearest, ties to even
     to.bits = uint16_t(from == from ? rounded : 0x7fc0u);
 }
-INLINE void put(double from, bfloat16& to) { put(float(from), to); }
 
 INLINE double exponential(double x) { return std::exp(x); }
 // Cephes' expf: 2^n e^r with |r| <= ln 2 / 2. Not a number stays so; beyond +-87 it stands still.
@@ -417,18 +411,49 @@ WORKERS(double, double, double)
 TYPE_WORKERS(float)
 TYPE_WORKERS(double)
 
-template <class Work> void in_chunks(int64_t rows, int chunks, const Work& work) {
-#pragma omp parallel for schedule(static, 1) num_threads(chunks) if (chunks > 1)
-    for (int chunk = 0; chunk < chunks; chunk++) work(chunk, rows * chunk / chunks, rows * (chunk + 1) / chunks);
+// What is taken of OpenMP: by name, since what a compiler makes of a parallel region is for its own runtime, and torch may
+// have brought the other. GNU's and LLVM's both have these names. Without them one thread does all chunks.
+struct OpenMP {
+    void (*parallel)(void (*region)(void*), void* data, unsigned num_threads, unsigned flags);  // GOMP_parallel
+    int (*thread)();                                                                            // omp_get_thread_num
+    int (*num_threads)();                                                                       // omp_get_num_threads
+} openmp{};
+
+template <class Work> struct Chunks {
+    int64_t rows;
+    int count;
+    const Work& work;
+
+    void run(int first, int step) const {
+        for (int chunk = first; chunk < count; chunk += step)
+            work(chunk, rows * chunk / count, rows * (chunk + 1) / count);
+    }
+    static void run_share(void* chunks) {
+        static_cast<const Chunks*>(chunks)->run(openmp.thread(), openmp.num_threads());
+    }
+};
+
+template <class Work> void in_chunks(int64_t rows, int count, const Work& work) {
+    Chunks<Work> chunks{rows, count, work};
+    if (count > 1 && openmp.parallel)
+        openmp.parallel(Chunks<Work>::run_share, &chunks, unsigned(count), 0);
+    else
+        chunks.run(0, 1);
 }
 
 }  // namespace
 
 extern "C" {
 
-// To be raised with every change that the other side sees (VERSION in __init__.py): what was compiled may be older.
+// To be raised with every change that the other side sees (VERSION in native.py): what was compiled may be older.
 extern const int32_t nmt_kernels_version;
-const int32_t nmt_kernels_version = 1;
+const int32_t nmt_kernels_version = 2;
+
+// To be called before any other, where there is an OpenMP.
+void nmt_take_openmp(decltype(OpenMP::parallel) parallel, decltype(OpenMP::thread) thread,
+                     decltype(OpenMP::num_threads) num_threads) {
+    openmp = {parallel, thread, num_threads};
+}
 
 #define ENTRIES(NAME, T, P)                                                                                             \
     void nmt_gru_forward_##NAME(                                                                                       \

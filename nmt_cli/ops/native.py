@@ -15,10 +15,10 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-VERSION = 1
+VERSION = 2
 """The version of the kernels that this module knows how to call."""
-MISSING = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
-"""What is said once where they are not."""
+NOT_BUILT = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
+"""The message where they were never compiled."""
 NATIVE, PLAIN = "native", "plain"
 WORK_OF_A_THREAD = 16_384
 """Numbers below which another thread is not worth its start."""
@@ -28,10 +28,15 @@ _TYPES = {torch.float32: "float", torch.float64: "double", torch.bfloat16: "bflo
 _switched_on = True
 
 
-@cache
 def is_built() -> bool:
     """Return whether kernels of this version are installed and can be loaded."""
-    return _library() is not None
+    return not isinstance(_library(), str)
+
+
+def why_missing() -> str:
+    """Return a line that says why there are no kernels, what follows, and what to do; an empty line if there are."""
+    library = _library()
+    return library if isinstance(library, str) else ""
 
 
 @contextmanager
@@ -68,7 +73,9 @@ class Kernel:
         """Call the variant for `dtype`; tensors are passed as their `address`."""
         entry = self._entries.get(dtype)
         if entry is None:
-            entry = getattr(_library(), f"nmt_{self._name}_{_TYPES[dtype]}")
+            library = _library()
+            assert not isinstance(library, str)  # the caller has asked `takes`
+            entry = getattr(library, f"nmt_{self._name}_{_TYPES[dtype]}")
             entry.argtypes, entry.restype = self._argument_types, None
             self._entries[dtype] = entry
         entry(*arguments)
@@ -83,13 +90,31 @@ def address(tensor: Tensor | None) -> int | None:
 
 
 @cache
-def _library() -> ctypes.CDLL | None:
+def _library() -> ctypes.CDLL | str:
+    """Return the kernels, or why there are none."""
     spec = find_spec("nmt_cli.ops.kernels")
     if spec is None or spec.origin is None:
-        return None
+        return NOT_BUILT
     try:
         library = ctypes.CDLL(spec.origin)
         version = ctypes.c_int32.in_dll(library, "nmt_kernels_version").value
-    except (OSError, ValueError):  # torch has brought no OpenMP of the compiler's kind; not our library
-        return None
-    return library if version == VERSION else None
+    except (OSError, ValueError) as problem:
+        return f"the compiled kernels cannot be loaded ({problem}), so it is slower without: install nmt-cli again"
+    if version != VERSION:
+        return "the compiled kernels belong to another version, so it is slower without: install nmt-cli again"
+    _give_openmp(library)
+    return library
+
+
+def _give_openmp(library: ctypes.CDLL) -> None:
+    """Let the kernels share their work among torch's own threads; where torch has none, one thread does it.
+
+    torch's OpenMP has many file names and is not always where a library finds it by itself (on ARM it is not).
+    """
+    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    try:
+        brought = ctypes.CDLL(torch._C.__file__)  # already loaded; a name is looked up in all libraries that it needs
+        entries = [ctypes.cast(getattr(brought, name), POINTER) for name in names]
+    except (OSError, AttributeError):
+        return
+    library.nmt_take_openmp(*entries)

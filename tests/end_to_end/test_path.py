@@ -13,7 +13,7 @@ from nmt_cli.ops import native
 @pytest.fixture
 def not_built(monkeypatch) -> None:
     """As where there was no compiler."""
-    monkeypatch.setattr(native, "is_built", lambda: False)
+    monkeypatch.setattr(native, "_library", lambda: native.NOT_BUILT)
 
 
 def steps(config: Path, number: int, directory: str = "run") -> list[str]:
@@ -37,7 +37,7 @@ def test_without_kernels_it_is_said_once(nmt, config: Path):
 def test_a_training_goes_on_by_the_path_on_which_it_began(nmt, config: Path, monkeypatch):
     """Bit for bit. Breaks where the state does not say by which path."""
     with monkeypatch.context() as patched:
-        patched.setattr(native, "is_built", lambda: False)
+        patched.setattr(native, "_library", lambda: native.NOT_BUILT)
         for arguments in (steps(config, 6, "alone"), steps(config, 4)):
             result = nmt(*arguments)
             assert result.code == 0, result.err
@@ -52,7 +52,7 @@ def test_a_training_that_lost_its_kernels_warns_and_goes_on(nmt, config: Path, m
     result = nmt(*steps(config, 2))
     assert result.code == 0, result.err
     assert "compiled kernels" not in result.err
-    monkeypatch.setattr(native, "is_built", lambda: False)
+    monkeypatch.setattr(native, "_library", lambda: native.NOT_BUILT)
     result = nmt(*steps(config, 4))
     assert result.code == 0, result.err
     told = "the run began with compiled kernels, which this installation lacks: slower, and other last digits"

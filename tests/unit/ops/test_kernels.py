@@ -1,5 +1,13 @@
 """The kernels against the formulas that they stand for, and what happens without them."""
 
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -125,17 +133,62 @@ def test_numbers_far_out_neither_overflow_nor_vanish():
         assert logits.isfinite().all()
 
 
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    """The kernels are looked for again, in the test and after it."""
+    native._library.cache_clear()
+    yield
+    native._library.cache_clear()
+    assert native.why_missing() == ""
+
+
+@pytest.mark.usefixtures("afresh")
 def test_kernels_of_another_version_are_as_none(monkeypatch):
     """A checkout that was updated and not installed again. Breaks where what was compiled is called unseen."""
-    for stale in (native.is_built, native._library):
-        stale.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(native, "VERSION", native.VERSION + 1)
         assert not native.is_built()
         assert not native.takes(torch.zeros(1))
-    for stale in (native.is_built, native._library):
-        stale.cache_clear()
-    assert native.is_built()
+        assert native.why_missing() == (
+            "the compiled kernels belong to another version, so it is slower without: install nmt-cli again"
+        )
+
+
+@pytest.mark.usefixtures("afresh")
+def test_kernels_that_cannot_be_loaded_are_as_none(monkeypatch, tmp_path):
+    """Compiled for another processor, or cut off. Breaks where the reason is kept from the user."""
+    with monkeypatch.context() as patched:
+        broken = tmp_path / "kernels.so"
+        broken.write_bytes(b"\x7fELF")
+        patched.setattr(native, "find_spec", lambda name: ModuleSpec(name, None, origin=str(broken)))
+        assert not native.is_built()
+        assert not native.takes(torch.zeros(1))
+        assert re.fullmatch(
+            rf"the compiled kernels cannot be loaded \({broken}: .*\), so it is slower without: install nmt-cli again",
+            native.why_missing(),
+        )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+@pytest.mark.parametrize("where_torch_puts_it", ["ctypes.RTLD_GLOBAL", "ctypes.RTLD_LOCAL"])
+def test_the_kernels_share_their_work_among_the_threads_that_torch_has_brought(where_torch_puts_it):
+    """Breaks where one thread does everything. On ARM the OpenMP of torch is no global one."""
+    script = f"""
+import ctypes, os
+ctypes.RTLD_GLOBAL = {where_torch_puts_it}
+import torch
+from nmt_cli.ops import native
+from nmt_cli.ops.log_softmax import log_softmax_
+assert native.is_built(), native.why_missing()
+values = torch.zeros(64, 10_000)
+native.num_chunks = lambda *sizes: 3
+before = len(os.listdir("/proc/self/task"))
+log_softmax_(values)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    found_here = {**os.environ, "PYTHONPATH": str(Path(native.__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=found_here)
+    assert done.stdout == "2\n"
 
 
 def test_the_region_decides_and_ends():
