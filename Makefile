@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ACTIVATE := echo 'To use nmt in this shell, activate its environment first: source $(VENV)/bin/activate'
 OLDEST := .venv-oldest
 
-.PHONY: install demo check test oldest soak bench browser ray clean
+.PHONY: install demo check test oldest soak bench browser compilers ray clean
 
 install: $(READY)
 
@@ -42,8 +42,8 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
 	touch $@
 
-# The long tests, those of the browser, of Ray and of installation among them.
-soak: install browser ray
+# The long tests, among them those of the browser, of other compilers, of Ray and of installation.
+soak: install browser compilers ray
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray or install'
 
 bench: install
@@ -57,6 +57,12 @@ ray: install
 browser:
 	command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
 		chromium chromium-driver fonts-noto-cjk fonts-dejavu-core >/dev/null; }
+
+# LLVM's compiler, one for ARM and an emulator of it, for the tests of the kernels; as root, on Debian.
+compilers:
+	command -v clang++ aarch64-linux-gnu-g++ qemu-aarch64 | wc -l | grep -qx 3 || { apt-get update -qq && \
+		apt-get install -qq -y --no-install-recommends \
+		clang libomp-dev g++-aarch64-linux-gnu qemu-user >/dev/null; }
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
