@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
 import shutil
 import struct
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 
 from nmt_cli import __version__
 from nmt_cli.errors import InputError, ModelError
-from nmt_cli.files import atomic_directory, atomic_path, remove_directory
+from nmt_cli.files import atomic_directory, atomic_path, remove_directory, why_not_writable
 
 FORMAT = 1
 MAX_JSON_BYTES = 16_000_000
@@ -277,8 +276,8 @@ class Checkpoints:
         path = self.directory / name
         if path.exists():
             raise InputError(f"{path}: exists already; choose another name")
-        if not os.access(self.directory, os.W_OK | os.X_OK):
-            raise InputError(f"{path}: cannot be written: permission denied")
+        if reason := why_not_writable(self.directory):
+            raise InputError(f"{path}: cannot be written: {reason}")
 
     def _write(self, path: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
         # One of this step may be there: written by a run that was killed before the index knew of it.

@@ -11,27 +11,71 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 
+from nmt_cli.console import warn
 from nmt_cli.errors import InputError, NmtError
+
+_TOKEN_BYTES = 8
+_SHORT_NAME = 64
+"""Bytes that the name of a temporary file may always have; beyond them it is not longer than the name it stands for."""
+_HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+"""Errors of `flock` that mean that another process has the lock; all others mean that there is no lock to be had."""
+_NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""Errors by which a file system says that it pushes no directories to the disk."""
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a sibling to write to; it becomes `path` only if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Yield a new, empty sibling to write to; it becomes `path` only if the block succeeds.
+
+    A file that it replaces hands down its mode, and its owner and group as far as this user may give them.
+    """
+    replaced = path.stat() if path.exists() else None
+    temporary = _name_beside(path)
+    # Until it has the mode of the file that it replaces, nobody else may read it.
+    temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
     try:
         yield temporary
         sync(temporary)
+        if replaced is not None:
+            _hand_down(replaced, temporary)
         os.replace(temporary, path)
-        sync(path.parent)  # else the rename itself can be lost
-    finally:
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)  # else the rename itself can be lost
+
+
+def _name_beside(path: Path) -> Path:
+    """Return a name in the same directory that no other writer takes, and that is not longer than a long `path.name`.
+
+    The number of the process would not do: two containers that share a directory can have processes of one number.
+    """
+    ending = f".{secrets.token_hex(_TOKEN_BYTES)}.tmp"
+    name = os.fsencode(path.name)
+    kept = name[: max(len(name), _SHORT_NAME) - len(f".{ending}")]
+    # A character is kept whole: some file systems refuse a name that is not valid UTF-8.
+    return path.with_name(f".{kept.decode('utf-8', errors='ignore')}{ending}")
+
+
+def _hand_down(replaced: os.stat_result, path: Path) -> None:
+    """Give a file the owner, the group and the mode of the one that it replaces, each where the system allows it."""
+    for change in (
+        partial(os.chown, path, replaced.st_uid, -1),
+        partial(os.chown, path, -1, replaced.st_gid),
+        partial(os.chmod, path, stat.S_IMODE(replaced.st_mode)),  # last: a change of owner takes some bits away
+    ):
+        with suppress(OSError):
+            change()
 
 
 @contextmanager
@@ -53,11 +97,11 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(directory: Path, *names: str) -> None:
-    """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these names, or of any in
-    a directory that holds nothing but this program's."""
-    name = "|".join(map(re.escape, names)) or ".+"
+    """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these short names, or of
+    any in a directory that holds nothing but this program's."""
+    of_names = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
     for path in directory.glob(".*.tmp"):
-        if re.fullmatch(rf"\.({name})\.\d+\.tmp", path.name) and path.is_file() and not path.is_symlink():
+        if (not names or of_names.fullmatch(path.name)) and path.is_file() and not path.is_symlink():
             path.unlink()
 
 
@@ -105,9 +149,13 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise InputError(f"{path.parent}: is in use by {holder}; {advice}") from error
+            if error.errno in _HELD:
+                holder = file.read().strip() or "another process"
+                raise InputError(f"{path.parent}: is in use by {holder}; {advice}") from error
+            warn(
+                f"{path.parent}: its file system does not support locks ({(error.strerror or str(error)).lower()}), so "
+                "a second command that writes there at the same time would not be noticed; run one at a time"
+            )
         file.seek(0)
         file.truncate()
         began = datetime.now().astimezone().isoformat(timespec="microseconds")
@@ -126,12 +174,32 @@ def sha256_of(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Push a file or a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Push a file or a directory to the disk; a directory only where its file system does that."""
+    is_directory = path.is_dir()
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if is_directory:  # files may be put into it, but it may not be read
+            return
+        raise
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if not (is_directory and error.errno in _NO_DIRECTORY_SYNC):
+            raise
     finally:
         os.close(descriptor)
+
+
+def why_not_writable(directory: Path) -> str:
+    """Return why no file can be made in a directory, in the system's words; empty where nothing speaks against it."""
+    if os.access(directory, os.W_OK | os.X_OK):
+        return ""
+    try:
+        is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+    except OSError as error:
+        return os.strerror(error.errno or errno.EACCES).lower()
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES).lower()
 
 
 def no_space(error: OSError) -> NmtError | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import nmt_cli
 from nmt_cli.errors import InputError, ModelError
-from nmt_cli.files import sha256_of
+from nmt_cli.files import sha256_of, why_not_writable
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -124,7 +124,7 @@ def _check_directory(directory: Path) -> None:
     try:
         while not there.exists() and there != there.parent:
             there = there.parent
-        reason = "" if os.access(there, os.W_OK | os.X_OK) else "permission denied"
+        reason = why_not_writable(there)
         if not there.is_dir():
             reason = "file exists"
     except OSError as error:

@@ -74,19 +74,31 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
     """Train, or go on training, in the model directory until the configured end."""
     with ExitStack() as stack:
         world.agreed(lambda: check_alike(config, world))
-        world.agreed(lambda: stack.enter_context(experiment.lock()) if world.is_primary else None)
-        world.agreed(lambda: check_shared(experiment, world))
-        world.agreed(lambda: check_resumable(experiment, config))
-        finished, *_ = world.gathered(world.agreed(lambda: finished_reason(experiment, config)))
+        finished, *_ = world.gathered(
+            world.agreed(lambda: _finished(experiment.directory, config) if world.is_primary else None)
+        )
         if finished is not None:
             limit = "patience" if finished.startswith("no better") else finished.partition(" ")[0]
             log(f"finished already ({finished}); raise training.{limit} to go on")
             world.agreed(lambda: _take_test_sets(experiment, config) if world.is_primary else None)
             return
+        world.agreed(lambda: stack.enter_context(experiment.lock()) if world.is_primary else None)
+        world.agreed(lambda: check_shared(experiment, world))
+        world.agreed(lambda: check_resumable(experiment, config))
         world.agreed(lambda: check_inputs(experiment, config))
         if world.is_primary:
             stack.enter_context(log_file(experiment.log_path))
         _train(experiment, config, world)
+
+
+def _finished(directory: Path, config: Config) -> str | None:
+    """Return why the run there has ended, or None. It is told without the lock, for which a directory must be writable;
+    so nothing that was read here is kept for a training."""
+    from nmt_cli.experiment import Experiment
+
+    experiment = Experiment(directory)
+    check_resumable(experiment, config)
+    return finished_reason(experiment, config)
 
 
 def _train(experiment: Experiment, config: Config, world: World) -> None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from nmt_cli.console import counted, warn
 from nmt_cli.errors import InputError
+from nmt_cli.files import atomic_path, no_space, why_not_writable
 
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[IO[bytes]]:
-    """A binary stream to standard output (None or `-`) or to `path`, compressed if its name ends in `.gz`.
+    """Yield a binary stream to standard output (None or `-`) or to `path`, compressed if its name ends in `.gz`.
 
     A regular file appears under its name only when the block has succeeded. Pipes, devices and what is open already
     (`/dev/stdout`, `/dev/fd/N`) are written to directly.
 
     Raises:
         InputError: it cannot be opened for writing.
+        NmtError: the disk is full.
     """
     if path is None or str(path) == "-":
         try:
@@ -33,44 +37,51 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         return
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give the name of a file")
-    try:
-        descriptor = _open_descriptor(path)
-        is_special = descriptor is not None or (path.exists() and not path.is_file())
-        target = path.resolve() if path.is_symlink() and not is_special else path
-        written = target if is_special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        stream = written.open("wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
-        if not is_special and path.exists() and not os.access(path, os.W_OK):
-            stream.close()
-            written.unlink()
-            raise PermissionError(13, "Permission denied")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
-    except RuntimeError as error:
-        raise InputError(f"{path}: cannot be written: its symbolic links lead back to itself") from error
-    try:
-        with stream:
-            if path.name.endswith(".gz"):
-                # No name and no time in it: the same text gives the same bytes.
-                with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
-                    yield cast(IO[bytes], compressed)
-            else:
-                yield stream
-            stream.flush()
-            if not is_special:
-                os.fsync(stream.fileno())
-        if not is_special:
-            os.replace(written, target)
-    finally:
-        if not is_special:
-            written.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            other_names = _other_names(path)
+            stream = _open(path, stack)
+        except OSError as error:
+            reason, error.filename = (error.strerror or str(error)).lower(), str(path)
+            raise no_space(error) or InputError(f"{path}: cannot be written: {reason}") from error
+        except RuntimeError as error:
+            raise InputError(f"{path}: cannot be written: its symbolic links lead back to itself") from error
+        if path.name.endswith(".gz"):
+            # No name and no time in it: the same text gives the same bytes.
+            compressed = gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0)
+            stream = cast(IO[bytes], stack.enter_context(compressed))
+        yield stream
+    if other_names:
+        warn(
+            f"{path}: is a file of its own now; {counted(other_names, 'other name')} (hard links) keep the old content"
+        )
+
+
+def _open(path: Path, stack: ExitStack) -> IO[bytes]:
+    """Return a stream to `path`, which `stack` closes and, where it is a regular file, puts in its place."""
+    descriptor = _open_descriptor(path)
+    if descriptor is not None:
+        return stack.enter_context(os.fdopen(os.dup(descriptor), "wb"))
+    if path.exists() and not path.is_file():
+        return stack.enter_context(path.open("wb"))
+    target = path.resolve() if path.is_symlink() else path
+    temporary = stack.enter_context(atomic_path(target))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return stack.enter_context(temporary.open("wb"))
+
+
+def _other_names(path: Path) -> int:
+    """Return how many hard links a regular file has beside the name that is written to."""
+    return path.stat().st_nlink - 1 if path.is_file() and _open_descriptor(path) is None else 0
 
 
 def check_writable(path: Path) -> None:
     """`InputError` where `open_output` could not write the file, for a look before the work."""
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give the name of a file")
-    if path.parent.is_dir() and not os.access(path.parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: cannot be written: permission denied")
+    if path.parent.is_dir() and (reason := why_not_writable(path.parent)):
+        raise InputError(f"{path}: cannot be written: {reason}")
 
 
 def _open_descriptor(path: Path) -> int | None:
