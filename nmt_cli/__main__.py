@@ -2,15 +2,13 @@
 
 import signal
 
+from nmt_cli import signals
+
 
 def main() -> None:
-    """Read the program, which an interruption ends without a traceback, and run it."""
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:  # not where the caller has it ignored
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from nmt_cli.cli import main as run
-
-    signal.signal(signal.SIGINT, handler)
+    """Read the program, which a signal ends without a traceback, and run it."""
+    with signals.answered_by(signal.SIG_DFL):
+        from nmt_cli.cli import main as run
     run()
 
 

@@ -300,6 +300,15 @@ class Checkpoints:
         for name, value in ((PROGRESS_FILE, dict(snapshot.progress)), (META_FILE, meta)):
             (directory / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
+    def judge(self, step: int, progress: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
+        """Put what the dev set says of a step into its checkpoint, which was written before.
+
+        `progress` comes first: with it the judgement counts, and `metrics` only show it.
+        """
+        path = self.path_of(step)
+        write_json(path / PROGRESS_FILE, dict(progress))
+        write_json(path / META_FILE, read_meta(path) | {"metrics": dict(metrics)})
+
     def prune(self, index: Index) -> None:
         """Remove the steps that the index no longer names, and what a killed attempt left; named checkpoints stay."""
         wanted = index.steps

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import errno
 import inspect
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable
-from io import StringIO, TextIOWrapper
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from nmt_cli import __version__
+from nmt_cli import __version__, signals
 from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.commands.options import Command
 from nmt_cli.errors import InputError, NmtError
@@ -24,6 +23,9 @@ def _summary(command: Callable[..., Any] | None) -> str:
     """Return the first paragraph of a command's docstring. `--help` cuts a description that it is not given apart."""
     return " ".join((inspect.getdoc(command) or "").partition("\n\n")[0].split())
 
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 app = typer.Typer(
     name="nmt",
@@ -41,8 +43,6 @@ for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name, short_help=_group.info.help)
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """What the operating system says of a name that the user gave, or may not use."""
-_MOMENT = 0.005
-"""Seconds until a signal that could not end the program is sent again: too few to do much of the work meanwhile."""
 
 
 def _show_version(asked: bool) -> None:
@@ -66,57 +66,12 @@ for _registered in (*app.registered_commands, *(one for group in GROUPS.values()
 
 def main() -> None:
     """Run the command line and exit with the code that the contract gives it."""
-    # An exception in the place of sudden death, so that half-written files go; training has a handler of its own.
-    signal.signal(signal.SIGTERM, _end)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller has it ignored
-        signal.signal(signal.SIGINT, _end)
-    _fill_streams()
-    sys.unraisablehook, hook = _ignored, sys.unraisablehook
-    code = _run()
-    sys.unraisablehook = hook
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, with its own exit code
-    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    with signals.ending():
+        _fill_streams()
+        code = _run()
     if os.environ.get("WORLD_SIZE", "") not in ("", "1"):
         _leave(code)
     sys.exit(code)
-
-
-class _Ended(SystemExit):
-    """What ends the program when SIGTERM comes, with the code that shells give it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.number = number
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    """End the program by an exception; amid an import a moment later: whoever imports may swallow it, as torch does
-    where it looks for numpy, and go on with half of a module."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            _again(number)
-            return
-        frame = frame.f_back
-    if number == signal.SIGINT:
-        raise KeyboardInterrupt
-    raise _Ended(number)
-
-
-def _ignored(what: sys.UnraisableHookArgs) -> None:
-    """Where Python itself swallows an exception, in a `__del__`, a signal's may not be lost."""
-    match what.exc_value:
-        case KeyboardInterrupt():
-            _again(signal.SIGINT)
-        case _Ended(number=number):
-            _again(number)
-        case _:
-            sys.__unraisablehook__(what)
-
-
-def _again(number: int) -> None:
-    """Send a signal once more in a moment, to whoever handles it then."""
-    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
-    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
 
 
 def _fill_streams() -> None:
@@ -132,11 +87,27 @@ def _fill_streams() -> None:
     if sys.stdout is None:
         sys.stdout = _Closed()
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
-        if isinstance(stream, TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
+    if sys.stderr.isatty():
+        messages = io.BufferedWriter(_Terminal(sys.stderr.fileno(), "wb", closefd=False))
+        sys.stderr = io.TextIOWrapper(messages, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
-class _Closed(StringIO):
+class _Terminal(io.FileIO):
+    """A terminal for messages. When it is closed, what nobody can read is dropped, so that a training is saved, or goes
+    on where it was started to ignore SIGHUP."""
+
+    def write(self, data: Buffer) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return memoryview(data).nbytes
+
+
+class _Closed(io.StringIO):
     """In the place of a standard output that the caller has closed: data may not be lost without a word."""
 
     @property
@@ -158,7 +129,9 @@ def _run() -> int:
             print(f"nmt: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return signals.exit_code(signal.SIGINT)
+    except signals.Ended as ended:
+        return signals.exit_code(ended.number)
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
@@ -202,4 +175,4 @@ def _leave(code: int) -> NoReturn:
 def _reader_gone() -> int:
     """The reader of standard output has gone: what is still buffered has no place to go, at exit either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 128 + signal.SIGPIPE
+    return signals.exit_code(signal.SIGPIPE)

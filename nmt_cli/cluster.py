@@ -7,7 +7,6 @@ has died. What the work is, is not known here.
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 from collections import deque
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
 
+from nmt_cli import signals
 from nmt_cli.console import log
 from nmt_cli.errors import InputError, NmtError
 
@@ -101,7 +101,8 @@ def require_ray() -> Any:
 def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Cluster]:
     """Join the Ray cluster at `address` (`auto` finds one that runs here), or start Ray on this machine for the block.
 
-    SIGINT and SIGTERM keep their handlers; the one exception that these may raise through Ray is KeyboardInterrupt.
+    The signals that end the program keep their handlers; the one exception that these may raise through Ray is
+    KeyboardInterrupt.
 
     Args:
         num_cpus: with no address, what Ray may count on; all cores unless told.
@@ -112,7 +113,6 @@ def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Clu
     ray = require_ray()
     if address is not None:
         _check_that_somebody_answers(address)
-    handler = signal.getsignal(signal.SIGTERM)
     how: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         how |= {"address": "local", "num_cpus": num_cpus, "object_store_memory": LOCAL_STORE_BYTES}
@@ -121,7 +121,8 @@ def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Clu
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if address is None else sys.stderr):
         try:
             try:
-                ray.init(**how)
+                with signals.kept():
+                    ray.init(**how)
             except (OSError, ValueError, RuntimeError) as error:
                 reason = str(error).strip().partition("\n")[0]
                 if address is None:
@@ -129,7 +130,6 @@ def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Clu
                 raise InputError(
                     f"--address {address}: cannot be joined: {reason} (if it asks for a token: RAY_AUTH_MODE=token)"
                 ) from error
-            signal.signal(signal.SIGTERM, handler)
             yield Cluster(ray, is_local=address is None)
         finally:
             ray.shutdown()

@@ -1,5 +1,7 @@
 """The errors a user meets: each message says where, what, and what to do; the exit code says whose turn it is."""
 
+from nmt_cli.signals import exit_code
+
 
 class NmtError(Exception):
     """Something failed while running (no space, divergence). The command line prints the message alone and exits."""
@@ -42,4 +44,4 @@ class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
-        self.exit_code = 128 + signal_number
+        self.exit_code = exit_code(signal_number)

@@ -175,11 +175,16 @@ class Experiment:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the directory against a second training; a process that dies leaves no lock behind."""
+        from nmt_cli.checkpoint import META_FILE, PROGRESS_FILE
+
         with locked(self.lock_path, "a model directory", "wait for it or choose another model_dir"):
             # Beside these `nmt translate -o` may be writing a file of the user's.
             remove_unfinished(self.directory, self.config_path.name, self.metrics_path.name)
-            for directory in (self.tokenizer_path("joint").parent, self.cache_path, self.checkpoints.directory):
+            checkpoints = self.checkpoints.directory
+            for directory in (self.tokenizer_path("joint").parent, self.cache_path, checkpoints):
                 remove_unfinished(directory)
+            for checkpoint in checkpoints.glob("step-*"):
+                remove_unfinished(checkpoint, PROGRESS_FILE, META_FILE)
             yield
 
     def holder(self, *, expected: str | None = None) -> str:

@@ -41,9 +41,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     replaced = path.stat() if path.exists() else None
     temporary = _name_beside(path)
-    # Until it has the mode of the file that it replaces, nobody else may read it.
-    temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
     try:
+        # Until it has the mode of the file that it replaces, nobody else may read it.
+        temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
         yield temporary
         sync(temporary)
         if replaced is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.cli import main
+from nmt_cli.signals import kept
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) 
         sys.argv = ["nmt", *args]
         os.environ.update(env or {})
         try:
-            main()
+            with kept():
+                main()
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1

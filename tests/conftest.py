@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from command_line import CONFIG, Result, run_here
 
 from nmt_cli.data import phrasebook
+from nmt_cli.signals import ENDING
 
 # Tiny models gain nothing from more threads, and lose much where another program has the core.
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
@@ -19,6 +21,14 @@ os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals_are_heard():
+    """Also where the tests run in the background of a script, which has SIGINT ignored, and what they start too."""
+    for number in ENDING:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture

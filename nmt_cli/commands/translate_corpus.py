@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from nmt_cli import signals
 from nmt_cli.cluster import Resources
 from nmt_cli.commands.options import (
     BatchTokens,
@@ -259,18 +260,15 @@ class _Pace:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM comes as a KeyboardInterrupt, as SIGINT does: Ray lets no other exception through its calls."""
-    received = [signal.SIGINT]
+    """Let every signal come as a KeyboardInterrupt: Ray lets no other exception through its calls."""
+    received: list[int] = [signal.SIGINT]
 
     def stop(number: int, _: object) -> None:
-        received.append(signal.Signals(number))
+        received.append(number)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        with signals.answered_by(stop):
+            yield
     except KeyboardInterrupt:
         raise Interrupted("stopped; what is done is kept, and the same command goes on", received[-1]) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

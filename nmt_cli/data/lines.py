@@ -49,18 +49,23 @@ def open_input(path: str | os.PathLike[str] | None) -> Iterator[IO[bytes]]:
         InputError: there is no such file, it is a directory, or it may not be read.
     """
     if path is None or path == "-":
-        with _standard_input() as stream:
-            yield stream
+        yield _standard_input()
         return
     stream = _open_file(path)
-    with stream:
+    try:
         yield stream
+    except BaseException:
+        # A thread may be waiting in a pipe, and who closes it would wait for that thread.
+        if not is_special_file(path):
+            stream.close()
+        raise
+    stream.close()
 
 
 def _standard_input() -> IO[bytes]:
     """A reader of its own: a thread may wait in it when the program ends, which Python forbids for `sys.stdin`."""
     try:
-        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        return open(sys.stdin.fileno(), "rb", closefd=False)
     except (AttributeError, OSError, ValueError):
         raise InputError("standard input is closed; give a file") from None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import sentencepiece
 
+from nmt_cli import signals
 from nmt_cli.errors import InputError, ModelError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -179,25 +180,26 @@ def train_tokenizer(
     model = io.BytesIO()
     seen = _Counted(lines)
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(seen),
-            model_writer=model,
-            model_type=model_type,
-            vocab_size=vocab_size,
-            # Every word or character of a small text is a vocabulary of its own size.
-            hard_vocab_limit=model_type in ("unigram", "bpe"),
-            normalization_rule_name=normalization,
-            character_coverage=character_coverage,
-            byte_fallback=model_type != "word",
-            user_defined_symbols=list(symbols),
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            num_threads=TRAINING_THREADS,
-            max_sentence_length=MAX_TRAINING_BYTES,
-            minloglevel=2,
-        )
+        with signals.exiting_at_once():
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(seen),
+                model_writer=model,
+                model_type=model_type,
+                vocab_size=vocab_size,
+                # Every word or character of a small text is a vocabulary of its own size.
+                hard_vocab_limit=model_type in ("unigram", "bpe"),
+                normalization_rule_name=normalization,
+                character_coverage=character_coverage,
+                byte_fallback=model_type != "word",
+                user_defined_symbols=list(symbols),
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                num_threads=TRAINING_THREADS,
+                max_sentence_length=MAX_TRAINING_BYTES,
+                minloglevel=2,
+            )
     except RuntimeError as error:
         if seen.failure is not None:
             raise seen.failure from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +43,41 @@ class MetricsLog:
         """Append one record; numbers that are not finite are written as null."""
         if self._path is None:
             return
-        finite = {
-            key: None if value != value or value in (float("inf"), float("-inf")) else value
-            for key, value in values.items()
-        }
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"event": event, "step": step, **finite}) + "\n")
+            file.write(_record(event, step, values))
+        self._show(event, step, values)
+
+    def write_before(self, later: str, event: str, step: int, **values: Any) -> None:
+        """Put a record in front of the one of the event `later` of the same step; it replaces one of its own event."""
+        if self._path is None:
+            return
+        lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True) if self._path.exists() else []
+        kept = [line for line in lines if _event_of(line) != (event, step)]
+        events = [*map(_event_of, kept), (later, step)]
+        kept.insert(events.index((later, step)), _record(event, step, values))
+        with atomic_path(self._path) as temporary:
+            temporary.write_text("".join(kept), encoding="utf-8")
+        self._show(event, step, values)
+
+    def _show(self, event: str, step: int, values: Mapping[str, Any]) -> None:
+        """Tell TensorBoard."""
         if self._writer is not None:
-            for key, value in finite.items():
-                if isinstance(value, (int, float)):
+            for key, value in values.items():
+                if isinstance(value, (int, float)) and math.isfinite(value):
                     self._writer.add_scalar(f"{event}/{key}", value, step)
             self._writer.flush()
+
+
+def _record(event: str, step: int, values: Mapping[str, Any]) -> str:
+    finite = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()
+    }
+    return json.dumps({"event": event, "step": step, **finite}) + "\n"
+
+
+def _event_of(line: str) -> tuple[str | None, int]:
+    record = json.loads(line)
+    return record.get("event"), record["step"]
 
 
 def _step_of(line: bytes) -> float:

@@ -10,7 +10,7 @@ from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
 from nmt_cli.ops.native import PLAIN
 
-ADDED = ("pool", "rewinds", "path", "text", "accumulate")
+ADDED = ("pool", "rewinds", "path", "text", "accumulate", "validated_step")
 """What the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
@@ -52,6 +52,8 @@ class TrainingState:
     """What the files hold on which the training depends: their digests."""
     accumulate: int = 0
     """Parts of a batch: as configured, or more since memory ran out. 0 where an earlier version did not keep it."""
+    validated_step: int = 0
+    """The step of the last validation that `validated` has counted."""
 
     @property
     def cursor(self) -> Cursor:
@@ -60,9 +62,10 @@ class TrainingState:
     def validated(self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int) -> TrainingState:
         """The state after a validation that gave `value`."""
         sign = 1.0 if HIGHER_IS_BETTER[metric] else -1.0
+        state = replace(self, validated_step=self.step)
         if self.best_value is None or sign * value > sign * self.best_value:
-            return replace(self, best_value=value, best_step=self.step, stalled=0, plateau_stalled=0)
-        state = replace(self, stalled=self.stalled + 1, plateau_stalled=self.plateau_stalled + 1)
+            return replace(state, best_value=value, best_step=self.step, stalled=0, plateau_stalled=0)
+        state = replace(state, stalled=self.stalled + 1, plateau_stalled=self.plateau_stalled + 1)
         if state.plateau_stalled >= plateau_patience:
             state = replace(state, plateau_stalled=0, rate_factor=state.rate_factor * plateau_factor)
         return state

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +31,11 @@ from nmt_cli.console import Progress, log, warn
 from nmt_cli.data.batch import Batch
 from nmt_cli.data.sampler import Drawn, Sampler
 from nmt_cli.distributed import World
-from nmt_cli.errors import DivergenceError, Interrupted, ModelError
+from nmt_cli.errors import DivergenceError, Interrupted, ModelError, PredictionError
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
+from nmt_cli.signals import Deferred
 from nmt_cli.training.captured import CapturedBackward
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog
@@ -138,8 +138,9 @@ class Trainer:
         """This process's part of the last update."""
         self._is_sound_now: bool | None = None
         """The answer of `_is_sound` for the weights as they are; None until somebody asks."""
-        self._stop_signal = 0
-        """SIGINT or SIGTERM, once any process has received it."""
+        self._signals = Deferred()
+        self._is_stopping = False
+        """True once any process has received a signal."""
         first = next(model.parameters())
         self.state = TrainingState(
             precision="bf16" if update.bf16 else "fp32",
@@ -173,7 +174,8 @@ class Trainer:
             )
         if damage is not None:
             warn(f"{damage}; going on from step {step:,}, the newest checkpoint that is whole")
-        self._saved_step, self._saved_is_judged = step, bool(meta["metrics"])
+        is_judged = bool(meta["metrics"]) or self.state.validated_step == step
+        self._saved_step, self._saved_is_judged = step, is_judged
 
     def _restore(self, path: Path) -> None:
         state = _state_at(path)
@@ -243,8 +245,11 @@ class Trainer:
     def _is_due(self, step: int) -> bool:
         """Whether a checkpoint of a step is one that an undisturbed run writes, if no update was skipped just before;
         the others are those of signals and of ends that were moved."""
-        is_validated = self._validator is not None and step % self._rhythm.validation_freq == 0
-        return is_validated or step % self._rhythm.checkpoint_freq == 0
+        return self._is_validated(step) or step % self._rhythm.checkpoint_freq == 0
+
+    def _is_validated(self, step: int) -> bool:
+        """Return whether an undisturbed run validates at a step, if no update was skipped just before."""
+        return self._validator is not None and step % self._rhythm.validation_freq == 0
 
     def _recent(self, checkpoints: Checkpoints) -> tuple[int, ...]:
         """The newest checkpoints with that of this step; beyond their number one that a rewind may need."""
@@ -294,7 +299,7 @@ class Trainer:
         """Train to the end and return the reason for it.
 
         Raises:
-            Interrupted: SIGINT or SIGTERM came; a checkpoint of the last whole step was written, if it predicts.
+            Interrupted: a signal came; a checkpoint of the last whole step was written, if its weights predict.
             DivergenceError: ten updates in a row were not finite, or the end came with weights that do not predict, and
                 it should not or cannot go back.
         """
@@ -306,13 +311,14 @@ class Trainer:
             self._leave_branch(checkpoints, self.state.step)
         with (
             native.path(self.state.path),
-            _Signals() as signals,
+            self._signals.listening(),
             Progress("training", total=total, initial=self.state.step, unit="step") as bar,
         ):
+            self._make_up_validation(checkpoints, tokenizers, metrics)
             reason = self._limits.reached(self.state)
             batches = self._sampler.from_cursor(self.state.cursor)
             while reason is None:
-                self._step(next(batches), meter, signals)
+                self._step(next(batches), meter)
                 if self._has_diverged():
                     diverged_at, meter = self.state.step, _Meter()
                     self._rewind(checkpoints, metrics)
@@ -327,22 +333,18 @@ class Trainer:
                     meter = _Meter()
                 # Amid skipped updates nothing is judged or kept: it would be no place to go back to.
                 is_calm = not self.state.skipped_in_a_row
-                is_judged = self._validator is not None and step % self._rhythm.validation_freq == 0
-                if is_judged and is_calm and self._is_sound():
+                if is_calm and self._is_validated(step) and not self._is_stopping and self._is_sound():
                     self._validate_and_save(checkpoints, tokenizers, metrics)
                 reason = self._limits.reached(self.state)
-                is_due = (is_calm and step % self._rhythm.checkpoint_freq == 0) or self._stop_signal
+                is_due = is_calm and step % self._rhythm.checkpoint_freq == 0
                 if is_due and reason is None and self._saved_step != step and self._is_sound():
                     self._save(checkpoints, tokenizers, metrics, {})
-                if self._stop_signal and reason is None:
-                    raise Interrupted(interrupted(step, self._saved_step == step, checkpoints), self._stop_signal)
+                if self._is_stopping and reason is None:
+                    self._interrupt(checkpoints, tokenizers, metrics)
             self._finish(checkpoints, tokenizers, metrics, reason)
-            (num_signals,) = self._world.sums(bool(signals.received))
+            (num_signals,) = self._world.sums(bool(self._signals.received))
             if num_signals:
-                raise Interrupted(
-                    f"interrupted after the last step, {self.state.step}, which is saved: {reason}",
-                    signals.received or signal.SIGTERM,
-                )
+                raise self._interrupted(f"interrupted after the last step, {self.state.step}, which is saved: {reason}")
         return reason
 
     def _has_diverged(self) -> bool:
@@ -363,19 +365,37 @@ class Trainer:
                 warn(f"step {self.state.step}: the loss with these weights is not finite; they are not kept")
         return self._is_sound_now
 
+    def _interrupt(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog) -> NoReturn:
+        """Save this step without a judgement by the dev set, if it is not saved and its weights predict, and end."""
+        step = self.state.step
+        if self._saved_step != step and self._is_sound():
+            self._save(checkpoints, tokenizers, metrics, {})
+        raise self._interrupted(interrupted(step, self._saved_step == step, checkpoints))
+
+    def _interrupted(self, message: str) -> Interrupted:
+        # A process that ends because another one has received a signal ends as if by SIGTERM.
+        return Interrupted(message, self._signals.received or signal.SIGTERM)
+
+    def _make_up_validation(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog) -> None:
+        """Do the validation that a signal has cut short at the step from which the training goes on."""
+        self._saved_is_judged, *_ = self._world.gathered(self._saved_is_judged)
+        is_judged = self._saved_step != self.state.step or self._saved_is_judged
+        if self._is_validated(self.state.step) and not is_judged and not self.state.skipped_in_a_row:
+            self._validate_and_save(checkpoints, tokenizers, metrics)
+
     def _finish(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, reason: str) -> None:
         """Judge and save the last step; `DivergenceError` where the dev set shows that its weights do not predict."""
         is_saved = self._saved_step == self.state.step
         # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
         is_judged = is_saved and self._saved_is_judged
-        values = self._validate(metrics, "at the end") if self._validator is not None and not is_judged else {}
+        try:
+            values = self._validate(metrics, "at the end") if self._validator is not None and not is_judged else {}
+        except PredictionError:
+            raise self._divergence(checkpoints) from None
         if values is None:
-            raise self._divergence(checkpoints)
-        if not is_saved:
+            self._interrupt(checkpoints, tokenizers, metrics)
+        if values or not is_saved:
             self._save(checkpoints, tokenizers, metrics, values)
-        elif values and self._world.is_primary:
-            metrics.sync()
-            checkpoints.write_index(self._index(checkpoints, values))
         if self._world.is_primary:
             checkpoints.write_index(replace(checkpoints.index(), finished=reason))
 
@@ -384,7 +404,7 @@ class Trainer:
         by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self._sampler.batches_an_epoch())
         return min((steps for steps in (self._limits.max_steps, by_epoch) if steps), default=None)
 
-    def _step(self, drawn: Drawn, meter: _Meter, signals: _Signals) -> None:
+    def _step(self, drawn: Drawn, meter: _Meter) -> None:
         """One update: all parts of the batch forward and backward, one division, one step of the optimizer."""
         began = time.monotonic()
         step = self.state.step + 1
@@ -398,9 +418,9 @@ class Trainer:
         nll_sum = self._gradients(batch, num_tokens, step, weight)
         # The only place of an update where the host waits for the device.
         own_nll, norm = torch.stack([nll_sum, self._gradient_norm().double()]).tolist()
-        nll, num_signals = self._world.sums(own_nll, bool(signals.received))
-        if num_signals and not self._stop_signal:
-            self._stop_signal = signals.received or signal.SIGTERM
+        nll, num_signals = self._world.sums(own_nll, bool(self._signals.received))
+        if num_signals and not self._is_stopping:
+            self._is_stopping = True
             log("stopping after this step, with a checkpoint")
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
@@ -505,9 +525,12 @@ class Trainer:
     def _validate_and_save(self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog) -> None:
         metric = self._rhythm.early_stopping_metric
         best = self._best_but_this(checkpoints)
-        values = self._validate(metrics, f"best so far {best[0].value:.2f}" if best else "the first")
-        if values is None:
+        try:
+            values = self._validate(metrics, f"best so far {best[0].value:.2f}" if best else "the first")
+        except PredictionError:
             return
+        if values is None:
+            self._interrupt(checkpoints, tokenizers, metrics)
         self.state = self.state.validated(
             metric, values[metric], plateau_factor=self._rhythm.plateau_factor,
             plateau_patience=self._rhythm.plateau_patience,
@@ -521,34 +544,55 @@ class Trainer:
         self._save(checkpoints, tokenizers, metrics, values)
 
     def _validate(self, metrics: MetricsLog, note: str) -> dict[str, float] | None:
-        """Judge the weights by the dev set; None where they do not predict it."""
+        """Return the scores on the dev set, or None if a signal to any process has come before the end.
+
+        Raises:
+            PredictionError: the weights do not predict the dev set.
+        """
         assert self._validator is not None
+        if self._is_stopping:
+            return None
         began = time.monotonic()
         with self._averaged_weights():
-            values = self._validator(self._model)
+            try:
+                values = self._validator(self._model, self._signals)
+            except PredictionError:
+                self._is_sound_now = False
+                warn(f"validation at step {self.state.step:,}: the loss is not finite; these weights are not kept")
+                raise
         if values is None:
-            self._is_sound_now = False
-            warn(f"validation at step {self.state.step:,}: the loss is not finite; these weights are not kept")
+            self._is_stopping = True
+            log("stopping amid the validation, which is done again when the training goes on")
             return None
         described = "  ".join(f"{name} {value:.2f}" for name, value in values.items())
         log(f"validation at step {self.state.step:,}: {described}  ({note}; {time.monotonic() - began:.1f} s)")
-        metrics.write("validation", self.state.step, **values, seconds=time.monotonic() - began)
+        record = {**values, "seconds": time.monotonic() - began}
+        if self._saved_step == self.state.step:
+            metrics.write_before("checkpoint", "validation", self.state.step, **record)
+        else:
+            metrics.write("validation", self.state.step, **record)
         return values
 
     def _save(
         self, checkpoints: Checkpoints, tokenizers: dict[str, str], metrics: MetricsLog, values: dict[str, float]
     ) -> None:
-        """Write the checkpoint, then the index that makes it count, then remove what counts no longer."""
+        """Write the checkpoint, then the index that makes it count, then remove what counts no longer.
+
+        A checkpoint that a signal has saved is there already, and gets only what the dev set says.
+        """
+        is_new = self._saved_step != self.state.step
         self._saved_step, self._saved_is_judged = self.state.step, bool(values)
         if not self._world.is_primary:
             return
-        checkpoints.save(self._snapshot(values), tokenizers)
-        metrics.write(
-            "checkpoint", self.state.step, loss=self._loss
-        )  # before the index: if this is the last act, both are made again
+        if is_new:
+            checkpoints.save(self._snapshot(values), tokenizers)
+            # Before the index: if this is the last act, both are made again.
+            metrics.write("checkpoint", self.state.step, loss=self._loss)
         metrics.sync()
         index = self._index(checkpoints, values)
         checkpoints.write_index(index)
+        if not is_new:  # after the index: if that is the last act, the validation is done again
+            checkpoints.judge(self.state.step, self.state.to_json(), values)
         checkpoints.prune(index)
 
     def _index(self, checkpoints: Checkpoints, values: dict[str, float]) -> Index:
@@ -564,31 +608,6 @@ class Trainer:
         """The best steps but this one, best first."""
         step, metric = self.state.step, self._rhythm.early_stopping_metric
         return [ranked for ranked in checkpoints.index().best if ranked.step != step and ranked.metric == metric]
-
-
-class _Signals:
-    """Remembers SIGINT and SIGTERM until the step is whole; a second one ends the program at once."""
-
-    def __init__(self) -> None:
-        self.received = 0
-        self._before: dict[int, Any] = {}
-
-    def _note(self, number: int, _: FrameType | None) -> None:
-        if self.received:
-            raise SystemExit(128 + number)
-        self.received = number  # and nothing else: whatever it interrupted may be writing to the log
-
-    def __enter__(self) -> _Signals:
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
-        except ValueError:  # not the main thread: whoever is, decides
-            pass
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 def _sign(metric: str) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from nmt_cli.console import log
 from nmt_cli.data.batch import make_batch
@@ -14,11 +15,13 @@ from nmt_cli.distributed import World
 from nmt_cli.errors import InputError, PredictionError
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.scoring import score_corpus
+from nmt_cli.signals import Deferred
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.translator import Translator, TranslatorOptions
 
 BATCH_TOKENS = 4096
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,15 @@ class DevSet:
         if not pairs:
             raise InputError(f"{source}: the dev set is empty")
         return cls(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs))
+
+
+class _OwnPart(NamedTuple):
+    """The share of a process in a validation."""
+
+    nll: float
+    num_tokens: int
+    texts: list[str] | None
+    """Translations of its sentences; None where the model's predictions are not finite."""
 
 
 class Validator:
@@ -61,46 +73,58 @@ class Validator:
             for chunk in _chunks(order, [max(map(len, pair)) + 1 for pair in zip(sources, targets, strict=True)])
         ]
 
-    def __call__(self, model: Seq2Seq) -> dict[str, float] | None:
-        """`loss` (nats a target piece), `perplexity`, `bleu` and `chrf`; None where the model's predictions are not
-        finite."""
-        own_total, own_tokens = 0.0, 0
+    def __call__(self, model: Seq2Seq, signals: Deferred) -> dict[str, float] | None:
+        """Return `loss` (nats a target piece), `perplexity`, `bleu` and `chrf`; None if a signal cuts it short.
+
+        A process that hears a signal leaves its part at once. The others end theirs, and all agree that there is none.
+
+        Raises:
+            PredictionError: in every process, if the predictions of any are not finite.
+        """
+        parts = self._of_all(signals, lambda: self._own_part(model))
+        if parts is None:
+            return None
+        loss = sum(part.nll for part in parts) / sum(part.num_tokens for part in parts)
+        hypotheses = [""] * len(self._dev.sources)
+        for rank, part in enumerate(parts):
+            if part.texts is None:
+                raise PredictionError("the model's predictions for the dev set are not finite")
+            hypotheses[rank :: self._world.size] = part.texts
+        scores = self._of_all(signals, lambda: self._scores(hypotheses))
+        if scores is None:
+            return None
+        self._show_samples(hypotheses)
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), **scores[0]}
+
+    def _of_all(self, signals: Deferred, act: Callable[[], Result]) -> list[Result] | None:
+        """Return what `act` gives in each process, by rank, or None if a signal has cut it short in any."""
+        results: list[Result | None] = self._world.gathered(signals.cut_short(act))
+        whole = [result for result in results if result is not None]
+        return whole if len(whole) == len(results) else None
+
+    def _own_part(self, model: Seq2Seq) -> _OwnPart:
+        """Score and translate this process's pairs; which process translates a line does not change its translation."""
+        total, num_tokens = 0.0, 0
         for place in self._world.places(len(self._batches)):
             nll, count = evaluate_nll(model, self._batches[place].to(self._world.device))
-            own_total, own_tokens = own_total + nll, own_tokens + count
-        total, num_tokens = self._world.sums(own_total, own_tokens)
-        hypotheses = self._hypotheses(model) if math.isfinite(total) else None
-        if hypotheses is None:
-            return None
+            total, num_tokens = total + nll, num_tokens + count
+        if not math.isfinite(total):
+            return _OwnPart(total, num_tokens, None)
+        models = TrainedModels([model], device=self._world.device)
+        translator = Translator(models, self._tokenizers, self._options)
+        own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
+        try:
+            texts = [translated.translations[0].text for translated in translator.translate(own)]
+        except PredictionError:
+            return _OwnPart(total, num_tokens, None)
+        return _OwnPart(total, num_tokens, texts)
+
+    def _scores(self, hypotheses: Sequence[str]) -> dict[str, float]:
         scores = score_corpus(
             hypotheses, [self._dev.references], metrics=("bleu", "chrf"), lowercase=self._lowercase,
             tokenize=self._tokenize,
         )  # fmt: skip
-        self._show_samples(hypotheses)
-        loss = total / num_tokens
-        return {
-            "loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),
-            **{score.name: score.score for score in scores},
-        }
-
-    def _hypotheses(self, model: Seq2Seq) -> list[str] | None:
-        """Each process translates its part; which does not change a translation. None where one cannot."""
-        models = TrainedModels([model], device=self._world.device)
-        translator = Translator(models, self._tokenizers, self._options)
-        own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
-        texts: list[str] | None
-        try:
-            texts = [translated.translations[0].text for translated in translator.translate(own)]
-        except PredictionError:
-            texts = None
-        parts = self._world.gathered(texts)
-        if None in parts:
-            return None
-        hypotheses = [""] * len(self._dev.sources)
-        for rank, part in enumerate(parts):
-            hypotheses[rank :: self._world.size] = part
-        return hypotheses
+        return {score.name: score.score for score in scores}
 
     def _show_samples(self, hypotheses: Sequence[str]) -> None:
         count = min(self._num_samples, len(hypotheses))

@@ -696,7 +696,7 @@ cli.app = app
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("amid", [AMID_AN_IMPORT, AMID_A_DEL])
 def test_a_signal_that_is_taken_from_the_program_comes_again(model: Path, amid: str, number: int, code: int):
     program = f"""

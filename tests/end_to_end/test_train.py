@@ -98,58 +98,6 @@ def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, confi
     assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
-def test_sigterm_saves_and_exits_143_and_sigint_130(config: Path):
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        process = start_nmt("train", "--config", config, "--set", "training.max_steps=100000", stderr=-1)
-        assert process.stderr is not None
-        lines = []
-        for line in process.stderr:
-            lines.append(line.decode())
-            if line.startswith(b"step"):
-                process.send_signal(number)
-                break
-        lines += [line.decode() for line in process.stderr]
-        process.stderr.close()
-        assert process.wait() == code, lines
-        assert "is saved; the same command goes on from there" in lines[-1]
-
-
-def test_a_signal_during_the_last_validation_leaves_the_last_step_saved(nmt, config: Path, monkeypatch):
-    from nmt_cli.training import validation
-
-    real = validation.Validator.__call__
-
-    def interrupted(self, model):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, model)
-
-    monkeypatch.setattr(validation.Validator, "__call__", interrupted)
-    result = nmt("train", "--config", config, "--set", "training.max_steps=2")
-    assert result.code == 143
-    assert "interrupted after the last step, 2, which is saved: max_steps 2 reached" in result.err
-    index = json.loads((config.parent / "run/checkpoints/index.json").read_text())
-    assert (index["last"], index["finished"]) == (2, "max_steps 2 reached")
-    monkeypatch.undo()
-    assert "finished already" in nmt("train", "--config", config, "--set", "training.max_steps=2").err
-
-
-def test_a_second_signal_ends_a_training_at_once(config: Path):
-    """In the midst of a validation that never ends."""
-    sets = ("training.max_steps=2", "decoding.max_length_b=1000000", "decoding.beam_size=1")
-    process = start_nmt("train", "--config", config, *(word for s in sets for word in ("--set", s)), stderr=-1)
-    assert process.stderr is not None
-    next(line for line in process.stderr if line.startswith(b"step"))
-    for _ in range(2):
-        time.sleep(1.0)
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-    try:
-        assert process.wait(timeout=60) == 143
-    finally:
-        process.kill()
-        process.stderr.close()
-
-
 def test_a_second_training_in_the_directory_is_refused_while_the_first_lives(nmt, config: Path):
     process = start_nmt("train", "--config", config, "--set", "training.max_steps=100000", stderr=-1)
     assert process.stderr is not None

@@ -190,7 +190,12 @@ def test_the_work_of_a_killed_worker_is_done_by_another(nmt, model: Path, long: 
 @pytest.mark.ray
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak), (signal.SIGINT, 130)],
+    [
+        (signal.SIGKILL, -9),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak),
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.soak),
+    ],
 )
 def test_stopped_in_the_middle_the_same_command_goes_on(nmt, model: Path, long: Path, tmp_path: Path, number, code):
     """Breaks (exit code 134) where SIGTERM raises SystemExit through Ray."""

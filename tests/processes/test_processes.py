@@ -205,6 +205,42 @@ def test_weights_that_do_not_predict_for_one_process_are_kept_by_none(launch, co
     assert not list((tmp_path / "run/checkpoints").iterdir())
 
 
+WAITS_IN_VALIDATION = """
+import os, sys, time
+from pathlib import Path
+from nmt_cli.cli import main
+from nmt_cli.translation.translator import Translator
+marker = Path(sys.argv.pop(1))
+def wait(*_):
+    marker.touch()
+    time.sleep(10_000)
+if os.environ["RANK"] == "1":
+    Translator.translate_window = wait
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_in_a_validation_ends_all_and_the_validation_is_done_again(launch, config, tmp_path):
+    """Breaks where who hears it leaves the others waiting, or not all find that there is no judgement."""
+    finished(launch.python(2, *train(config, f"model_dir={tmp_path / 'whole'}")))
+    program, marker = tmp_path / "waits.py", tmp_path / "waits"
+    program.write_text(WAITS_IN_VALIDATION)
+    processes = launch.python(2, program, marker, *train(config)[2:])
+    deadline = time.monotonic() + 120
+    while not marker.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    processes[1].send_signal(signal.SIGHUP)
+    first, second = outcomes(processes)
+    assert (first.code, second.code) == (128 + signal.SIGTERM, 128 + signal.SIGHUP)
+    assert "interrupted at step 6, which is saved" in first.err
+    index = json.loads((tmp_path / "run/checkpoints/index.json").read_text())
+    assert (index["last"], index["best"]) == (6, [])
+    finished(launch.python(2, *train(config)))
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
 # What all of them must have alike ---------------------------------------------------------------------------------
 
 

@@ -203,10 +203,12 @@ def _command(args: Sequence[str]) -> int:
     import traceback
 
     from nmt_cli.cli import main
+    from nmt_cli.signals import kept
 
     sys.argv = ["nmt", *args]
     try:
-        main()
+        with kept():
+            main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except BaseException:

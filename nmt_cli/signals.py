@@ -1,0 +1,219 @@
+"""The signals that end the program: which they are, who answers them, and with which exit code the program then ends.
+
+Whoever starts the program may have some of them ignored: a shell script has SIGINT ignored for what it puts in the
+background, nohup SIGHUP. These stay ignored.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_MOMENT = 0.005
+"""Seconds until a signal that could not end the program is sent again: too few to do much of the work meanwhile."""
+_SAME = 1.0
+"""Seconds in which a second signal is taken for the first one, that has come by two ways: torchrun passes on what its
+processes receive too."""
+Handler = Callable[[int, FrameType | None], None] | signal.Handlers
+Result = TypeVar("Result")
+
+
+def exit_code(number: int) -> int:
+    """Return the exit code that shells give to what a signal has ended."""
+    return 128 + number
+
+
+class Ended(SystemExit):
+    """Ends the program, or what a `Deferred` cuts short, because a signal has come."""
+
+    def __init__(self, number: int, take_back: Callable[[], None]) -> None:
+        """`take_back` makes whoever raises this ready for the same signal once more."""
+        super().__init__(exit_code(number))
+        self.number, self.take_back = number, take_back
+
+
+# Who answers ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def answered_by(handler: Handler) -> Iterator[None]:
+    """Let `handler` answer the signals that are not ignored while the block runs."""
+    before = _heard()
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, answer in before.items():
+            signal.signal(number, answer)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Put those back who answered before the block, in which a library sets handlers of its own."""
+    before = _heard()
+    try:
+        yield
+    finally:
+        for number, answer in before.items():
+            signal.signal(number, answer)
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Raise `Ended` wherever the block is when a signal comes, so that half-written files are removed. After the block
+    no signal counts: the program ends by itself, with its own exit code."""
+    handler, hook = _Ending(), sys.unraisablehook
+    sys.unraisablehook = _bring_back
+    for number in _heard():
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        sys.unraisablehook = hook
+
+
+def _heard() -> dict[signal.Signals, Any]:
+    """Return the signals that are not ignored, each with what answers it."""
+    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
+        return {}
+    answers = {number: signal.getsignal(number) for number in ENDING}
+    return {number: answer for number, answer in answers.items() if answer not in (signal.SIG_IGN, None)}
+
+
+def _insists(number: int, since: float) -> bool:
+    """Return whether a signal says that the program shall not take its time to end, as it has since a moment: by a
+    second Ctrl-C a person insists, while SIGTERM and SIGHUP may come by themselves any number of times."""
+    return number == signal.SIGINT and time.monotonic() - since > _SAME
+
+
+class _Ending:
+    """Raises `Ended`; while files are being removed after that, only if somebody insists."""
+
+    def __init__(self) -> None:
+        self._raised_at: float | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self._raised_at is not None and not _insists(number, self._raised_at):
+            return
+        if _is_importing(frame):
+            _send_again(number)
+            return
+        self._raised_at = time.monotonic()
+        raise Ended(number, self._take_back)
+
+    def _take_back(self) -> None:
+        self._raised_at = None
+
+
+class Deferred:
+    """Remembers the first signal, so that a step can be made whole and saved before the program ends; who insists by a
+    second Ctrl-C ends the program at once."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        """The number of the first signal, or 0."""
+        self._received_at = 0.0
+        self._cuts = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Remember what comes while the block runs."""
+        with answered_by(self._hear):
+            yield
+
+    def cut_short(self, act: Callable[[], Result]) -> Result | None:
+        """Return what `act` does, or None as soon as a signal has come; for what may be left half done."""
+        result = None
+        try:
+            try:
+                self._cuts = True
+                if not self.received:
+                    result = act()
+            finally:
+                self._cuts = False
+        except Ended:  # may come as late as in the line above
+            result = None
+        return result
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        raises = self._cuts or (self.received and _insists(number, self._received_at))
+        if raises and _is_importing(frame):
+            _send_again(number)
+            return
+        before = self.received, self._received_at, self._cuts
+        if not self.received:
+            self.received, self._received_at = number, time.monotonic()
+        if raises:
+            self._cuts = False
+
+            def take_back() -> None:
+                self.received, self._received_at, self._cuts = before
+
+            raise Ended(number, take_back)
+
+
+# Where an exception would be lost ---------------------------------------------------------------------------------
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a module is being imported: whoever imports it may swallow what is raised, as torch does where it
+    looks for numpy, and go on with half of the module."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _bring_back(what: sys.UnraisableHookArgs) -> None:
+    """Send a signal again whose exception Python has swallowed, as it does in a `__del__`."""
+    if isinstance(what.exc_value, Ended):
+        what.exc_value.take_back()
+        _send_again(what.exc_value.number)
+    else:
+        sys.__unraisablehook__(what)
+
+
+def _send_again(number: int) -> None:
+    """Send a signal once more in a moment, to whoever handles it then."""
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+
+
+@contextmanager
+def exiting_at_once() -> Iterator[None]:
+    """Exit as soon as a signal comes while the block runs, with nothing unwound: for a long call of a library, during
+    which Python raises no exceptions, and which leaves nothing half written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    watcher = threading.Thread(target=_exit_on_signal, args=(reader,), daemon=True)
+    watcher.start()
+    before = signal.set_wakeup_fd(writer)  # where Python puts the number of a signal, whatever the main thread does
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writer)  # which ends the watcher
+        watcher.join()
+        os.close(reader)
+
+
+def _exit_on_signal(reader: int) -> None:
+    while number := os.read(reader, 1):
+        if number[0] in ENDING:
+            os._exit(exit_code(number[0]))

@@ -1,0 +1,497 @@
+"""SIGINT, SIGTERM and SIGHUP: what they end, with which exit code, and what is saved; what was ignored stays so."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command_line import contents
+from faults import Faulty, Operation
+from test_killed import resume_and_compare, telling, train
+
+from nmt_cli import signals
+from nmt_cli.training import validation
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "tests/models/format-1/run"
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+SAVED = "is saved; the same command goes on from there"
+each_signal = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+some_signals = pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=() if n == signal.SIGHUP else pytest.mark.slow, id=n.name) for n in CODES],
+)
+IGNORED = {"INT": signal.SIGINT, "HUP": signal.SIGHUP, "TERM": signal.SIGTERM}
+
+Process = subprocess.Popen[str]
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start `nmt`, or with `program` what a text of Python does before it, with some signals ignored."""
+    started: list[Process] = []
+
+    def start(*args: str | Path, program: str = "", ignored: str = "") -> Process:
+        source = f"{program}\nfrom nmt_cli.__main__ import main\nmain()"
+        command = [sys.executable, "-c", source, *map(str, args)]
+        if ignored:
+            command = ["sh", "-c", f'trap "" {ignored}; exec "$@"', "sh", *command]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(command, env=environment, text=True, **pipes)  # type: ignore[call-overload]
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with process:  # closes its streams, and waits
+            process.kill()
+
+
+def wait_for(process: Process, words: str) -> None:
+    """Read what it says on stderr until a line begins with some words."""
+    assert process.stderr is not None
+    told = []
+    for line in process.stderr:
+        told.append(line)
+        if line.startswith(words):
+            return
+    raise AssertionError("".join(told))
+
+
+def ended(process: Process) -> tuple[int, str]:
+    """The exit code, and what it said last on stderr."""
+    _, told = process.communicate(timeout=300)
+    return process.returncode, told.splitlines()[-1] if told else ""
+
+
+def told_of(run: Path, event: str) -> list[int]:
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [record["step"] for record in records if record["event"] == event]
+
+
+def index_of(run: Path) -> dict[str, object]:
+    return json.loads((run / "checkpoints/index.json").read_text())
+
+
+# Training, in a step ----------------------------------------------------------------------------------------------
+
+
+@some_signals
+def test_a_signal_ends_a_training_after_its_step_with_a_checkpoint(start: Start, config: Path, number: int):
+    process = start(*train(config, "run", "training.max_steps=100000", "training.validation_freq=100000"))
+    wait_for(process, "step 2 ")
+    process.send_signal(number)
+    code, last = ended(process)
+    assert code == CODES[number], last
+    step = index_of(config.parent / "run")["last"]
+    assert last == f"nmt: interrupted at step {step}, which {SAVED}"
+
+
+@pytest.mark.parametrize(
+    "ignored", [pytest.param("INT", marks=pytest.mark.slow), "HUP", pytest.param("TERM", marks=pytest.mark.slow)]
+)
+def test_a_training_does_not_hear_what_it_was_started_to_ignore(start: Start, config: Path, ignored: str):
+    """A script has SIGINT ignored for what it puts in the background, nohup SIGHUP."""
+    arguments = train(config, "run", "training.max_steps=100000", "training.validation_freq=100000")
+    process = start(*arguments, ignored=ignored)
+    wait_for(process, "step 2 ")
+    process.send_signal(IGNORED[ignored])
+    wait_for(process, "step")
+    wait_for(process, "step")
+    heard = signal.SIGHUP if ignored == "TERM" else signal.SIGTERM
+    process.send_signal(heard)
+    code, last = ended(process)
+    assert (code, SAVED in last) == (CODES[heard], True)
+
+
+def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: Path):
+    arguments = map(str, train(config, "run", "training.max_steps=100000", "training.validation_freq=100000"))
+    script = f'"{sys.executable}" -m nmt_cli "$@" & echo $!; wait'
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    shell = subprocess.Popen(
+        ["sh", "-c", script, "sh", *arguments],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert shell.stdout is not None
+        training = int(shell.stdout.readline())
+        wait_for(shell, "step 2 ")
+        os.killpg(shell.pid, signal.SIGINT)  # as a terminal does
+        wait_for(shell, "step")
+        wait_for(shell, "step")
+        os.kill(training, signal.SIGTERM)
+        assert "interrupted at step" in shell.communicate(timeout=300)[1]
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL) if shell.poll() is None else None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_signal_that_comes_twice_leaves_the_checkpoint(start: Start, config: Path, number: int):
+    """Slurm and terminals send it to torchrun and to what it has started, and torchrun sends it on."""
+    process = start(*train(config, "run", "training.max_steps=100000", "training.validation_freq=100000"))
+    wait_for(process, "step 2 ")
+    for again in (number, number, signal.SIGHUP):
+        process.send_signal(again)
+        time.sleep(0.01)  # else the second may be lost while the first is pending
+    code, last = ended(process)
+    assert (code, SAVED in last) == (CODES[number], True)
+
+
+SAVES_FOREVER = """
+import sys, time
+from nmt_cli.checkpoint import Checkpoints
+def save(*_):
+    print("saving", file=sys.stderr, flush=True)
+    time.sleep(10_000)
+Checkpoints.save = save
+"""
+
+
+def test_a_second_interruption_ends_a_training_at_once(start: Start, config: Path):
+    """SIGTERM may come again; who types Ctrl-C insists."""
+    process = start(*train(config, "run"), program=SAVES_FOREVER)
+    wait_for(process, "saving")
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert ended(process)[0] == 130
+
+
+IN_A_TERMINAL = """
+import os, pty, signal, sys
+child, terminal = pty.fork()
+if child == 0:
+    if sys.argv[1] == "ignored":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.execv(sys.executable, [sys.executable, "-m", "nmt_cli", *sys.argv[2:]])
+seen = b""
+while b"step 2 " not in seen:
+    seen += os.read(terminal, 1000)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize(("ignored", "code"), [("heard", 129), ("ignored", 0)])
+def test_a_terminal_that_is_closed_ends_a_training_or_does_not_matter_to_it(config: Path, ignored: str, code: int):
+    """Breaks where a message that can no longer be shown is an error."""
+    sets = ["training.validation_freq=100000", "training.max_steps=" + ("100000" if ignored == "heard" else "40")]
+    command = [sys.executable, "-c", IN_A_TERMINAL, ignored, *map(str, train(config, "run", *sets))]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, f"{code}\n"), ran.stderr
+    run = config.parent / "run"
+    assert index_of(run)["finished"] == ("max_steps 40 reached" if ignored == "ignored" else None)
+    assert (run / "checkpoints" / f"step-{index_of(run)['last']:08d}").is_dir()
+
+
+# Training, in a validation ----------------------------------------------------------------------------------------
+
+
+@some_signals
+def test_a_signal_in_a_validation_saves_the_step_and_leaves_the_validation(start: Start, config: Path, number: int):
+    """In one that would take days."""
+    process = start(*train(config, "run", "decoding.max_length_b=1000000", "training.logging_freq=6"))
+    wait_for(process, "step 6 ")
+    time.sleep(1.0)
+    assert process.poll() is None
+    process.send_signal(number)
+    assert ended(process) == (CODES[number], f"nmt: interrupted at step 6, which {SAVED}")
+    run = config.parent / "run"
+    assert (index_of(run)["last"], index_of(run)["best"]) == (6, [])
+    assert told_of(run, "validation") == []
+    assert told_of(run, "checkpoint") == [3, 6]
+
+
+MOMENTS = {
+    "before": (validation.Validator, "__call__"),
+    "in the loss": (validation, "evaluate_nll"),
+    "in the translation": (validation.Translator, "translate_window"),
+    "in the scores": (validation, "score_corpus"),
+}
+ENDS = {"inside": 6, "at the end of a validated run": 12, "at an end that is not due": 8}
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, moment: str, *, at_call: int = 1) -> None:
+    """Send SIGTERM to this process at a call of what belongs to the moment."""
+    where, name = MOMENTS[moment]
+    real, calls = getattr(where, name), 0
+
+    def interrupted(*rest, **how):
+        nonlocal calls
+        calls += 1
+        if calls == at_call:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*rest, **how)
+
+    monkeypatch.setattr(where, name, interrupted)
+
+
+def all_of(run: Path) -> dict[str, object]:
+    """What the directory holds, also beside tensors, but for times."""
+    found: dict[str, object] = dict(contents(run))
+    for path in sorted((run / "checkpoints").glob("step-*/*.json")):
+        values = json.loads(path.read_text())
+        values.pop("seconds", None)
+        found[str(path.relative_to(run))] = values
+    return found
+
+
+@pytest.mark.parametrize(
+    ("moment", "step"),
+    [(moment, 6) for moment in MOMENTS] + [("in the translation", step) for step in (8, 12)],
+)
+def test_a_validation_that_a_signal_cut_short_is_done_again(nmt, config: Path, monkeypatch, moment: str, step: int):
+    """In the midst of a run, at an end where validation is due, and at one where it is not. Breaks where the state
+    does not count the validation, or counts it twice, and where its record stands behind the checkpoint's."""
+    sets = ["training.schedule=plateau", "training.plateau_patience=1", "training.plateau_factor=0.5"]
+    sets += ["training.early_stopping_metric=loss", f"training.max_steps={8 if step == 8 else 12}"]
+    sets += ["training.validation_freq=3", "training.learning_rate=0.05"] if step == 12 else []
+    assert nmt(*train(config, "whole", *sets)).code == 0
+    with monkeypatch.context() as patched:
+        interrupt(patched, moment, at_call={6: 1, 8: 2, 12: 4}[step])
+        result = nmt(*train(config, "run", *sets))
+        assert result.code == 143, result.err
+        assert result.err.splitlines()[-1] == f"nmt: interrupted at step {step}, which {SAVED}"
+    run = config.parent / "run"
+    assert (index_of(run)["last"], index_of(run)["finished"]) == (step, None)
+    assert step not in told_of(run, "validation")
+    result = nmt(*train(config, "run", *sets))
+    assert result.code == 0, result.err
+    assert all_of(run) == all_of(config.parent / "whole")
+    assert "finished already" in nmt(*train(config, "run", *sets)).err
+
+
+def test_a_validation_that_is_cut_short_twice_is_done_once(nmt, config: Path, monkeypatch):
+    assert nmt(*train(config, "whole")).code == 0
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            interrupt(patched, "in the translation")
+            assert nmt(*train(config, "run")).code == 143
+    assert nmt(*train(config, "run")).code == 0
+    assert all_of(config.parent / "run") == all_of(config.parent / "whole")
+
+
+def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path, monkeypatch):
+    """It ends the run. Breaks where the checkpoint is left as it was before the validation: the run would never be
+    found finished."""
+    sets = ("training.patience=1", "training.learning_rate=1e-30", "training.validation_freq=3")
+    assert nmt(*train(config, "whole", *sets)).code == 0
+    with monkeypatch.context() as patched:
+        interrupt(patched, "in the translation", at_call=2)
+        assert nmt(*train(config, "run", *sets)).code == 143
+    assert "finished: no better validation in 1" in nmt(*train(config, "run", *sets)).err
+    assert "finished already (no better validation in 1)" in nmt(*train(config, "run", *sets)).err
+    assert all_of(config.parent / "run") == all_of(config.parent / "whole")
+
+
+def test_a_signal_in_a_step_that_is_to_be_validated_does_not_wait_for_it(nmt, config: Path, monkeypatch):
+    from nmt_cli.training import trainer
+
+    assert nmt(*train(config, "whole")).code == 0
+    real = trainer.Trainer._step
+    with monkeypatch.context() as patched:
+
+        def stopped(self, *rest):
+            if self.state.step == 5:
+                os.kill(os.getpid(), signal.SIGTERM)
+            real(self, *rest)
+
+        patched.setattr(trainer.Trainer, "_step", stopped)
+        patched.setattr(validation.Validator, "__call__", lambda *_: pytest.fail("validated"))
+        assert nmt(*train(config, "run")).code == 143
+    assert nmt(*train(config, "run")).code == 0
+    assert all_of(config.parent / "run") == all_of(config.parent / "whole")
+
+
+def killed_while_it_makes_up(
+    nmt, faulty: Faulty, config: Path, monkeypatch, choose: Callable[[Operation], bool]
+) -> None:
+    """Kill a run that does a validation again, at chosen operations on the disk before the next checkpoint."""
+    assert nmt(*train(config, "whole")).code == 0
+    with monkeypatch.context() as patched:
+        interrupt(patched, "in the translation")
+        assert nmt(*train(config, "cut")).code == 143
+
+    def copied(name: str) -> str:
+        shutil.copytree(config.parent / "cut", config.parent / name)
+        return name
+
+    operations = faulty.run(*train(config, copied("first"))).operations
+    next_save = next(number for number, (what, _) in enumerate(operations) if what == "save")
+    chosen = [number for number in telling(operations) if number < next_save and choose(operations[number])]
+    assert any(Path(path).name.startswith(".trainer.json.") for _, path in map(operations.__getitem__, chosen))
+    whole = contents(config.parent / "whole")
+    for number in chosen:
+        name = copied(f"killed-at-{number}")
+        killed = faulty.run(*train(config, name), at=number)
+        assert killed.code == -signal.SIGKILL, (operations[number], killed.err)
+        resume_and_compare(faulty, config, name, whole=whole)
+
+
+def test_killed_while_a_validation_is_made_up_it_ends_like_an_undisturbed_run(nmt, faulty, config: Path, monkeypatch):
+    """Breaks where the index is written after the trainer's state."""
+
+    def is_judgement(operation: Operation) -> bool:
+        return operation[0] == "replace" and Path(operation[1]).name.startswith((".index", ".trainer", ".meta"))
+
+    killed_while_it_makes_up(nmt, faulty, config, monkeypatch, is_judgement)
+
+
+@pytest.mark.slow
+def test_killed_anywhere_while_a_validation_is_made_up_it_ends_like_an_undisturbed_run(
+    nmt, faulty, config: Path, monkeypatch
+):
+    killed_while_it_makes_up(nmt, faulty, config, monkeypatch, lambda _: True)
+
+
+# Other commands ---------------------------------------------------------------------------------------------------
+
+
+def unfinished(directory: Path) -> list[Path]:
+    return list(directory.glob(".out.*.tmp"))
+
+
+@each_signal
+def test_a_signal_ends_a_command_and_removes_what_is_half_written(start: Start, tmp_path: Path, number: int):
+    process = start("encode", "--model", MODEL, "-o", tmp_path / "out")
+    while not unfinished(tmp_path):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(timeout=300) == CODES[number]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_named", [False, True], ids=["standard input", "named pipe"])
+def test_a_signal_ends_a_filter_that_waits_for_its_next_line(start: Start, tmp_path: Path, is_named: bool):
+    """Breaks where the input is closed while another thread waits in it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = start("encode", *([pipe] if is_named else []), "--model", MODEL)
+    with pipe.open("w") if is_named else process.stdin as into:
+        into.write("Where are the old teachers?\n")
+        into.flush()
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=300) == 130
+
+
+@pytest.mark.parametrize("ignored", IGNORED)
+def test_a_command_does_not_hear_what_it_was_started_to_ignore(start: Start, tmp_path: Path, ignored: str):
+    process = start("encode", "--model", MODEL, "-o", tmp_path / "out", ignored=ignored)
+    while not unfinished(tmp_path):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(IGNORED[ignored])
+    assert process.communicate("Where are the old teachers?\n", timeout=300) == ("", "")
+    assert (process.returncode, (tmp_path / "out").exists()) == (0, True)
+
+
+TRAINS_LONG = """
+import io, sys
+from nmt_cli.data import tokenizer
+real = tokenizer._Counted.__iter__
+def read(self):
+    yield from real(self)
+    print("read", file=sys.stderr, flush=True)
+class Model(io.BytesIO):
+    def write(self, data):
+        print("trained", file=sys.stderr, flush=True)
+        return super().write(data)
+tokenizer._Counted.__iter__ = read
+tokenizer.io.BytesIO = Model
+"""
+
+
+@some_signals
+def test_a_signal_does_not_wait_for_sentencepiece(start: Start, config: Path, number: int):
+    """Which trains without a line of Python in between."""
+    source = config.parent / "long.en"
+    words = [
+        f"{chr(97 + a)}{chr(97 + b)}{chr(97 + c)}{a * b * c:x}" for a in range(26) for b in range(26) for c in range(26)
+    ]
+    source.write_text("".join(" ".join(words[place % 17000 :: 1700]) + "\n" for place in range(9000)))
+    sets = (f"data.train.0.{side}={source}" for side in ("source", "target"))
+    arguments = [word for one in (*sets, "tokenizer.vocab_size=4000") for word in ("--set", one)]
+    process = start("tokenizer", "--config", config, *arguments, program=TRAINS_LONG)
+    wait_for(process, "read")
+    process.send_signal(number)
+    assert ended(process) == (CODES[number], "")
+    assert not (config.parent / "run/tokenizer/joint.model").exists()
+
+
+# The parts --------------------------------------------------------------------------------------------------------
+
+
+TWICE = """
+import signal, time
+from nmt_cli import signals
+with signals.ending():
+    try:
+        signal.raise_signal(signal.SIGHUP)
+    except signals.Ended as ended:
+        print(ended.code)
+    signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(1.1)
+    signal.raise_signal(signal.SIGINT)
+"""
+SWALLOWED = """
+import signal, time
+from nmt_cli import signals
+class Swallows:
+    def __del__(self):  # whose exceptions Python shows and forgets
+        signal.raise_signal(signal.SIGTERM)
+def act():
+    Swallows()
+    time.sleep(10_000)
+with signals.ending():
+    deferred = signals.Deferred()
+    with deferred.listening():
+        print(deferred.cut_short(act), deferred.received)
+"""
+
+
+@pytest.mark.parametrize(("program", "code", "out"), [(TWICE, 130, "129\n"), (SWALLOWED, 0, "None 15\n")])
+def test_what_comes_once_more(program: str, code: int, out: str):
+    """A second signal does not disturb the end, but a later Ctrl-C does; one that Python has swallowed is not lost."""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, out, "")
+
+
+def test_nothing_is_begun_after_a_signal_and_what_came_before_counts():
+    deferred = signals.Deferred()
+    with deferred.listening():
+        assert deferred.cut_short(lambda: "done") == "done"
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
+        assert deferred.received == signal.SIGHUP
+        assert deferred.cut_short(lambda: pytest.fail("begun")) is None
+
+
+def test_outside_the_main_thread_nobody_listens():
+    answers = []
+
+    def listen() -> None:
+        with signals.Deferred().listening(), signals.exiting_at_once():
+            answers.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    assert answers == [signal.getsignal(signal.SIGTERM)]
