@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+from command_line import start_nmt
 from safetensors.torch import load_file, save_file
 
 REFUSED = "the probabilities that this model predicts are not finite, so its training has diverged; "
@@ -65,6 +67,19 @@ def test_of_an_ensemble_the_broken_model_is_named(nmt, model: Path, broken: Path
             result = nmt(*args, *given, "--checkpoint", "last")
             assert (result.code, result.out) == (2, b"")
             assert result.err == (f"nmt: {broken}/checkpoints/step-00000100: {REFUSED}--checkpoint takes another: 50\n")
+
+
+@pytest.mark.ray
+def test_bulk_translation_refuses_it_with_the_same_message(broken: Path, corpus: Path, tmp_path: Path):
+    """Breaks where the part is given to one worker after the other."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    args = ("translate-corpus", corpus / "dev.en", "-o", tmp_path / "out", "--model", broken, "--checkpoint", "last")
+    process = start_nmt(*args, stdout=-1, stderr=-1, env=environment)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (2, b""), err
+    wanted = f"nmt: {broken}/checkpoints/step-00000100: {REFUSED}--checkpoint takes another: 50\n"
+    assert err.decode().endswith(wanted)
+    assert b"died" not in err
 
 
 def test_where_there_is_no_other_checkpoint_the_message_says_to_train_anew(nmt, broken: Path, corpus: Path):
