@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt nmt_cli/ops/kernels.cpp
 	@echo 'Without the downloads this takes one to two minutes. The lines below are from pip.'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
-	@$(BIN)/python -c 'from nmt_cli.ops import native; print("nmt is installed" + (", with compiled kernels." if native.is_built() else f" {native.why_missing()}."))'
+	@$(BIN)/python -c 'from nmt_cli.ops import native; print("nmt is installed, with compiled kernels." if native.is_built() else "nmt is installed, but without compiled kernels, so it is slower. They need a C++ compiler.")'
 	@$(ACTIVATE)
 	@touch $(READY)
 
@@ -51,7 +51,8 @@ bench: install
 
 # Ray, for bulk translation and its tests: large, so nothing else installs it.
 ray: install
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
+	@echo 'Installing Ray into $(VENV). Its download is about 80 MB, and it takes 250 MB of disk.'
+	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[ray]'
 
 # Headless Chromium for the tests of the attention page; as root, on Debian.
 browser:
