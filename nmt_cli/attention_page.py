@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+END = "</s>"
+"""The name of the mark that ends the source."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")  # lone surrogates cannot be written as UTF-8
 _PLACEHOLDER = re.compile(r"\{\{(title|data)\}\}")
@@ -47,7 +49,8 @@ class SearchStep:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPicture:
-    """One sentence pair and how much each target word (a row) attended to each source word (a column)."""
+    """One sentence pair and how much each target word (a row) attended to each source word (a column), and in a last
+    column to the mark that ends the source."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -57,10 +60,10 @@ class AttentionPicture:
     steps: tuple[SearchStep, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.weights) != len(self.target) or any(len(row) != len(self.source) for row in self.weights):
+        if len(self.weights) != len(self.target) or any(len(row) != len(self.source) + 1 for row in self.weights):
             raise ValueError(
                 f"weights must have a row for each of {len(self.target)} target words and in it a number for each of "
-                f"{len(self.source)} source words"
+                f"{len(self.source)} source words and for their end"
             )
 
 

@@ -99,7 +99,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 def remove_unfinished(directory: Path, *names: str) -> None:
     """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these short names, or of
     any in a directory that holds nothing but this program's."""
-    of_names = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
+    of_names = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[0-9a-f]+\.tmp")
     for path in directory.glob(".*.tmp"):
         if (not names or of_names.fullmatch(path.name)) and path.is_file() and not path.is_symlink():
             path.unlink()

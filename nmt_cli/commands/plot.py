@@ -25,7 +25,7 @@ Picture = Annotated[
     Path, typer.Option("--output", "-o", help="Where to write; the ending chooses the kind of file.", metavar="OUT")
 ]
 MAX_SENTENCES = 200
-"""More sentences than this on one figure or page help nobody."""
+"""More sentences than this on one page help nobody."""
 
 
 @plot.command()
@@ -50,30 +50,31 @@ def attention(
     from nmt_cli.data.lines import input_name
     from nmt_cli.plots import check_picture, draw_attention
 
-    check_picture(output, draws_pages=False)
+    is_page = check_picture(output, draws_pages=False) == ".html"
     inputs = [file] if target is None else [file, target]
     refuse_overwriting(output, inputs)
     lines, *given = read_parallel(inputs)
     targets = given[0] if given else None
     if not any(line.strip() for line in lines):
         raise InputError(f"{input_name(file)}: has no line with text in it")
-    if len(lines) > MAX_SENTENCES:
+    if is_page and len(lines) > MAX_SENTENCES:
         warn(f"only the first {MAX_SENTENCES} of {len(lines):,} lines are drawn")
+        lines = lines[:MAX_SENTENCES]
     translator = open_translator(
         model or [], checkpoint=checkpoint, device=device, threads=threads, with_alignment=True
     )
     if not translator.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so there is nothing to draw")
-    pictures = [
+    pictures = (  # made as they are drawn: a figure does not take all
         picture
-        for index, line in enumerate(lines[:MAX_SENTENCES])
+        for index, line in enumerate(lines)
         if (picture := picture_of(translator, line, None if targets is None else targets[index])) is not None
-    ]
-    draw_attention(pictures, output)
+    )
+    num_drawn = draw_attention(pictures, output)
     if translator.counts.cut:
         translator.report()
         warn("of lines translated in parts the steps of the search are left out: each part has its own")
-    log(f"{counted(len(pictures), 'sentence')} -> {output}")
+    log(f"{counted(num_drawn, 'sentence')} -> {output}")
 
 
 @plot.command()
@@ -177,12 +178,12 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
     if target is None:
         cut_before = translator.counts.cut
         best = translator.translate_window([line.encode("utf-8", errors="replace")], observe)[0].translations[0]
-        target, weights = best.text, best.weights
+        target, weights = best.text, best.weights_with_end
         if translator.counts.cut > cut_before:
             steps.clear()  # those of all parts, mixed
     else:
         scorer = PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
-        weights = scorer.scores([(line, target)])[0].weights
+        weights = scorer.scores([(line, target)])[0].weights_with_end
     if weights is None or 0 in weights.shape:
         return None
     return AttentionPicture(

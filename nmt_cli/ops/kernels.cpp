@@ -22,7 +22,8 @@
 #endif
 #define INLINE __attribute__((always_inline)) inline
 
-namespace {
+// A namespace with a name: of functions without, clang 19 leaves parts out where it makes clones of them.
+namespace kernels __attribute__((visibility("hidden"))) {
 
 struct bfloat16 {
     uint16_t bits;
@@ -441,9 +442,11 @@ template <class Work> void in_chunks(int64_t rows, int count, const Work& work) 
         chunks.run(0, 1);
 }
 
-}  // namespace
+}  // namespace kernels
 
 extern "C" {
+
+using namespace kernels;
 
 // To be raised with every change that the other side sees (VERSION in native.py): what was compiled may be older.
 extern const int32_t nmt_kernels_version;

@@ -20,15 +20,15 @@ Link = tuple[int, int]
 def merge_to_words(
     weights: NDArray[np.floating], source_words: Sequence[int], target_words: Sequence[int], shape: tuple[int, int]
 ) -> Matrix:
-    """Weights (target pieces, source pieces) as weights of words; `shape` is (target words, source words).
+    """Return weights of words from weights of (target pieces, source pieces and `</s>`).
 
-    Text that is nothing but white space may have pieces but no words: these pieces are left out.
+    `shape` is (target words, source words). The result has one more column, for what lies on no word of the source: on
+    `</s>`, and on white space, which may have pieces beyond the last word. Such pieces of the target are left out.
     """
-    by_source = np.zeros((len(target_words), shape[1]))
-    for piece, word in enumerate(source_words):
-        if word < shape[1]:
-            by_source[:, word] += weights[:, piece]
-    merged = np.zeros(shape)
+    by_source = np.zeros((len(target_words), shape[1] + 1))
+    for piece, word in enumerate((*source_words, shape[1])):
+        by_source[:, min(word, shape[1])] += weights[:, piece]
+    merged = np.zeros((shape[0], shape[1] + 1))
     counts = np.zeros(shape[0])
     for piece, word in enumerate(target_words):
         if word < shape[0]:

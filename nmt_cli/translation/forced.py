@@ -25,12 +25,17 @@ class PairScore:
 
     log_prob: float
     """Natural log-probability of the target with its </s>, not normalised."""
-    weights: Matrix
-    """Attention between words (target words, source words)."""
+    weights_with_end: Matrix
+    """All attention between words (target words, source words and `</s>`)."""
     piece_weights: Matrix
     """Attention between pieces (target pieces, source pieces)."""
     source_pieces: tuple[str, ...]
     target_pieces: tuple[str, ...]
+
+    @property
+    def weights(self) -> Matrix:
+        """Attention between words (target words, source words)."""
+        return self.weights_with_end[:, :-1]
 
 
 class _Pair(NamedTuple):
@@ -54,16 +59,16 @@ class PairScorer:
         scored: dict[int, PairScore] = {}
         for pair, log_prob, weights_TS in self._forced(pairs):
             source, target = pair.source, pair.target
-            piece_weights = weights_TS[: len(target.ids), : len(source.ids)].double().numpy()
+            pieces = weights_TS[: len(target.ids), : len(source.ids) + 1].double().numpy()
             shape = (target.num_words, source.num_words)
-            weights = merge_to_words(piece_weights, source.words, target.words, shape)
+            weights = merge_to_words(pieces, source.words, target.words, shape)
             if not target_tokenizer.spells_bytes:
                 for first, end in target_tokenizer.unknown_runs(pairs[pair.place][1]).items():
                     weights[first + 1 : end] = weights[first]  # they are one piece
             scored[pair.place] = PairScore(
                 log_prob,
                 weights,
-                piece_weights,
+                pieces[:, :-1],
                 tuple(source_tokenizer.pieces(source.ids)),
                 tuple(target_tokenizer.pieces(target.ids)),
             )

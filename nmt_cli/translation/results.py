@@ -39,16 +39,22 @@ class Translation:
     text: str
     log_prob: float
     score: float
-    weights: Matrix | None = None
-    """Attention between words (target words, source words); None where it was not asked for, or would be too large."""
+    weights_with_end: Matrix | None = None
+    """All attention (target words, source words and `</s>`); None where it was not asked for, or would be too large."""
     links: tuple[Link, ...] | None = None
     """Each target word with its heaviest source word; None where it was not asked for."""
     num_words: int = 0
     """Words of the text; 0 where no alignment was asked for."""
 
+    @property
+    def weights(self) -> Matrix | None:
+        """Attention between words (target words, source words)."""
+        return None if self.weights_with_end is None else self.weights_with_end[:, :-1]
+
     def without_weights(self) -> Translation:
         """Return the translation with its links alone, which take far less memory."""
-        return self if self.weights is None else replace(self, weights=None, links=tuple(hard_links(self.weights)))
+        weights = self.weights
+        return self if weights is None else replace(self, weights_with_end=None, links=tuple(hard_links(weights)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,17 +145,23 @@ def _aligned(
 ) -> Translation:
     """Return a line's translation with the alignments of its parts, which begin at `first_words`."""
     num_target_words = sum(translation.num_words for translation in ranked)
-    weights = np.zeros((num_target_words, num_words)) if has_weights else None
+    weights = np.zeros((num_target_words, num_words + 1)) if has_weights else None
     links: list[Link] = []
     row = 0
     for first_word, translation in zip(first_words, ranked, strict=True):
         # The last segment of a line may be white space that has pieces but no words.
         num_own = num_words - first_word
-        block = None if translation.weights is None else translation.weights[:, :num_own]
-        own = (translation.links or ()) if block is None else hard_links(block)
-        links += [(first_word + source, row + target) for source, target in own if source < num_own]
-        if weights is not None and block is not None:
-            weights[row : row + block.shape[0], first_word : first_word + block.shape[1]] = block
+        block = translation.weights_with_end
+        if block is None:
+            own = [link for link in translation.links or () if link[0] < num_own]
+        else:
+            num_own = min(num_own, block.shape[1] - 1)
+            own = hard_links(block[:, :num_own])
+            if weights is not None:
+                rows = slice(row, row + translation.num_words)
+                weights[rows, first_word : first_word + num_own] = block[:, :num_own]
+                weights[rows, -1] = block[:, num_own:].sum(axis=1)
+        links += [(first_word + source, row + target) for source, target in own]
         row += translation.num_words
     return Translation(line.text, line.log_prob, line.score, weights, tuple(links), num_target_words)
 

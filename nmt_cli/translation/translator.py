@@ -247,9 +247,9 @@ class Translator:
         first = part.first_word
         shape = (target.num_words, part.words[-1] + 1 - first)
         if hypothesis.weights_TS is None or not target.ids:
-            weights = np.zeros(shape)
+            weights = np.zeros((shape[0], shape[1] + 1))
         else:
-            pieces = hypothesis.weights_TS[: len(target.ids), : len(part.ids)].double().numpy()
+            pieces = hypothesis.weights_TS[: len(target.ids), : len(part.ids) + 1].double().numpy()
             weights = merge_to_words(pieces, [word - first for word in part.words], target.words, shape)
         return Translation(text, log_prob, score, weights, num_words=target.num_words)
 

@@ -26,22 +26,22 @@ STEPS = (
 HOUSE = AttentionPicture(
     ("the", "little", "house"),
     ("das", "kleine", "Haus"),
-    ((0.9, 0.07, 0.03), (0.1, 0.75, 0.15), (0.02, 0.38, 0.6)),
+    ((0.87, 0.07, 0.03, 0.03), (0.1, 0.75, 0.15, 0.0), (0.02, 0.38, 0.5, 0.1)),
     translation="das kleine Haus.",
     steps=STEPS,
 )
-ARABIC = AttentionPicture(("وقعت", "الدول"), ("states", "signed"), ((0.1, 0.9), (0.8, 0.2)), title="Arabic")
+ARABIC = AttentionPicture(("وقعت", "الدول"), ("states", "signed"), ((0.1, 0.8, 0.1), (0.7, 0.2, 0.1)), title="Arabic")
 LONG = AttentionPicture(
     tuple(f"source{number}" for number in range(80)),
     tuple("Zuständigkeitsübertragungsverordnung" * (number % 40 == 7) or f"word{number}" for number in range(80)),
-    tuple(tuple(0.8 if row == column else 0.002 for column in range(80)) for row in range(80)),
+    tuple(tuple(0.8 if row == column else 0.002 for column in range(81)) for row in range(80)),
     title="Eighty words",
 )
 ATTACK = "window.attacked=1"
 HOSTILE = AttentionPicture(
     (f"</script><script>{ATTACK}</script>", f"<img src=x onerror={ATTACK}>"),
     (f'"><svg onload={ATTACK}>', "&lt;b&gt;"),
-    ((0.5, 0.5), (1.0, 0.0)),
+    ((0.5, 0.5, 0.0), (1.0, 0.0, 0.0)),
     title=f"<script>{ATTACK}</script>",
     translation=f"<iframe srcdoc='<script>parent.{ATTACK}</script>'>",
     steps=(SearchStep((Candidate(f"<img src=x onerror={ATTACK}>", 1.0, 0.0, f"<script>{ATTACK}</script>", True),)),),
@@ -83,16 +83,17 @@ def page(browser: Chromium, tmp_path: Path) -> Iterator[Chromium]:
 def test_pointing_at_a_target_word_lights_up_what_it_looked_at(page: Chromium):
     page.hover(word("target", 2))
     lit = page.run(LIT, "source")
-    assert [(text, number) for text, number, _ in lit] == [("the", "2%"), ("little", "38%"), ("house", "60%")]
+    assert [(text, number) for text, number, _ in lit] == [
+        ("the", "2%"), ("little", "38%"), ("house", "50%"), ("</s>", "10%"),
+    ]  # fmt: skip
     assert max(lit, key=lambda entry: entry[2])[0] == "house"
     assert page.run(CHOSEN) == ["Haus"]
     colours = page.run(
         "return [...document.querySelectorAll('#source .word')].map((word) => getComputedStyle(word).backgroundColor)"
     )
-    assert len(set(colours)) == 3
-    assert (
-        page.run("return document.getElementById('readout').textContent") == "Haus looked athouse60 %little38 %the2 %"
-    )
+    assert len(set(colours)) == 4
+    readout = page.run("return document.getElementById('readout').textContent")
+    assert readout == "Haus looked athouse50 %little38 %</s>10 %the2 %"
 
 
 def test_pointing_at_a_source_word_lights_up_the_translation(page: Chromium):
@@ -100,6 +101,30 @@ def test_pointing_at_a_source_word_lights_up_the_translation(page: Chromium):
     lit = page.run(LIT, "target")
     assert [(text, number) for text, number, _ in lit] == [("das", "7%"), ("kleine", "75%"), ("Haus", "38%")]
     assert page.run(LIT, "source") == []
+
+
+def test_the_end_of_the_source_is_reached_as_a_word_is(page: Chromium):
+    page.hover(word("source", 3))
+    assert page.run(CHOSEN) == ["</s>"]
+    lit = page.run(LIT, "target")
+    assert [(text, number) for text, number, _ in lit] == [("das", "3%"), ("Haus", "10%")]
+    page.run(f"document.querySelector('{word('source', 2)}').focus()")
+    page.press("Right")
+    name = page.run("return document.activeElement.getAttribute('aria-label')")
+    assert name == "</s>, the end of the source"
+    page.press("Down")
+    assert page.run(CHOSEN) == ["Haus"]
+
+
+def test_the_page_says_where_attention_need_not_add_up(browser: Chromium, tmp_path: Path):
+    sums = "return document.getElementById('sums').textContent"
+    for weights, said in (
+        (((0.5, 0.5),), "A whole row is 100."),
+        (((0.5, 0.1),), "The attention of this model need not add up to 100."),
+    ):
+        draw_attention([AttentionPicture(("the",), ("das",), weights)], tmp_path / "sums.html")
+        browser.visit(tmp_path / "sums.html")
+        assert browser.run(sums) == said
 
 
 def test_a_tapped_word_stays_when_the_pointer_goes_away(page: Chromium):
@@ -173,7 +198,7 @@ def test_the_reader_switches_between_sentences(page: Chromium):
     assert page.run(CHOSEN) == ["الدول"]
     page.run("document.getElementById('sentence').focus()")
     page.press("Down")
-    assert page.run("return document.querySelectorAll('.word').length") == 160
+    assert page.run("return document.querySelectorAll('.word').length") == 161
     page.click("#previous-sentence")
     page.click("#previous-sentence")
     assert page.run("return document.getElementById('title').textContent") == "Attention"
@@ -183,7 +208,12 @@ def test_the_matrix_shows_every_weight_and_lights_up_the_words(page: Chromium):
     cells = (
         "return [...document.querySelectorAll('#matrix tbody tr')].map((row) => [...row.cells].map((c) => c.innerText))"
     )
-    assert page.run(cells) == [["das", "90", "7", "3"], ["kleine", "10", "75", "15"], ["Haus", "2", "38", "60"]]
+    assert page.run(cells) == [
+        ["das", "87", "7", "3", "3"], ["kleine", "10", "75", "15", ""], ["Haus", "2", "38", "50", "10"],
+    ]  # fmt: skip
+    assert page.run("return [...document.querySelectorAll('#matrix thead th')].map((th) => th.innerText)") == [
+        "Translation", "the", "little", "house", "</s>",
+    ]  # fmt: skip
     page.hover('#matrix td[data-target="1"][data-source="0"]')
     assert page.run(CHOSEN) == ["kleine"]
     page.hover('#matrix thead th[data-source="2"]')
@@ -220,7 +250,7 @@ def test_hostile_text_is_shown_and_not_run(page: Chromium):
         page.click("#next-sentence")
     assert page.run("return window.attacked === undefined")
     shown = page.run("return [...document.querySelectorAll('.word')].map((word) => word.children[0].textContent)")
-    assert shown == [*HOSTILE.source, *HOSTILE.target]
+    assert shown == [*HOSTILE.source, "</s>", *HOSTILE.target]
     assert page.run("return document.getElementById('translation').textContent") == HOSTILE.translation
     assert page.run("return document.querySelectorAll('main :is(img, svg, script, iframe)').length") == 0
 
@@ -228,7 +258,7 @@ def test_hostile_text_is_shown_and_not_run(page: Chromium):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_letters_have_enough_contrast_on_every_light(browser: Chromium, tmp_path: Path, scheme: str):
     weights = tuple(step / 40 for step in range(41))
-    draw_attention([AttentionPicture(("word",) * 41, ("target",), (weights,))], tmp_path / "lights.html")
+    draw_attention([AttentionPicture(("word",) * 40, ("target",), (weights,))], tmp_path / "lights.html")
     browser.visit(tmp_path / "lights.html")
     browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     ratios = browser.run(

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import CONFIG
@@ -79,6 +80,26 @@ def test_an_option_by_a_wrong_name_is_answered_with_the_right_one(nmt, words: st
 @pytest.mark.parametrize("option", ["--verbose", "--set", "-x", "--="])
 def test_an_option_like_no_other_gets_no_guess(nmt, option: str):
     assert nmt("translate", option).err.endswith(f"Error: No such option: {option.rstrip('=')}\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("train", "Missing option '--config' / '-c'."),
+        ("align a.txt", "Missing argument 'TARGET'."),
+        ("plot curves", "Missing option '--output' / '-o'."),
+        ("translate --threads few", "Invalid value for '--threads'"),
+        ("translate --threads 0", "Invalid value for '--threads'"),
+        ("translate --nonsense", "No such option"),
+        ("translate a.txt b.txt", "Got unexpected extra argument"),
+    ],
+)
+def test_wrong_usage_is_shown_with_the_usage(nmt, command: str, message: str):
+    """By typer, which must not pass over an option that is missing, nor end in a traceback."""
+    result = nmt(*command.split())
+    assert (result.code, result.out) == (2, b"")
+    assert result.err.startswith(f"Usage: nmt {command.split(' ')[0]}")
+    assert f"\nError: {message}" in result.err
 
 
 def test_help_does_not_import_torch():
@@ -559,11 +580,6 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
         assert result.code == 0, result.err
         assert (tmp_path / f"a.{ending}").stat().st_size > 1000
     assert "Where" in (tmp_path / "a.html").read_text()
-    forced = nmt(
-        "plot", "attention", corpus / "dev.en", "--target", corpus / "dev.fr", "--model", model,
-        "-o", tmp_path / "f.html",
-    )  # fmt: skip
-    assert forced.code == 0, forced.err
     drawn = nmt("plot", "curves", model, "-o", tmp_path / "c.svg")
     assert (drawn.code, drawn.err) == (0, f"1 run -> {tmp_path / 'c.svg'}\n")
     lengths = nmt(
@@ -591,6 +607,49 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
     nowhere = nmt("plot", "curves", tmp_path / "nowhere", "-o", tmp_path / "c.png")
     assert nowhere.code == 2
     assert nowhere.err == f"nmt: {tmp_path / 'nowhere'}: is not there; give a model directory or its metrics.jsonl\n"
+
+
+def drawn_on(page: Path) -> list[dict[str, Any]]:
+    """Return the sentences of an attention page with their weights."""
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script', page.read_text(), re.DOTALL)
+    pictures: list[dict[str, Any]] = json.loads(data)
+    return pictures
+
+
+def test_an_attention_page_accounts_for_all_attention(nmt, model: Path, corpus: Path, tmp_path: Path):
+    """Of a search, of given pairs, and of a line in parts. Breaks where the end of the source is left out."""
+    long = " ".join((corpus / "dev.en").read_text().split()) + "\n"
+    lines = f"The red car.\n{long}".encode()
+    searched = nmt("plot", "attention", "--model", model, "-o", tmp_path / "s.html", stdin=lines)
+    assert searched.code == 0, searched.err
+    assert "warning: 1 line of more than 250 pieces translated in parts\n" in searched.err
+    forced = nmt(
+        "plot", "attention", corpus / "dev.en", "--target", corpus / "dev.fr", "--model", model,
+        "-o", tmp_path / "f.html",
+    )  # fmt: skip
+    assert forced.code == 0, forced.err
+    pictures = drawn_on(tmp_path / "s.html") + drawn_on(tmp_path / "f.html")
+    assert len(pictures) == 22
+    for picture in pictures:
+        for row in picture["weights"]:
+            assert len(row) == len(picture["source"]) + 1
+            assert sum(row) == pytest.approx(1, abs=0.0001 * len(row))
+    soft = nmt("translate", "--model", model, "--alignment", "soft", "--format", "jsonl", stdin=b"The red car.\n")
+    of_words = json.loads(soft.out)["alignment"]
+    assert [row[:-1] for row in pictures[0]["weights"]] == [pytest.approx(row, abs=0.0001) for row in of_words]
+
+
+def test_a_picture_of_many_lines_says_what_it_leaves_out(nmt, model: Path, tmp_path: Path):
+    lines = b"Where is the red car?\n" * 201
+    page = nmt("plot", "attention", "--model", model, "-o", tmp_path / "a.html", stdin=lines)
+    assert page.code == 0, page.err
+    assert "warning: only the first 200 of 201 lines are drawn\n" in page.err
+    assert page.err.endswith(f"200 sentences -> {tmp_path / 'a.html'}\n")
+    figure = nmt("plot", "attention", "--model", model, "-o", tmp_path / "a.png", stdin=lines)
+    assert figure.code == 0, figure.err
+    (number,) = re.findall(r"warning: only the first (\d+) sentences are drawn, as many as can be read", figure.err)
+    assert 4 < int(number) < 50
+    assert figure.err.endswith(f"{number} sentences -> {tmp_path / 'a.png'}\n")
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,12 @@ NEED_MORE = [
 """Commands, and the extra that each asks for."""
 
 
+OF_A_USER = {
+    name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OMP_", "NMT_", "VIRTUAL_ENV"))
+}
+"""The variables of the environment without those that lead back to this one."""
+
+
 @dataclass(frozen=True)
 class Installed:
     """An environment, and a directory to work in."""
@@ -76,12 +82,10 @@ class Installed:
 
     def run(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a line of shell there, as a user does who has activated the environment."""
-        foreign = ("PYTHON", "OMP_", "NMT_", "VIRTUAL_ENV")
-        variables = {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | more
-        variables["PATH"] = f"{self.environment / 'bin'}:{os.environ['PATH']}"
+        variables = OF_A_USER | {"PATH": f"{self.environment / 'bin'}:{os.environ['PATH']}"} | more
+        command = ["bash", "-euo", "pipefail", "-c", script]
         return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=self.directory, env=variables, capture_output=True, text=True, check=False,
+            command, cwd=self.directory, env=variables, capture_output=True, text=True, check=False
         )  # fmt: skip
 
 
@@ -91,9 +95,8 @@ def installed(form: str, directory: Path) -> Iterator[Installed]:
     package, environment = built(form, directory), directory / "environment"
     try:
         succeed(sys.executable, "-m", "venv", environment)
-        succeed(
-            environment / "bin/python", "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, package
-        )  # fmt: skip
+        pip = (environment / "bin/python", "-m", "pip")
+        succeed(*pip, "install", "--quiet", "--constraint", CONSTRAINTS, package)
         yield Installed(environment, directory / "work")
     finally:
         shutil.rmtree(environment)  # a gigabyte
@@ -111,7 +114,7 @@ def built(form: str, directory: Path) -> Path:
 
 
 def succeed(*command: str | Path) -> None:
-    ran = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    ran = subprocess.run([*map(str, command)], env=OF_A_USER, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -136,7 +139,7 @@ def test_every_command_is_tried_without_extras():
 
 
 @pytest.mark.install
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("form", MAKE_A_MODEL)
 def test_the_package_alone_runs_what_needs_no_extra_and_says_how_to_install_what_the_rest_needs(form, tmp_path: Path):
     """One test, so that the environment is made once however tests are shared out."""

@@ -223,16 +223,6 @@ def test_two_writers_with_one_process_number_do_not_meet(text: Path):
     assert {path.name for path in text.parent.iterdir()} == {text.name, "out"}
 
 
-def test_a_users_file_with_a_like_name_is_left_alone(nmt, config: Path):
-    run = config.parent / "run"
-    run.mkdir()
-    own, unfinished = run / ".metrics.jsonl.1.tmp", run / ".metrics.jsonl.0123456789abcdef.tmp"
-    own.touch()
-    unfinished.touch()
-    assert nmt("tokenizer", "--config", config).code == 0
-    assert (own.exists(), unfinished.exists()) == (True, False)
-
-
 # Nothing can be written -------------------------------------------------------------------------------------------
 
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 import html
 import json
 import re
+import struct
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from nmt_cli.attention_page import AttentionPicture, Candidate, SearchStep, rend
 from nmt_cli.errors import InputError
 from nmt_cli.plots import LengthBucket, draw_attention, draw_curves, draw_lengths
 
-PICTURE = AttentionPicture(("the", "house"), ("das", "Haus"), ((0.9, 0.1), (0.2, 0.8)), title="A house")
+PICTURE = AttentionPicture(("the", "house"), ("das", "Haus"), ((0.8, 0.1, 0.1), (0.2, 0.8, 0.0)), title="A house")
 TRAINED = [
     {"event": "train", "step": 10, "loss": 5.0},
     {"event": "train", "step": 20, "loss": 4.0},
@@ -47,6 +49,13 @@ def test_an_svg_of_attention_holds_the_words_as_text(tmp_path):
     assert {"the", "house", "das", "Haus", "A house"} <= set(words_of(tmp_path / "a.svg"))
 
 
+def test_a_figure_of_attention_has_a_column_for_the_end_and_a_scale(tmp_path):
+    draw_attention([PICTURE], tmp_path / "a.svg")
+    words = words_of(tmp_path / "a.svg")
+    assert words[:3] == ["the", "house", "</s>"]
+    assert words[-4:] == ["0 %", "50 %", "100 %", "attention"]
+
+
 def test_the_same_figure_is_the_same_file(tmp_path):
     draw_attention([PICTURE], tmp_path / "a.svg")
     draw_attention([PICTURE], tmp_path / "b.svg")
@@ -54,21 +63,21 @@ def test_the_same_figure_is_the_same_file(tmp_path):
 
 
 def test_several_sentences_share_a_figure_and_an_empty_one_does_no_harm(tmp_path):
-    other = AttentionPicture(("ein", "Baum"), ("tree",), ((0.5, float("nan")),))
+    other = AttentionPicture(("ein", "Baum"), ("tree",), ((0.5, float("nan"), 0.0),))
     draw_attention([PICTURE, other, AttentionPicture((), (), ())], tmp_path / "a.svg")
     assert {"the", "house", "ein", "Baum", "tree"} <= set(words_of(tmp_path / "a.svg"))
 
 
 def test_words_are_drawn_as_they_are(tmp_path):
     hostile = ("$\\frac$", "_x_", "</text>", "a\x00b", "\ud800", "\uffff", "line\nbreak")
-    draw_attention([AttentionPicture(hostile, ("ok",), ((0.1,) * 7,), title="$1 and 2$")], tmp_path / "a.svg")
+    draw_attention([AttentionPicture(hostile, ("ok",), ((0.1,) * 8,), title="$1 and 2$")], tmp_path / "a.svg")
     expected = {"$\\frac$", "_x_", "</text>", "a\ufffdb", "\ufffd", "line\ufffdbreak", "$1 and 2$"}
     assert expected <= set(words_of(tmp_path / "a.svg"))
-    draw_attention([AttentionPicture(hostile, ("ok",), ((0.1,) * 7,))], tmp_path / "a.png")
+    draw_attention([AttentionPicture(hostile, ("ok",), ((0.1,) * 8,))], tmp_path / "a.png")
 
 
 def test_a_character_without_a_font_is_named_once_and_the_figure_is_drawn(tmp_path, capsys):
-    private = AttentionPicture(("\ue123", "\ue123b"), ("a",), ((0.5, 0.5),))
+    private = AttentionPicture(("\ue123", "\ue123b"), ("a",), ((0.5, 0.5, 0.0),))
     draw_attention([private], tmp_path / "a.png")
     assert capsys.readouterr().err == (
         "warning: no installed font has 1 of the characters, such as \ue123: they are drawn as boxes; "
@@ -79,23 +88,47 @@ def test_a_character_without_a_font_is_named_once_and_the_figure_is_drawn(tmp_pa
 def test_a_figure_grows_with_the_words(tmp_path):
     def width(count: int) -> float:
         words = tuple(f"w{number}" for number in range(count))
-        draw_attention([AttentionPicture(words, ("t",), ((1 / count,) * count,))], tmp_path / "a.svg")
+        draw_attention([AttentionPicture(words, ("t",), ((1 / count,) * (count + 1),))], tmp_path / "a.svg")
         return float(ElementTree.parse(tmp_path / "a.svg").getroot().attrib["width"].removesuffix("pt"))
 
     assert width(80) > 80 * 20 > width(10)
 
 
+def test_a_figure_takes_as_many_sentences_as_can_be_read(tmp_path, capsys):
+    words = tuple(f"w{number}" for number in range(12))
+    made = 0
+
+    def pictures() -> Iterator[AttentionPicture]:
+        nonlocal made
+        for made in range(1, 501):  # noqa: B007 (read outside)
+            yield AttentionPicture(words, words, ((1 / 13,) * 13,) * 12)
+
+    assert draw_attention(pictures(), tmp_path / "a.png") == 16
+    assert made == 17  # a model need not translate the rest
+    width, height = struct.unpack(">II", (tmp_path / "a.png").read_bytes()[16:24])
+    assert max(width, height) < 160 * 21
+    assert capsys.readouterr().err == (
+        "warning: only the first 16 sentences are drawn, as many as can be read on one figure; "
+        "for more, write an .html page\n"
+    )
+    long = AttentionPicture(words * 6, words * 6, ((1 / 73,) * 73,) * 72)
+    assert draw_attention([long, PICTURE], tmp_path / "a.png") == 1
+    assert "warning: only the first sentence is drawn, as many as" in capsys.readouterr().err
+    assert draw_attention([PICTURE] * 30, tmp_path / "a.html") == 30
+    assert capsys.readouterr().err == ""
+
+
 def test_a_figure_too_large_to_read_is_refused(tmp_path):
     words = tuple("w" for _ in range(700))
-    picture = AttentionPicture(words, ("t",), ((0.0,) * 700,))
+    picture = AttentionPicture(words, ("t",), ((0.0,) * 701,))
     with pytest.raises(InputError, match=r"a\.png: 1 sentences .* need a figure of 211 by .* draw fewer, or write an"):
         draw_attention([picture], tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_weights_of_another_shape_are_a_mistake_of_the_caller():
-    with pytest.raises(ValueError, match="a row for each of 1 target words and in it a number for each of 2 source"):
-        AttentionPicture(("a", "b"), ("c",), ((1.0,),))
+    with pytest.raises(ValueError, match="a row for each of 1 target words and in it a number for each of 2 source w"):
+        AttentionPicture(("a", "b"), ("c",), ((0.5, 0.5),))
 
 
 # The page
@@ -108,14 +141,14 @@ def test_the_page_gives_back_what_was_put_in():
             Candidate("x", 0.0, -float("inf"), "", kept=False, ended=True, beam=1),
         )
     )
-    picture = AttentionPicture(("the",), ("das",), ((0.123456,),), "T", "Das.", (step,))
+    picture = AttentionPicture(("the",), ("das",), ((0.123456, 0.876544),), "T", "Das.", (step,))
     (data,) = data_of(render_page([picture]))
     assert data == {
         "title": "T",
         "translation": "Das.",
         "source": ["the"],
         "target": ["das"],
-        "weights": [[0.1235]],
+        "weights": [[0.1235, 0.8765]],
         "steps": [
             [
                 {
@@ -144,7 +177,7 @@ def test_hostile_words_are_escaped_and_come_back_whole():
         "\\1",
         "'\"",
     )
-    page = render_page([AttentionPicture(words, ("a",), ((0.1,) * 8,), title="<b>{{data}}&")])
+    page = render_page([AttentionPicture(words, ("a",), ((0.1,) * 9,), title="<b>{{data}}&")])
     assert data_of(page)[0]["source"] == list(words)
     assert "alert(1)</script>" not in page
     assert "\u2028" not in page
@@ -152,7 +185,7 @@ def test_hostile_words_are_escaped_and_come_back_whole():
 
 
 def test_lone_surrogates_can_be_written(tmp_path):
-    draw_attention([AttentionPicture(("\udcff",), ("a",), ((1.0,),), title="\udcff")], tmp_path / "a.html")
+    draw_attention([AttentionPicture(("\udcff",), ("a",), ((1.0, 0.0),), title="\udcff")], tmp_path / "a.html")
     assert data_of((tmp_path / "a.html").read_text(encoding="utf-8"))[0]["source"] == ["\udcff"]
 
 
@@ -199,6 +232,19 @@ def test_scores_by_length_name_systems_and_buckets(tmp_path):
     words = words_of(tmp_path / "l.svg")
     assert {"with_attention", "without", "chrF", "1–10", "n=40", "11–20"} <= set(words)
     assert "21–30" not in words
+
+
+def test_no_axis_of_scores_goes_beyond_what_a_score_may_be(tmp_path):
+    def numbers() -> list[float]:
+        return [float(word) for word in words_of(tmp_path / "a.svg") if re.fullmatch(r"-?[\d.]+", word)]
+
+    for low, high in ((0.0, 100.0), (97.5, 100.0), (0.0, 1.0), (100.0, 100.0), (0.0, 0.0)):
+        buckets = [LengthBucket(1, 10, 40, low, low - 3, low + 3), LengthBucket(11, 20, 12, high, high - 3, high + 3)]
+        draw_lengths({"a": buckets}, tmp_path / "a.svg")
+        assert 0 <= min(numbers()) < max(numbers()) <= 100
+    scores = [{"event": "validation", "step": step, "loss": 1.0, "bleu": 100.0 * step} for step in (0, 1)]
+    draw_curves({"a": scores}, tmp_path / "a.svg")
+    assert max(numbers()) == 100
 
 
 def test_lengths_of_nothing_are_refused(tmp_path):

@@ -79,7 +79,7 @@ def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_h
 
 def test_word_weights_are_sums_over_source_pieces_and_means_over_target_pieces():
     random = np.random.default_rng(3)
-    weights = random.random((5, 6))
+    weights = random.random((5, 7))
     source_words, target_words = [0, 0, 1, 3, 3, 3], [0, 1, 1, 1, 2]
     merged = merge_to_words(weights, source_words, target_words, (3, 4))
     for target in range(3):
@@ -87,13 +87,15 @@ def test_word_weights_are_sums_over_source_pieces_and_means_over_target_pieces()
             rows = [row for row, word in enumerate(target_words) if word == target]
             expected = sum(weights[row, p] for row in rows for p, word in enumerate(source_words) if word == source)
             assert merged[target, source] == pytest.approx(expected / len(rows))
+        assert merged[target].sum() == pytest.approx(weights[rows].sum() / len(rows))
 
 
-def test_pieces_of_no_word_have_no_weights():
+def test_what_lies_on_no_word_of_the_source_has_a_column_of_its_own():
     """Seen to fail on a line that is a line separator: white space to a reader, a piece to the tokenizer."""
-    assert merge_to_words(np.ones((1, 1)), [0], [0], (0, 0)).shape == (0, 0)
-    assert merge_to_words(np.ones((1, 1)), [0], [0], (1, 0)).shape == (1, 0)
-    assert merge_to_words(np.ones((1, 2)), [0, 0], [0], (0, 1)).shape == (0, 1)
+    assert merge_to_words(np.ones((1, 2)), [0], [0], (0, 0)).shape == (0, 1)
+    assert merge_to_words(np.ones((1, 3)), [0, 0], [0], (0, 1)).shape == (0, 2)
+    weights = np.array([[0.5, 0.25, 0.125, 0.0625]])
+    assert merge_to_words(weights, [0, 0, 1], [0], (1, 1)).tolist() == [[0.75, 0.1875]]
 
 
 def test_hard_links_take_the_heaviest_source_word_and_none_where_there_is_no_weight():
