@@ -22,8 +22,7 @@
 #endif
 #define INLINE __attribute__((always_inline)) inline
 
-// A namespace with a name: of functions without, clang 19 leaves parts out where it makes clones of them.
-namespace kernels __attribute__((visibility("hidden"))) {
+namespace {
 
 struct bfloat16 {
     uint16_t bits;
@@ -442,11 +441,9 @@ template <class Work> void in_chunks(int64_t rows, int count, const Work& work) 
         chunks.run(0, 1);
 }
 
-}  // namespace kernels
+}  // namespace
 
 extern "C" {
-
-using namespace kernels;
 
 // To be raised with every change that the other side sees (VERSION in native.py): what was compiled may be older.
 extern const int32_t nmt_kernels_version;

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from command_line import CONFIG
 
-from nmt_cli import native
 from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.data import phrasebook
+from nmt_cli.ops import native
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -149,7 +149,7 @@ def test_the_package_alone_runs_what_needs_no_extra_and_says_how_to_install_what
             ran = package.run(script)
             assert ran.returncode == 0, (script, ran.stderr)
             assert "Warning" not in ran.stderr, (script, ran.stderr)
-        compiled = package.run('python -c "from nmt_cli import native; print(native.is_built())"')
+        compiled = package.run('python -c "from nmt_cli.ops import native; print(native.is_built())"')
         assert compiled.stdout == f"{native.is_built()}\n", compiled.stderr
         for script, extra in NEED_MORE:
             ran = package.run(script)
