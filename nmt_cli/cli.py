@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -23,9 +23,6 @@ def _summary(command: Callable[..., Any] | None) -> str:
     """Return the first paragraph of a command's docstring. `--help` cuts a description that it is not given apart."""
     return " ".join((inspect.getdoc(command) or "").partition("\n\n")[0].split())
 
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 app = typer.Typer(
     name="nmt",
@@ -98,7 +95,7 @@ class _Terminal(io.FileIO):
     """A terminal for messages. When it is closed, what nobody can read is dropped, so that a training is saved, or goes
     on where it was started to ignore SIGHUP."""
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: Any) -> int:
         try:
             return super().write(data)
         except OSError as error:
