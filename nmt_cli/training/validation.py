@@ -84,6 +84,7 @@ class Validator:
         parts = self._of_all(signals, lambda: self._own_part(model))
         if parts is None:
             return None
+        parts = [_OwnPart(*part) for part in parts]  # what another process sends arrives as a list
         loss = sum(part.nll for part in parts) / sum(part.num_tokens for part in parts)
         hypotheses = [""] * len(self._dev.sources)
         for rank, part in enumerate(parts):
