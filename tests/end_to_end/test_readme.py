@@ -66,7 +66,7 @@ def test_the_quick_commands_of_the_readme_work_in_their_order(model: Path, corpu
     run([command for command in commands if quick(command)], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_all_commands_of_the_readme_work_from_nothing(tmp_path: Path, monkeypatch):
     """In a fresh clone, installation and `make demo` among them."""
