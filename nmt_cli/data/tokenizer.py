@@ -262,8 +262,10 @@ def _one_line(text: str) -> str:
 
 
 def _word_at(text: str) -> tuple[list[int], int]:
-    """Of each character up to the last word's end, the number of the word there or next; and how many words there
-    are."""
+    """Return for each character the number of the word there, or of the next word, and the number of words.
+
+    The characters after the last word's end are left out.
+    """
     word_at: list[int] = []
     num_words = 0
     for match in _WORD.finditer(text):

@@ -67,7 +67,7 @@ class Translated:
 
 @dataclass(slots=True)
 class Counts:
-    """What is told at the end."""
+    """Numbers of lines and pieces for the report at the end."""
 
     lines: int = 0
     blank: int = 0
