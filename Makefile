@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ACTIVATE := echo 'To use nmt in this shell, activate its environment first: source $(VENV)/bin/activate'
 OLDEST := .venv-oldest
 
-.PHONY: install demo check test oldest soak bench browser compilers ray clean
+.PHONY: install demo check test oldest soak bench browser compilers ray wasm clean
 
 install: $(READY)
 
@@ -54,16 +54,28 @@ ray: install
 	@echo 'Installing Ray into $(VENV). Its download is about 80 MB, and it takes 250 MB of disk.'
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[ray]'
 
-# Headless Chromium for the tests of the attention page; as root, on Debian.
+# Headless Chromium and Firefox for the tests of the pages; as root, on Debian.
 browser:
-	command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
-		chromium chromium-driver fonts-noto-cjk fonts-dejavu-core >/dev/null; }
-
-# LLVM's compiler, one for ARM and an emulator of it, for the tests of the kernels; as root, on Debian.
-compilers:
-	command -v clang++ aarch64-linux-gnu-g++ qemu-aarch64 | wc -l | grep -qx 3 || { apt-get update -qq && \
+	command -v chromedriver firefox-esr | wc -l | grep -qx 2 || { apt-get update -qq && \
 		apt-get install -qq -y --no-install-recommends \
-		clang libomp-dev g++-aarch64-linux-gnu qemu-user >/dev/null; }
+		chromium chromium-driver firefox-esr fonts-noto-cjk fonts-dejavu-core >/dev/null; }
+
+# The inner loops of the page for offline use. They stand in the repository compiled, by clang 14 and lld of Debian 12.
+PAGE := nmt_cli/export/page
+KERNELS := $(PAGE)/kernels.wasm
+
+wasm:
+	clang --target=wasm32 -std=c11 -O2 -fno-unroll-loops -msimd128 -fno-math-errno -fno-trapping-math -fno-builtin \
+		-nostdlib -Wall -Wextra -Werror -Wl,--no-entry -Wl,--import-memory -Wl,--export=__heap_base -Wl,--strip-all \
+		-o $(KERNELS) $(PAGE)/kernels.c
+	chmod 644 $(KERNELS)
+
+# Two of LLVM's compilers, its linker, one compiler for ARM and an emulator of it, for the tests of the kernels; as root,
+# on Debian.
+compilers:
+	command -v clang++ clang++-19 wasm-ld aarch64-linux-gnu-g++ qemu-aarch64 | wc -l | grep -qx 5 || { apt-get update -qq && \
+		apt-get install -qq -y --no-install-recommends \
+		clang clang-19 lld libomp-dev g++-aarch64-linux-gnu qemu-user >/dev/null; }
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

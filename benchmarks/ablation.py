@@ -2,8 +2,8 @@
 
 Every run is `configs/multi30k_en_de.yaml`, with the part that this study has taken out of it put back, and a budget of
 four epochs, about ten minutes of one core, and is scored on val; no test set is read. A run's figures go to
-`docs/ablation.jsonl` as it ends, one that stands there is not trained again, and the table, as Markdown, goes to
-standard output.
+`docs/studies/ablation.jsonl` as it ends, one that stands there is not trained again, and the table, as Markdown, goes
+to standard output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.runs import Run, median_speed, metrics, num_parameters, train_al
 
 CONFIG = Path("configs/multi30k_en_de.yaml")
 DIRECTORY = Path("runs/ablation")
-RESULTS = Path("docs/ablation.jsonl")
+RESULTS = Path("docs/studies/ablation.jsonl")
 BUDGET = ("training.max_epochs=4", "training.validation_freq=100000", "training.threads=1")
 STUDIED = ("model.dropout.annotation=0.4",)
 """What did not pay, and is off in the configuration since."""

@@ -27,11 +27,10 @@ from benchmarks import speed
 from nmt_cli.allocator import keep_freed_memory
 from nmt_cli.config.loader import load_config
 from nmt_cli.data.batch import Batch
-from nmt_cli.model import attention, cells, decoder, encoder, lexical
+from nmt_cli.model import attention, cells, encoder, lexical
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
-from nmt_cli.ops import additive, cross_entropy, gru, log_softmax, loop_product, matmul, native
-from nmt_cli.ops import tanh as tanh_module
+from nmt_cli.ops import additive, cross_entropy, deferred, gru, log_softmax, loop_product, matmul, native
 from nmt_cli.search import beam
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.translation.step_model import TrainedModels
@@ -41,19 +40,9 @@ NO_KERNELS = SimpleNamespace(**{**vars(native), "takes": lambda _: False})
 LUONG_LSTM: speed.Change = ({"type": "general"}, {"recurrence": "luong", "rnn_type": "lstm", "num_layers": 2})
 
 
-class PlainProduct:
-    """A product at every step, whose gradients autograd adds up."""
-
-    def __init__(self, weight_IO: Tensor) -> None:
-        self._weight_IO = weight_IO
-
-    def __call__(self, inputs_BI: Tensor) -> Tensor:
-        return torch.matmul(inputs_BI, self._weight_IO)
-
-
 def product_of_each_step(inputs_TBI: Tensor, weight_IO: Tensor) -> Callable[[int], Tensor]:
     """The products of known inputs, one for each step."""
-    product = loop_product.LoopProduct(weight_IO)
+    product = loop_product.loop_product(weight_IO)
     return lambda step: product(inputs_TBI.select(-3, step))
 
 
@@ -112,14 +101,6 @@ def all_of(*patches: contextlib.AbstractContextManager[object]) -> Iterator[None
         yield
 
 
-def torch_tanh() -> contextlib.AbstractContextManager[None]:
-    return all_of(
-        patch.object(tanh_module, "tanh_", Tensor.tanh_),
-        patch.object(gru, "tanh_", Tensor.tanh_),
-        *(patch.object(module, "tanh", torch.tanh) for module in (cells, attention, decoder, lexical)),
-    )
-
-
 ACCELERATIONS: dict[str, Off] = {
     "all kernels": lambda: native.path(native.PLAIN),
     "kernel: GRU step": lambda: patch.object(gru, "native", NO_KERNELS),
@@ -128,13 +109,10 @@ ACCELERATIONS: dict[str, Off] = {
     "kernel: log-softmax and fold": lambda: patch.object(log_softmax, "native", NO_KERNELS),
     "best pieces by folding": lambda: patch.object(beam, "best_extensions", plain_best),
     "float32 products by oneDNN": lambda: patch.object(matmul, "_is_for_onednn", lambda *_: False),
-    "rows padded in bfloat16": lambda: patch.object(matmul, "missing_rows", lambda *_: 0),
-    "tanh by sigmoid": torch_tanh,
-    "inputs in one product": lambda: patch.object(cells, "LoopInputs", product_of_each_step),
-    "deferred gradients of matrices": lambda: all_of(
-        patch.object(cells, "LoopProduct", PlainProduct),
-        patch.object(attention, "LoopProduct", PlainProduct),
+    "rows padded in bfloat16": lambda: all_of(
+        *(patch.object(module, "missing_rows", lambda *_: 0) for module in (matmul, deferred)),
     ),
+    "inputs in one product": lambda: patch.object(cells, "LoopInputs", product_of_each_step),
     "deferred gradients of annotations": lambda: all_of(
         patch.object(attention, "WeightedSums", plain_sum),
         patch.object(attention, "InnerProducts", plain_inner),
@@ -148,7 +126,7 @@ TRAINING = [name for name in ACCELERATIONS if name not in ("waiting sentences jo
             "rows of a source share its memory", "kernel: log-softmax and fold")]  # fmt: skip
 SEARCH = [
     "all kernels", "kernel: GRU step", "kernel: additive energies", "kernel: log-softmax and fold",
-    "best pieces by folding", "float32 products by oneDNN", "tanh by sigmoid", "inputs in one product",
+    "best pieces by folding", "float32 products by oneDNN", "inputs in one product",
     "waiting sentences join a search", "rows of a source share its memory",
 ]  # fmt: skip
 
@@ -158,13 +136,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="of which the median counts")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--only", nargs="+", choices=ACCELERATIONS, default=list(ACCELERATIONS), metavar="NAME")
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), metavar="SETTING")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/accelerations.json"))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     keep_freed_memory()
     report: dict[str, dict[str, float]] = {name: {} for name in options.only}
-    for setting, works in SETTINGS.items():
-        run = works()
+    for setting in options.settings:
+        run = SETTINGS[setting]()
         names = [name for name in options.only if name in (SEARCH if "search" in setting else TRAINING)]
         for name in names:
             ratios = paired_ratios(run, ACCELERATIONS[name], options.rounds)

@@ -20,11 +20,11 @@ import torch
 
 from benchmarks.speed import TRAINING_SIZES, captions, our_model
 from nmt_cli.data.batch import Batch
-from nmt_cli.distributed import make_deterministic
-from nmt_cli.model.noise import Noise
-from nmt_cli.training.captured import CapturedBackward, Graphs, graphs_for
+from nmt_cli.distributed import World, make_deterministic
+from nmt_cli.training.captured import Captured, Graphs, graphs_for
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
+from nmt_cli.training.update import Backward, Objective, Part, Plain
 
 TOKENS = (16_000, 1_000)
 LOSS = TranslationLoss(label_smoothing=0.1)
@@ -84,38 +84,24 @@ def compared(
 
 
 def plain_update(device: torch.device, sizes: Mapping[str, int]) -> Update:
-    """As `nmt train` makes it where nothing is captured."""
+    """As `nmt train` makes it."""
     model = our_model(sizes).to(device)
-    generator = torch.Generator(device)
-
-    def backward(batch: Batch) -> torch.Tensor:
-        model.zero_grad(set_to_none=True)
-        with torch.autocast(device.type, dtype=torch.bfloat16):
-            loss = LOSS(model, batch.to(device), Noise(generator.manual_seed(1)))
-        (loss.total / batch.num_target_tokens).backward()
-        return loss.nll
-
-    return stepping(model, backward)
+    return stepping(model, Plain(Objective(model, LOSS), World(device)), device)
 
 
 def captured_update(device: torch.device, sizes: Mapping[str, int], graphs: Graphs) -> Update:
-    """As `nmt train` makes it on CUDA."""
+    """As `nmt train` makes it on CUDA with `training.cuda_graphs`."""
     model = our_model(sizes).to(device)
-    captured = CapturedBackward(model, LOSS, graphs)
-
-    def backward(batch: Batch) -> torch.Tensor:
-        captured.clear()
-        return captured(batch, batch.num_target_tokens, 1, bf16=True)
-
-    return stepping(model, backward)
+    return stepping(model, Captured(Objective(model, LOSS), graphs), device)
 
 
-def stepping(model: torch.nn.Module, backward: Callable[[Batch], torch.Tensor]) -> Update:
+def stepping(model: torch.nn.Module, backward: Backward, device: torch.device) -> Update:
     """Forward and backward pass, clipping, a look at loss and gradient, and the optimizer."""
     optimizer = build_optimizer("adam", model.parameters(), learning_rate=1e-4)
 
     def update(batch: Batch) -> float:
-        nll_sum = backward(batch)
+        backward.clear()
+        nll_sum = backward(Part(batch.sent(device), batch.num_target_tokens, seed=1, bf16=True))
         norm_sum = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         nll, norm = torch.stack([nll_sum, norm_sum.double()]).tolist()
         assert math.isfinite(nll)

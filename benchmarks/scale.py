@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt_cli.data import phrasebook
-from nmt_cli.data.corpus import Corpus
+from nmt_cli.data.batch import BatchMaker
+from nmt_cli.data.pairs import Corpus, Filters
 from nmt_cli.data.sampler import Cursor, Sampler
-from nmt_cli.data.store import Filters, PairStore, open_store
+from nmt_cli.data.store import PairStore, open_store
+from nmt_cli.demo import phrasebook
 from nmt_cli.experiment import Experiment
-from nmt_cli.training.batches import BatchMaker
 
 LINES_AT_ONCE = 200_000
 BATCH_SIZE = 2000

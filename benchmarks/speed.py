@@ -25,22 +25,23 @@ import torch
 
 from benchmarks.plain import PlainModel
 from nmt_cli.allocator import keep_freed_memory
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.config.loader import load_config
-from nmt_cli.config.schema import (
+from nmt_cli.config.model import (
     AttentionConfig,
     DecoderConfig,
-    DecodingConfig,
     DropoutConfig,
     EncoderConfig,
     ModelConfig,
 )
+from nmt_cli.config.schema import DecodingConfig
 from nmt_cli.data.batch import Batch, make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
-from nmt_cli.search.beam import BeamOptions, beam_search
+from nmt_cli.search.beam import beam_search
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
@@ -359,7 +360,7 @@ def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
         lambda numbers: models.start(pad_sources([sources[number] for number in numbers], multiple=MULTIPLE), 1),
         [len(source) for source in sources],
         Vocabulary(BOS, EOS, (PAD, EOS)),
-        BeamOptions(beam_size=beam),
+        DecodingOptions(beam_size=beam),
         at_once=at_once(sources),
     )
     assert len(list(found)) == len(sources)

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep what is freed for the next step, and oneDNN few of the kernels it has made.
+    """Tell the C library to keep what is freed for the next step, and oneDNN to keep few of the kernels it has made.
 
     Every step takes and frees the same hundreds of megabytes. glibc maps each large block anew, and the system clears
     it page by page at the first touch, which takes longer than the work on it: see docs/performance.md. The process

@@ -6,7 +6,6 @@ that no browser runs, with every character escaped that could end it; the page s
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
@@ -18,7 +17,6 @@ END = "</s>"
 """The name of the mark that ends the source."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")  # lone surrogates cannot be written as UTF-8
-_PLACEHOLDER = re.compile(r"\{\{(title|data)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +26,21 @@ class Candidate:
     text: str
     """The piece."""
     probability: float
-    """Of this piece, given the prefix."""
+    """Log-probability of this piece, given the prefix."""
     score: float
     prefix: str
     """The text before the piece."""
     kept: bool
-    """Whether the beam went on with it."""
+    """True if the beam went on with it."""
     ended: bool = False
-    """Whether it was a whole translation, among which the best was chosen at the end."""
+    """True if it was a whole translation. The best of these was chosen at the end."""
     beam: int = 0
     """The number of the prefix in its step: two may be the same text in other pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchStep:
-    """What the beam looked at in one step, best first."""
+    """The candidates of one step of the beam, best first."""
 
     candidates: tuple[Candidate, ...]
 
@@ -55,7 +53,6 @@ class AttentionPicture:
     source: tuple[str, ...]
     target: tuple[str, ...]
     weights: tuple[tuple[float, ...], ...]
-    title: str = ""
     translation: str = ""
     steps: tuple[SearchStep, ...] = ()
 
@@ -68,22 +65,23 @@ class AttentionPicture:
 
 
 def render_page(pictures: Sequence[AttentionPicture]) -> str:
-    """The whole page as HTML."""
-    title = f"{pictures[0].title} · attention" if len(pictures) == 1 and pictures[0].title else "Attention"
-    values = {"title": html.escape(title.encode(errors="replace").decode()), "data": _embeddable(pictures)}
-    template = resources.files("nmt_cli").joinpath("attention_page.html").read_text(encoding="utf-8")
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)  # in one pass: a sentence may hold a placeholder
+    """Return the whole page as HTML."""
+    template, words = (
+        resources.files("nmt_cli").joinpath(name).read_text(encoding="utf-8")
+        for name in ("attention_page.html", "attention_words.js")
+    )
+    before, after = template.replace("{{words}}", words).split("{{data}}")
+    return before + _embeddable(pictures) + after
 
 
 def _embeddable(pictures: Sequence[AttentionPicture]) -> str:
-    """The pictures as JSON that is inert inside a script element."""
+    """Return the pictures as JSON that is inert inside a script element."""
     text = json.dumps([_record(picture) for picture in pictures], ensure_ascii=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
 
 
 def _record(picture: AttentionPicture) -> dict[str, object]:
     return {
-        "title": picture.title,
         "translation": picture.translation,
         "source": picture.source,
         "target": picture.target,
@@ -107,5 +105,5 @@ def _record(picture: AttentionPicture) -> dict[str, object]:
 
 
 def _number(value: float) -> float | None:
-    """Four decimals, which is more than the page shows; None for what JSON cannot say."""
+    """Return four decimals, which is more than the page shows; None for what JSON cannot say."""
     return round(float(value), 4) if math.isfinite(value) else None

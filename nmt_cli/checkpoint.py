@@ -24,7 +24,7 @@ from nmt_cli.files import atomic_directory, atomic_path, remove_directory, why_n
 FORMAT = 1
 MAX_JSON_BYTES = 16_000_000
 MAX_DIGITS = 18
-"""Of a step; Python reads no number of thousands of digits."""
+"""Most digits of a step's number. Python does not read a number of thousands of digits."""
 MODEL_FILE, TRAINER_FILE, PROGRESS_FILE, META_FILE = (
     "model.safetensors", "trainer.safetensors", "trainer.json", "meta.json",
 )  # fmt: skip
@@ -42,7 +42,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file that may come from a stranger; `ModelError` says what is wrong with it."""
+    """Return a JSON object from a file that may come from a stranger; `ModelError` says what is wrong with it."""
     try:
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
@@ -59,7 +59,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Tensors of a safetensors file, memory-mapped; no code is run and nothing beyond the file is allocated."""
+    """Return tensors of a safetensors file, memory-mapped; no code is run and nothing beyond the file is allocated."""
     try:
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
@@ -72,13 +72,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The strings that stand beside the tensors of a file that `read_tensors` could read."""
+    """Return the strings that stand beside the tensors of a file that `read_tensors` could read."""
     with safe_open(path, framework="pt", device="cpu") as file:
         return dict(file.metadata() or {})
 
 
 def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
-    """What `read_tensors` and `read_metadata` read, for what is small enough to be held twice."""
+    """Return the bytes that `read_tensors` and `read_metadata` read. All is held twice, so it must be small."""
     written = save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, dict(metadata))
     # The header, JSON behind its length, has the metadata in an order that differs from call to call.
     end = 8 + int.from_bytes(written[:8], "little")
@@ -106,17 +106,22 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name; one that is shared has one name."""
+    """Return the parameters by name; one that is shared has one name."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def load_parameters(model: nn.Module, path: Path) -> None:
+def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tensor] | None = None) -> None:
     """Put the tensors of `path` in the place of the model's parameters.
+
+    Args:
+        model: may lie on "meta".
+        path: a file of tensors.
+        replaced: tensors that take the place of those of the same name in the file.
 
     Raises:
         ModelError: names or shapes differ from the model's; a tensor is not float32 or not finite.
     """
-    tensors = read_tensors(path)
+    tensors = {**read_tensors(path), **(replaced or {})}
     parameters = dict(model.named_parameters())
     for name in [*parameters, *tensors]:
         if name not in tensors:
@@ -167,7 +172,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Which checkpoints count."""
+    """The checkpoints that count."""
 
     last: int | None = None
     best: tuple[Ranked, ...] = ()
@@ -179,7 +184,7 @@ class Index:
 
     @property
     def steps(self) -> list[int]:
-        """Of all checkpoints that count, newest first."""
+        """Steps of all checkpoints that count, newest first."""
         steps = {*self.recent, *(ranked.step for ranked in self.best)}
         return sorted(steps if self.last is None else {self.last, *steps}, reverse=True)
 
@@ -192,7 +197,7 @@ class Checkpoints:
         self._index_path = directory / "index.json"
 
     def index(self) -> Index:
-        """What `index.json` says; an empty index where there is none."""
+        """Return the index that `index.json` holds, or an empty one where there is no file."""
         if not self._index_path.exists():
             return Index()
         values = read_json(self._index_path)
@@ -220,11 +225,11 @@ class Checkpoints:
         )
 
     def path_of(self, step: int) -> Path:
-        """Where the checkpoint of a step lies."""
+        """Return the directory of a step's checkpoint."""
         return self.directory / f"step-{step:08d}"
 
     def resolve(self, name: str) -> Path:
-        """The directory for `best`, `last`, a step's number, or a name; `InputError` says which there are."""
+        """Return the directory for `best`, `last`, a step's number, or a name; `InputError` says which there are."""
         index = self.index()
         if name == "best" and index.best:
             path = self.path_of(index.best[0].step)
@@ -240,12 +245,12 @@ class Checkpoints:
         return path
 
     def path_named(self, name: str) -> Path:
-        """Where the checkpoint of a step's number or of a name lies."""
+        """Return the directory of the checkpoint with a step's number or a name."""
         is_step = name.isdecimal() and len(name) <= MAX_DIGITS
         return self.path_of(int(name)) if is_step else self.directory / name
 
     def names(self) -> list[str]:
-        """What `resolve` takes: steps as numbers, then names."""
+        """Return the values that `resolve` takes: steps as numbers, then names."""
         if not self.directory.is_dir():
             return []
         found = [path.name for path in sorted(self.directory.iterdir()) if (path / META_FILE).exists()]
@@ -266,7 +271,7 @@ class Checkpoints:
         return self._write(self.directory / name, snapshot, tokenizers)
 
     def check_name(self, name: str) -> None:
-        """`InputError` where no checkpoint can be written under the name; one that exists is not overwritten."""
+        """Raise `InputError` where no checkpoint can be written under the name; one that exists is not overwritten."""
         is_taken = name in ("best", "last", "index.json") or name.isdecimal() or _STEP_NAME.fullmatch(name)
         if is_taken or not _NAME.fullmatch(name):
             raise InputError(
@@ -323,7 +328,7 @@ class Checkpoints:
 
 
 def read_meta(path: Path, tokenizers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A checkpoint's `meta.json`, with `metrics` and `shapes`; checked against the tokenizers beside it."""
+    """Return a checkpoint's `meta.json`, with `metrics` and `shapes`; checked against the tokenizers beside it."""
     meta_path = path / META_FILE
     meta = {"metrics": {}, "shapes": {}} | read_json(meta_path)
     _check_format(meta, meta_path)
@@ -343,17 +348,17 @@ def _is_of(values: Any, kinds: type | tuple[type, ...]) -> bool:
 
 
 def read_progress(path: Path) -> dict[str, Any]:
-    """The trainer's state in a checkpoint, but for its tensors."""
+    """Return the trainer's state in a checkpoint, but for its tensors."""
     return read_json(path / PROGRESS_FILE)
 
 
 def read_trainer_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of the trainer's state, as copies that may be written to."""
+    """Return the tensors of the trainer's state, as copies that may be written to."""
     return {name: tensor.clone() for name, tensor in read_tensors(path / TRAINER_FILE).items()}
 
 
 def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of the weights of several checkpoints, summed in float64."""
+    """Return the mean of the weights of several checkpoints, summed in float64."""
     total: dict[str, Tensor] = {}
     for path in paths:
         tensors = read_tensors(path / MODEL_FILE)

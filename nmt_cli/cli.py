@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from nmt_cli import __version__, signals
+from nmt_cli import __version__, console, signals
 from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.commands.options import Command
 from nmt_cli.errors import InputError, NmtError
@@ -39,7 +39,7 @@ for _name, _group in GROUPS.items():
         _registered.short_help = _summary(_registered.callback)
     app.add_typer(_group, name=_name, short_help=_group.info.help)
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
-"""What the operating system says of a name that the user gave, or may not use."""
+"""Errors of the operating system about a name that the user gave, or may not use."""
 
 
 def _show_version(asked: bool) -> None:
@@ -65,6 +65,7 @@ def main() -> None:
     """Run the command line and exit with the code that the contract gives it."""
     with signals.ending():
         _fill_streams()
+        console.begin()
         code = _run()
     if os.environ.get("WORLD_SIZE", "") not in ("", "1"):
         _leave(code)
@@ -72,8 +73,10 @@ def main() -> None:
 
 
 def _fill_streams() -> None:
-    """Text in UTF-8 whatever the environment says; and where the caller has closed a stream, nothing in its place: a
-    file that is opened next would get its number, and what is said there would go into that file."""
+    """Write UTF-8 whatever the environment says, and put a stream to nowhere in the place of each closed one.
+
+    Otherwise the next file that is opened would get the number of the closed stream, and messages would go into it.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -105,11 +108,11 @@ class _Terminal(io.FileIO):
 
 
 class _Closed(io.StringIO):
-    """In the place of a standard output that the caller has closed: data may not be lost without a word."""
+    """Stands in the place of a standard output that the caller has closed, so that no data is lost without a word."""
 
     @property
     def buffer(self) -> NoReturn:
-        """What data is written to as bytes."""
+        """The stream that takes data as bytes."""
         raise InputError("standard output is closed")
 
     def write(self, _: str) -> NoReturn:
@@ -170,6 +173,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def _reader_gone() -> int:
-    """The reader of standard output has gone: what is still buffered has no place to go, at exit either."""
+    """End quietly: the reader of standard output has gone, and what is still buffered has no place to go, at exit
+    either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return signals.exit_code(signal.SIGPIPE)

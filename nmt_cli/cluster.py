@@ -21,10 +21,10 @@ from nmt_cli.console import log
 from nmt_cli.errors import InputError, NmtError
 
 MAX_ATTEMPTS = 3
-"""So many workers may die of one piece of work, or in a row before they are ready."""
+"""Number of workers that may die of one piece of work, or in a row before they are ready."""
 WAIT_SECONDS = 1.0
 LOCAL_STORE_BYTES = 200_000_000
-"""Of shared memory on this machine, for what is on its way; Ray goes on on the disk beyond that."""
+"""Shared memory on this machine for messages on their way. Beyond that Ray uses the disk."""
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent anywhere
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a worker needs, or what there is."""
+    """The processors that a worker needs, or that there are."""
 
     cpus: int
     gpus: int
@@ -55,12 +55,12 @@ class _Given(Generic[Key, Message]):
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What a worker returns where it cannot answer."""
+    """The reply of a worker that cannot answer."""
 
     host: str
     message: str
     exit_code: int | None
-    """Of an NmtError; None of any other exception."""
+    """The exit code of an NmtError; None for any other exception."""
 
 
 class _Worker:
@@ -88,7 +88,7 @@ def _failure(error: Exception) -> _Failure:
 
 
 def require_ray() -> Any:
-    """The library; `InputError` says how to get it."""
+    """Return the library; `InputError` says how to get it."""
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     try:
         import ray
@@ -136,7 +136,7 @@ def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Clu
 
 
 def _check_that_somebody_answers(address: str) -> None:
-    """Ray itself goes on asking for minutes."""
+    """Raise `InputError` where nobody answers at the address; Ray itself goes on asking for minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -155,14 +155,14 @@ class Cluster:
         self._ray, self._is_local = ray, is_local
 
     def resources(self) -> Resources:
-        """What there is on all machines."""
+        """Return what there is on all machines."""
         found = self._ray.cluster_resources()
         return Resources(int(found.get("CPU", 0)), int(found.get("GPU", 0)))
 
     def hire(
         self, start: Callable[[], Callable[[Message], Answer]], *, num_workers: int, needs: Resources
     ) -> Pool[Message, Answer]:
-        """Workers that each call `start` once, and what it returns with each message."""
+        """Start workers that each call `start` once, and what it returns with each message."""
         return Pool(self._ray, start, num_workers, needs, is_local=self._is_local)
 
 
@@ -241,7 +241,7 @@ class Pool(Generic[Message, Answer]):
         self._opening[worker.open.remote(self._start)] = worker
 
     def _welcome(self, reference: Any) -> None:
-        """A worker is ready, or died before it was."""
+        """Take in a worker that is ready, or died before it was."""
         worker = self._opening.pop(reference)
         try:
             host, process = self._answer(reference, "a worker")
@@ -256,19 +256,19 @@ class Pool(Generic[Message, Answer]):
         log(f"worker ready: process {process} on {host}")
 
     def _mourn(self, worker: Any, given: _Given[Key, Message], death: _DiedError) -> _Given[Key, Message]:
-        """The work of a worker that has died, to be given to another; a new one is on its way."""
+        """Return the work of a worker that has died, to be given to another; a new one is on its way."""
         self._ray.kill(worker)  # it may live where it cannot be reached
         attempts = given.attempts + 1
         if attempts == MAX_ATTEMPTS:
             raise NmtError(
-                f"{given.key}: {attempts} workers died of it one after the other; the last: {death}"
+                f"{given.key}: {attempts} workers died one after the other while they worked on it; the last: {death}"
             ) from None
         log(f"a worker died; another does {given.key}")
         self._hire()
         return _Given(given.key, given.message, attempts)
 
     def _answer(self, reference: Any, what: str) -> Any:
-        """What a worker returned.
+        """Return what a worker returned.
 
         Raises:
             _DiedError: the worker has died.

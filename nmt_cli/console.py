@@ -1,4 +1,4 @@
-"""What a person sees while a command works: log lines and progress bars, on stderr, so that stdout is data only."""
+"""Log lines and progress bars, which a person sees while a command works. They go to stderr: stdout is for data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 _log_files: list[TextIO] = []
 _is_silent = False
+_said: set[str] = set()
 
 
 def log(message: str) -> None:
@@ -24,8 +25,20 @@ def log(message: str) -> None:
         print(message, file=file, flush=True)
 
 
+def log_once(message: str) -> None:
+    """Write a line that this command has not written before."""
+    if message not in _said:
+        _said.add(message)
+        log(message)
+
+
+def begin() -> None:
+    """Forget what another command of this process has said once."""
+    _said.clear()
+
+
 def counted(number: int, noun: str) -> str:
-    """`1 line`, `1,000 lines`."""
+    """Return a number with its noun: `1 line`, `1,000 lines`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
@@ -36,7 +49,7 @@ def warn(message: str) -> None:
 
 @contextmanager
 def only_errors() -> Iterator[None]:
-    """Neither log lines nor progress bars while the block runs: of several processes one is enough to watch."""
+    """Show neither log lines nor progress bars while the block runs: of several processes one is enough to watch."""
     global _is_silent
     _is_silent = True
     try:

@@ -28,11 +28,11 @@ from nmt_cli.console import only_errors
 from nmt_cli.errors import DivergenceError, InputError, Interrupted, NmtError, ToldElsewhere
 
 STEP_TIMEOUT = timedelta(minutes=10)
-"""How long a process that has frozen, or a host that has gone without a word, keeps the others waiting in a step."""
+"""Longest wait in a step for a process that has frozen or a host that has gone."""
 WORK_TIMEOUT = timedelta(days=1)
-"""How long the first process may take alone, to train a tokenizer or to tokenise the corpora."""
+"""Longest time that the first process may take alone, to train a tokenizer or to tokenise the corpora."""
 BUCKET_MEGABYTES = 4
-"""Of gradients that are summed while the backward pass goes on; those of one bucket wait for each other."""
+"""Size of a bucket of gradients. Buckets are summed while the backward pass goes on."""
 Result = TypeVar("Result")
 
 
@@ -57,15 +57,15 @@ class World:
         self.device = find_device(name)
 
     def places(self, count: int) -> range:
-        """Which of `count` things are this process's part; of things sorted by length, some of every length."""
+        """Return which of `count` things are this process's part; of things sorted by length, some of every length."""
         return range(self.rank, count, self.size)
 
     def sums(self, *values: float) -> list[float]:
-        """Each value, summed over all processes."""
+        """Return each value, summed over all processes."""
         return list(values)
 
     def gathered(self, value: Any) -> list[Any]:
-        """What each process gives, by rank; what JSON can hold."""
+        """Return what each process gives, by rank; what JSON can hold."""
         return [value]
 
     def agreed(self, act: Callable[[], Result]) -> Result:
@@ -77,12 +77,13 @@ class World:
         return act()
 
     def parallel(self, module: nn.Module) -> nn.Module:
-        """The module, with its gradients summed over all processes during the backward pass and divided by their
+        """Return the module, with its gradients summed over all processes during the backward pass and divided by their
         number."""
         return module
 
     def accumulating(self, module: nn.Module) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Forward and backward passes of a `parallel` module after which another part of the same update follows."""
+        """Run forward and backward passes of a `parallel` module after which another part of the same update
+        follows."""
         return nullcontext()
 
 
@@ -150,7 +151,7 @@ class Processes(World):
 
 
 def _check_environment() -> None:
-    """That what torchrun sets is there: a WORLD_SIZE alone is often a leftover of another job."""
+    """Check that what torchrun sets is there: a WORLD_SIZE alone is often a leftover of another job."""
     numbers = ("WORLD_SIZE", "RANK", "MASTER_PORT")
     wrong = [name for name in numbers if not os.environ.get(name, "").isdecimal()]
     wrong += [] if os.environ.get("MASTER_ADDR") else ["MASTER_ADDR"]
@@ -163,7 +164,7 @@ def _check_environment() -> None:
 
 @contextmanager
 def open_world() -> Iterator[World]:
-    """The world that torchrun has made for this process, or this process alone; only the first logs.
+    """Yield the world that torchrun has made for this process, or this process alone; only the first logs.
 
     Raises:
         InputError: the environment tells of several processes, but not how they find each other.
@@ -232,13 +233,13 @@ def _is_of_connection(error: RuntimeError) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """What the libraries say, without the places in their sources and their advice."""
+    """Return what the libraries say, without the places in their sources and their advice."""
     found = re.search(r"(connection|broken pipe|timed out|no route|network)[^.\[\n]*", str(error), re.IGNORECASE)
     return found[0].strip(" :").lower() if found else (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def find_device(name: str) -> torch.device:
-    """The device for `auto`, `cpu`, `cuda` or `cuda:N`; `InputError` where it is not there."""
+    """Return the device for `auto`, `cpu`, `cuda` or `cuda:N`; `InputError` where it is not there."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name != "cpu" and not name.startswith("cuda"):
@@ -257,7 +258,7 @@ def find_device(name: str) -> torch.device:
 
 
 def make_deterministic() -> None:
-    """Have CUDA's kernels give the same bits every time."""
+    """Make CUDA kernels give the same bits every time."""
     # What cuBLAS asks for; it reads this with its first product.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
@@ -266,7 +267,7 @@ def make_deterministic() -> None:
 
 
 def multiplies_bf16(device: torch.device) -> bool:
-    """True where the hardware multiplies bfloat16 natively, so that it is faster than float32."""
+    """Return whether the hardware multiplies bfloat16 natively, so that it is faster than float32."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")

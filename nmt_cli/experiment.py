@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 SHARED_SECONDS = 5
-"""How long a file may take from one host to another."""
+"""Longest time that a file may take from one host to another."""
 
 
 class LoadedModel(NamedTuple):
@@ -58,13 +58,23 @@ class Experiment:
 
     @property
     def cache_path(self) -> Path:
-        """Where the tokenised corpora lie."""
+        """Directory of the tokenised corpora."""
         return self.directory / "cache"
 
     @property
     def reports_path(self) -> Path:
-        """Where `nmt evaluate` writes."""
+        """File that `nmt evaluate` writes."""
         return self.directory / "reports"
+
+    @property
+    def languages_path(self) -> Path:
+        """File with the profiles of the two languages, by which a server tells them apart."""
+        return self.directory / "languages.json"
+
+    @property
+    def confidence_path(self) -> Path:
+        """File by which the probability follows that a word of a translation is correct."""
+        return self.directory / "confidence.json"
 
     @property
     def lock_path(self) -> Path:
@@ -91,15 +101,15 @@ class Experiment:
             raise ModelError(str(error)) from error
 
     def tokenizer_path(self, side: str) -> Path:
-        """`side` is joint, source or target."""
+        """Return the path of one tokenizer; `side` is joint, source or target."""
         return self.directory / "tokenizer" / f"{side}.model"
 
     def tokenizer_paths(self) -> list[Path]:
-        """Of the tokenizers that are there."""
+        """Return the paths of the tokenizers that are there."""
         return [path for side in ("joint", "source", "target") if (path := self.tokenizer_path(side)).exists()]
 
     def has_tokenizers(self, *, joint: bool) -> bool:
-        """True where the run's tokenizers are trained."""
+        """Return whether the run's tokenizers are trained."""
         sides = ("joint",) if joint else ("source", "target")
         return all(self.tokenizer_path(side).is_file() for side in sides)
 
@@ -165,7 +175,8 @@ class Experiment:
         return model.requires_grad_(False)
 
     def fingerprint(self, checkpoint: str = "best") -> str:
-        """SHA-256 of all that decides what the model says: sizes and kinds, tokenizers, the checkpoint's weights."""
+        """Return the SHA-256 of all that decides what the model says: sizes and kinds, tokenizers, the checkpoint's
+        weights."""
         from nmt_cli.checkpoint import MODEL_FILE
 
         weights = sha256_of(self.checkpoints.resolve(checkpoint) / MODEL_FILE)
@@ -179,7 +190,8 @@ class Experiment:
 
         with locked(self.lock_path, "a model directory", "wait for it or choose another model_dir"):
             # Beside these `nmt translate -o` may be writing a file of the user's.
-            remove_unfinished(self.directory, self.config_path.name, self.metrics_path.name)
+            own = (self.config_path, self.metrics_path, self.languages_path, self.confidence_path)
+            remove_unfinished(self.directory, *(path.name for path in own))
             checkpoints = self.checkpoints.directory
             for directory in (self.tokenizer_path("joint").parent, self.cache_path, checkpoints):
                 remove_unfinished(directory)
@@ -188,8 +200,11 @@ class Experiment:
             yield
 
     def holder(self, *, expected: str | None = None) -> str:
-        """Who holds the directory, or held it last. Shared file systems show what another host wrote a little later: it
-        is looked for some seconds until it is what was `expected`."""
+        """Return who holds the directory, or held it last.
+
+        A shared file system shows a little later what another host wrote. So the file is read again for some seconds
+        until it says what was `expected`.
+        """
         for attempt in range(SHARED_SECONDS * 5):
             if attempt:
                 time.sleep(0.2)
@@ -200,7 +215,7 @@ class Experiment:
 
 
 def newest_finished(root: Path) -> Experiment | None:
-    """The run below `root` whose training ended last, or None."""
+    """Return the run below `root` whose training ended last, or None."""
     candidates = []
     for index_path in root.glob("*/checkpoints/index.json"):
         experiment = Experiment(index_path.parent.parent)
@@ -213,7 +228,8 @@ def newest_finished(root: Path) -> Experiment | None:
 
 
 def source_of(model_dirs: list[Path]) -> list[Experiment]:
-    """The experiments named on the command line, else `$NMT_MODEL`, else the newest finished run below `runs/`."""
+    """Return the experiments named on the command line, else `$NMT_MODEL`, else the newest finished run below
+    `runs/`."""
     from nmt_cli.console import log
 
     if model_dirs:

@@ -14,8 +14,8 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,9 @@ _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 """Errors of `flock` that mean that another process has the lock; all others mean that there is no lock to be had."""
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors by which a file system says that it pushes no directories to the disk."""
+
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+"""Errors by which a file system says that a file can have one name only."""
 
 
 @contextmanager
@@ -53,6 +56,67 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)  # else the rename itself can be lost
+
+
+@contextmanager
+def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield a new, empty sibling of each path to write to; they become these paths if the block succeeds: all or none.
+
+    They get their names from the last to the first, so where the first is, the others are. Nothing that is there is
+    replaced, nor what another program puts there meanwhile.
+
+    Raises:
+        FileExistsError: one of the names is taken.
+    """
+    temporaries = [_name_beside(path) for path in paths]
+    with ExitStack() as named:
+        try:
+            for temporary in temporaries:
+                temporary.touch(exist_ok=False)
+            yield temporaries
+            for temporary in temporaries:
+                sync(temporary)
+            for temporary, path in reversed([*zip(temporaries, paths, strict=True)]):
+                named.enter_context(_named(temporary, path))
+            for directory in dict.fromkeys(path.parent for path in paths):
+                sync(directory)
+        finally:
+            for temporary in temporaries:
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(temporary: Path, path: Path) -> Iterator[None]:
+    """Give a file a name that nothing has; take the name away again if the block fails."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        os.rename(temporary, path)
+    with removed_on_failure([path]):
+        yield
+
+
+@contextmanager
+def removed_on_failure(paths: Sequence[Path]) -> Iterator[None]:
+    """Remove files if the block fails, except those that somebody has replaced or changed meanwhile."""
+    made = {path: _identity(path) for path in paths}
+    try:
+        yield
+    except BaseException:
+        for path, identity in made.items():
+            with suppress(FileNotFoundError):
+                if _identity(path) == identity:
+                    path.unlink()
+        raise
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _name_beside(path: Path) -> Path:
@@ -96,6 +160,48 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     sync(path.parent)
 
 
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """Yield a sibling directory to fill; it becomes `path` only if the block succeeds. Nothing is ever replaced.
+
+    Raises:
+        InputError: something stands there that is no empty directory, or no directory can be made there.
+    """
+    check_new_directory(path)
+    temporary = _name_beside(Path(os.path.abspath(path)))
+    try:
+        make_directory(temporary.parent)
+        temporary.mkdir()
+    except OSError as error:
+        raise no_space(error) or InputError(
+            f"{path}: cannot be made: {(error.strerror or str(error)).lower()}"
+        ) from error
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            sync(file)
+        sync(temporary)
+        try:
+            os.rename(temporary, os.path.abspath(path))  # which replaces an empty directory only
+        except OSError:
+            check_new_directory(path)  # says what somebody else has put there meanwhile
+            raise
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync(temporary.parent)
+
+
+def check_new_directory(path: Path) -> None:
+    """Raise `InputError` where `new_directory` would refuse, for a look before the work."""
+    try:
+        is_free = not os.path.lexists(path) or (not path.is_symlink() and not os.listdir(path))
+    except OSError:  # a file, or a directory that may not be read
+        is_free = False
+    if not is_free:
+        raise InputError(f"{path}: exists already and is not replaced; give a directory that is new or empty")
+
+
 def remove_unfinished(directory: Path, *names: str) -> None:
     """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these short names, or of
     any in a directory that holds nothing but this program's."""
@@ -115,7 +221,7 @@ def remove_directory(path: Path) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """The name of a directory while it is being filled or removed."""
+    """Return the name of a directory while it is being filled or removed."""
     return path.with_name(f".{path.name}.tmp")
 
 
@@ -165,7 +271,7 @@ def locked(path: Path, what: str, advice: str) -> Iterator[None]:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of what a file holds, in hexadecimal; `InputError` if it cannot be read."""
+    """Return the SHA-256 of what a file holds, in hexadecimal; `InputError` if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -203,7 +309,7 @@ def why_not_writable(directory: Path) -> str:
 
 
 def no_space(error: OSError) -> NmtError | None:
-    """The message for a full disk, or None if the error is another."""
+    """Return the message for a full disk, or None if the error is another."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
     where = f"{error.filename}: " if error.filename else ""

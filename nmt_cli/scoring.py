@@ -31,8 +31,7 @@ DEFAULT_LENGTH_EDGES = (10, 20, 30, 40, 50, 60)
 
 _TOKENIZER_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 _WITHOUT_BLANKS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
-"""Of target languages whose words are not separated by blanks, or not well (sacreBLEU's own for Japanese and Korean
-need packages more)."""
+"""BLEU's tokenizers for languages without blanks between words. sacreBLEU's own for Japanese and Korean need more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ def length_groups(sources: Sequence[str], edges: Sequence[int]) -> Iterator[tupl
 
 
 def checked_metrics(names: Sequence[str]) -> tuple[str, ...]:
-    """The names in lower case, each once, in the order given.
+    """Return the names in lower case, each once, in the order given.
 
     Raises:
         InputError: one is not in METRICS.
@@ -238,7 +237,7 @@ def check_tokenizer(name: str | None) -> None:
 
 
 def tokenizer_for(language: str) -> str | None:
-    """What BLEU should count in a language whose words are not separated by blanks; None: words."""
+    """Return what BLEU should count in a language whose words are not separated by blanks; None means words."""
     return _WITHOUT_BLANKS.get(re.split("[_-]", language.lower())[0])
 
 
@@ -270,7 +269,7 @@ _SUBWORD_NMT_MARK = re.compile(r"\S@@(?: |$)")
 
 
 def looks_tokenised(lines: Sequence[str]) -> str | None:
-    """A warning, if the lines look like words and punctuation set apart by a tokeniser."""
+    """Return a warning, if the lines look like words and punctuation set apart by a tokeniser."""
     if _share(lines, _TOKENISER_MARK) >= _MARKED_SHARE:
         what = "marks of a tokeniser (such as @-@ or &apos;)"
     elif _share(lines, _SPACED_PUNCTUATION) > _SPACED_SHARE:
@@ -284,7 +283,7 @@ def looks_tokenised(lines: Sequence[str]) -> str | None:
 
 
 def looks_like_pieces(lines: Sequence[str]) -> str | None:
-    """A warning, if the lines look like subword pieces that were not put together."""
+    """Return a warning, if the lines look like subword pieces that were not put together."""
     if _share(lines, _SENTENCEPIECE_MARK) >= _MARKED_SHARE:
         return "the mark \u2581: this looks like SentencePiece pieces, not text; decode it first (nmt decode)"
     if _share(lines, _SUBWORD_NMT_MARK) >= _MARKED_SHARE:
@@ -326,7 +325,7 @@ class _Metric:
             self._metric = TER(references=references)
 
     def statistics(self, hypotheses: Sequence[str]) -> list[list[float]]:
-        """The counts of each sentence, from whose sum the score of a corpus follows."""
+        """Return the counts of each sentence, from whose sum the score of a corpus follows."""
         counts: list[list[float]] = self._metric._extract_corpus_statistics(hypotheses, None)
         return counts
 
@@ -349,7 +348,7 @@ _Sample = npt.NDArray[np.floating]
 
 
 def _resample(counted: Sequence[tuple[_Metric, list[list[float]]]], num_samples: int, seed: int) -> list[_Sample]:
-    """The scores of each system on the same `num_samples` random draws of sentences."""
+    """Return the scores of each system on the same `num_samples` random draws of sentences."""
     # Single precision and its results kept as they come, because sacreBLEU does so: the last digits depend on it.
     tables = [(counter, np.array(statistics, dtype=np.float32)) for counter, statistics in counted]
     num_lines = len(tables[0][1])

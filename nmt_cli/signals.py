@@ -35,7 +35,7 @@ class Ended(SystemExit):
     """Ends the program, or what a `Deferred` cuts short, because a signal has come."""
 
     def __init__(self, number: int, take_back: Callable[[], None]) -> None:
-        """`take_back` makes whoever raises this ready for the same signal once more."""
+        """Take the signal; `take_back` makes whoever raises this ready for the same signal once more."""
         super().__init__(exit_code(number))
         self.number, self.take_back = number, take_back
 
@@ -129,7 +129,7 @@ class Deferred:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Remember what comes while the block runs."""
+        """Remember the signals that come while the block runs."""
         with answered_by(self._hear):
             yield
 
@@ -194,8 +194,10 @@ def _send_again(number: int) -> None:
 
 @contextmanager
 def exiting_at_once() -> Iterator[None]:
-    """Exit as soon as a signal comes while the block runs, with nothing unwound: for a long call of a library, during
-    which Python raises no exceptions, and which leaves nothing half written."""
+    """Exit as soon as a signal comes while the block runs, without unwinding anything.
+
+    This is for a long call of a library that leaves nothing half written. Python raises no exceptions during the call.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -11,7 +11,7 @@ import pytest
 import torch
 from command_line import CONFIG, Result, run_here
 
-from nmt_cli.data import phrasebook
+from nmt_cli.demo import phrasebook
 from nmt_cli.signals import ENDING
 
 # Tiny models gain nothing from more threads, and lose much where another program has the core.
@@ -29,6 +29,12 @@ def _signals_are_heard():
     for number in ENDING:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def _is_measured_briefly(monkeypatch: pytest.MonkeyPatch):
+    """`nmt check` trains for a moment, not for seconds."""
+    monkeypatch.setattr("nmt_cli.commands.measuring.SECONDS", 0.0)
 
 
 @pytest.fixture

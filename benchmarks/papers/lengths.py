@@ -2,7 +2,7 @@
 
 Multi30K's captions are short, so neighbours are joined: for training into sentences of up to 30 or 50 words (the
 number in a system's name), every caption four times in each text, joined differently; for testing into sentences of up
-to 10, 20, … 80 words, so that each of these holds the same 1,000 captions. The curves go to `docs/lengths.png`.
+to 10, 20, … 80 words, so that each of these holds the same 1,000 captions. The curves go to `docs/studies/lengths.png`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TEXT = "data/multi30k/{}.lc.tok.{}"
 PASSES = 4
 SEED = 1
 TEST_LENGTHS = range(10, 81, 10)
-PICTURE = Path("docs/lengths.png")
+PICTURE = Path("docs/studies/lengths.png")
 
 ENCDEC = (
     "model.attention.type=none",

@@ -5,15 +5,21 @@ from typing import Any
 
 from nmt_cli.commands.align import align
 from nmt_cli.commands.average import average
+from nmt_cli.commands.card import card
 from nmt_cli.commands.check import check
+from nmt_cli.commands.clean import clean
 from nmt_cli.commands.demo import demo
 from nmt_cli.commands.evaluate import evaluate
+from nmt_cli.commands.export import export
+from nmt_cli.commands.import_ import import_
+from nmt_cli.commands.improve import improve
 from nmt_cli.commands.init import init
 from nmt_cli.commands.inspect import inspect
 from nmt_cli.commands.plot import plot
 from nmt_cli.commands.rescore import rescore
 from nmt_cli.commands.schema import schema
 from nmt_cli.commands.score import score
+from nmt_cli.commands.serve import serve
 from nmt_cli.commands.shortlist import shortlist
 from nmt_cli.commands.text import decode, encode
 from nmt_cli.commands.tokenizer import tokenizer
@@ -23,6 +29,8 @@ from nmt_cli.commands.translate_corpus import translate_corpus
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
+    "import": import_,
+    "clean": clean,
     "init": init,
     "check": check,
     "schema": schema,
@@ -32,15 +40,19 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "translate": translate,
     "translate-corpus": translate_corpus,
+    "serve": serve,
     "score": score,
     "evaluate": evaluate,
     "align": align,
     "rescore": rescore,
     "shortlist": shortlist,
     "average": average,
+    "improve": improve,
     "inspect": inspect,
+    "card": card,
+    "export": export,
 }
-"""In the order in which help lists them: the way of a project."""
+"""The commands, in the order in which help lists them: the way of a project."""
 
 GROUPS = {"plot": plot}
 """Commands that have commands of their own."""

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, Threads
-from nmt_cli.commands.rescore import SourceText, TargetText
+from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, SourceText, TargetText, Threads
 from nmt_cli.console import log
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.data.corpus import Pair
+    from nmt_cli.data.pairs import Pair
     from nmt_cli.translation.alignment import Link
     from nmt_cli.translation.forced import PairScore
 
@@ -27,11 +26,13 @@ def align(
     format_: Annotated[
         str, typer.Option("--format", help="pharaoh (0-0 1-2) or jsonl (words, links and weights).")
     ] = "pharaoh",
-    level: Annotated[str, typer.Option("--level", help="word (white-space split of the raw text) or piece.")] = "word",
+    level: Annotated[
+        str, typer.Option("--level", help="What is aligned: word (between white space in the raw text) or piece.")
+    ] = "word",
     gold: Annotated[
         str | None,
         typer.Option(
-            "--gold", help="True links, a line a pair: 0-0 sure, 0?1 possible. Reports the error rate on stderr.",
+            "--gold", help="True links, a line a pair: 0-0 is sure, 0?1 possible. The error rate goes to stderr.",
             metavar="FILE",
         ),
     ] = None,
@@ -39,7 +40,7 @@ def align(
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
 ) -> None:  # fmt: skip
-    """Align given pairs by the model's attention; a line each.
+    """Align the words of given pairs by the model's attention.
 
     Example: nmt align source.txt target.txt --model runs/demo
     """
@@ -98,11 +99,11 @@ def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) ->
 
 
 MAX_DIGITS = 9
-"""Of a word's number."""
+"""Most digits of a word's number."""
 
 
 def _read_gold(path: str) -> tuple[list[set[Link]], list[set[Link]]]:
-    """Sure and possible links of each line; both are numbered from 0."""
+    """Return sure and possible links of each line; both are numbered from 0."""
     from nmt_cli.data.lines import input_name, read_text_lines
 
     sure: list[set[Link]] = []

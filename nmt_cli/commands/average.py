@@ -13,12 +13,18 @@ from nmt_cli.errors import InputError
 
 def average(
     model: ModelDir,
-    last: Annotated[int | None, typer.Option("--last", min=1, help="The newest N checkpoints.", metavar="N")] = None,
-    best: Annotated[int | None, typer.Option("--best", min=1, help="The N best checkpoints.", metavar="N")] = None,
-    name: Annotated[str, typer.Option("--name", help="Of the new checkpoint.", metavar="NAME")] = "average",
+    last: Annotated[
+        int | None, typer.Option("--last", min=1, help="Average the newest N checkpoints.", metavar="N")
+    ] = None,
+    best: Annotated[
+        int | None, typer.Option("--best", min=1, help="Average the N best checkpoints.", metavar="N")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the new checkpoint.", metavar="NAME")] = "average",
 ) -> None:
-    """Make a new checkpoint, the mean of others: all of the newest that are kept, unless told; training.keep_last and
-    keep_best say how many that are.
+    """Average checkpoints into a new one.
+
+    Without an option, the mean is over all of the newest checkpoints that are kept. training.keep_last and keep_best
+    set how many that are.
 
     Example: nmt average --model runs/demo --last 1 --name mean
     """
@@ -33,12 +39,12 @@ def average(
     index = checkpoints.index()
     # The last need not be among the recent: a run that went on from its best, the others being damaged.
     recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]
-    kind, steps = ("last", recent) if best is None else ("best", [ranked.step for ranked in index.best])
+    kind, steps = ("recent", recent) if best is None else ("best", [ranked.step for ranked in index.best])
     wanted = last or best or max(len(steps), 1)
     if wanted > len(steps):
         raise InputError(
-            f"{model}: has {counted(len(steps), f'{kind} checkpoint')}, not {wanted}; "
-            f"training.keep_{kind} says how many are kept"
+            f"{model}: holds only {counted(len(steps), f'{kind} checkpoint')}, but {wanted} are to be averaged; "
+            f"training.keep_{'last' if best is None else 'best'} says how many are kept"
         )
     checkpoints.check_name(name)
     paths = [checkpoints.path_of(step) for step in steps[:wanted]]

@@ -49,45 +49,75 @@ def evaluate(
     model: ModelDirs = None,
     source: Annotated[
         str | None,
-        typer.Option("--source", help="Score this text, not the configured test sets; - is stdin.", metavar="FILE"),
+        typer.Option(
+            "--source",
+            help="Score this text instead of the configured test sets; - for standard input.",
+            metavar="FILE",
+        ),
     ] = None,
     reference: Annotated[
         list[str] | None,
-        typer.Option("--reference", help="The translation of --source; may be repeated.", metavar="FILE"),
+        typer.Option("--reference", help="The translation of --source. May be repeated.", metavar="FILE"),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Only this configured test set; may be repeated.", metavar="NAME")
+        list[str] | None,
+        typer.Option("--only", help="Score only this configured test set. May be repeated.", metavar="NAME"),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Directory of the report; reports/ in the model directory unless told."),
+        typer.Option("--output", "-o", help="Directory of the report. The default is reports/ in the model directory."),
     ] = None,
     tune_length_penalty: Annotated[
-        bool, typer.Option("--tune-length-penalty", help="First choose the length penalty on the dev set.")
+        bool, typer.Option("--tune-length-penalty", help="First choose the length penalty that is best on the dev set.")
     ] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Score nothing. Fit the values of `nmt translate --confidence` to the dev set, or to --source and "
+            "--reference, and keep them with the model.",
+        ),
+    ] = False,
+    confidence_samples: Annotated[
+        int,
+        typer.Option(
+            "--confidence-samples", min=0, max=100, metavar="N",
+            help="With --calibrate: also use how far N passes with dropout agree. Each makes --confidence slower.",
+        ),
+    ] = 0,
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
-) -> None:
-    """Translate and score test sets; writes the translations and report.json.
+) -> None:  # fmt: skip
+    """Translate and score test sets, and write the translations and a report.
 
     Without --source and --reference these are the test sets of the configuration. A set replaces its own earlier
     scores in the report, and the other sets keep theirs.
 
     Example: nmt evaluate --model runs/demo
     """
+    if confidence_samples and not calibrate:
+        raise InputError("--confidence-samples: goes with --calibrate; add it")
+    if calibrate:
+        unused = {"--only": only, "--output": output, "--tune-length-penalty": tune_length_penalty}
+        if given := [option for option, value in unused.items() if value]:
+            raise InputError(f"{', '.join(given)}: --calibrate scores no test set; leave one of them out")
+        _calibrate(
+            list(model or []), source, reference or [], checkpoint=checkpoint, device=device, threads=threads,
+            num_samples=confidence_samples,
+        )  # fmt: skip
+        return
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.experiment import source_of
     from nmt_cli.scoring import check_tokenizer
 
-    if (source is None) != (not reference):
-        raise InputError("--source and --reference belong together: give both, or neither")
+    _check_together(source, reference)
     if source is not None and only:
         raise InputError("--only chooses among the configured test sets; leave it out with --source")
     experiments = source_of(list(model or []))
     config = experiments[0].config
     check_tokenizer(config.scoring.tokenize)
-    dev = _dev_set(experiments[0]) if tune_length_penalty else None
+    dev = _dev_set(experiments[0], "--tune-length-penalty") if tune_length_penalty else None
     sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, reference or [], config)]
     translator = open_translator(
         [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads
@@ -106,13 +136,32 @@ def evaluate(
     log(f"translations and report.json -> {directory}")
 
 
-def _dev_set(experiment: Experiment) -> _TestSet:
+def _check_together(source: str | None, reference: Sequence[str] | None) -> None:
+    if (source is None) != (not reference):
+        raise InputError("--source and --reference belong together: give both, or neither")
+
+
+def _calibrate(models: list[Path], source: str | None, references: Sequence[str], **how: Any) -> None:
+    """Fit the confidence of a model, and print how good it is."""
+    from nmt_cli.commands.calibrating import calibrate, described
+    from nmt_cli.experiment import source_of
+
+    _check_together(source, references)
+    experiments = source_of(models)
+    if len(experiments) > 1 or len(references) > 1:
+        raise InputError("--calibrate: fits one model to one reference; give one --model and one --reference")
+    experiment = experiments[0]
+    text = _dev_set(experiment, "--calibrate") if source is None else _TestSet.read("", source, *references)
+    found = calibrate(experiment, text.source, text.references[0], **how)
+    print(f"confidence: {described(found)}", flush=True)
+    log(f"the calibration -> {experiment.confidence_path}")
+
+
+def _dev_set(experiment: Experiment, option: str) -> _TestSet:
     dev = experiment.config.data.dev
     if dev is None:
-        raise InputError(
-            f"{experiment.config_path}: names no dev set, on which the length penalty could be chosen; leave out "
-            "--tune-length-penalty"
-        )
+        way_out = "give --source and --reference" if option == "--calibrate" else f"leave out {option}"
+        raise InputError(f"{experiment.config_path}: names no dev set, which {option} needs; {way_out}")
     return _TestSet.read("dev", dev.source, dev.target)
 
 
@@ -194,14 +243,14 @@ def _tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, An
     """Give the translator the length penalty that is best on the dev set; return what the report says of it."""
     bleu: dict[float, float] = {}
     for penalty in sorted({*LENGTH_PENALTIES, translator.options.length_penalty}):
-        translator.options = replace(translator.options, length_penalty=penalty)
+        translator.options = translator.options.model_copy(update={"length_penalty": penalty})
         _, scores = _translated(translator, f"length penalty {penalty:g}", dev, config.scoring)
         bleu[penalty] = scores[0].score
         log(f"length penalty {penalty:g}: dev {scores[0].label} = {scores[0].score:.2f}")
     # Of equal ones that which is nearest to the usual.
     best = max(bleu, key=lambda penalty: (bleu[penalty], -abs(penalty - config.decoding.length_penalty)))
-    translator.options = replace(translator.options, length_penalty=best)
-    log(f"length penalty {best:g} is taken; so it is with nmt translate --length-penalty {best:g}")
+    translator.options = translator.options.model_copy(update={"length_penalty": best})
+    log(f"length penalty {best:g} is best. To use it: nmt translate --length-penalty {best:g}")
     return {"chosen": best, "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()}}
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nmt_cli.console import counted
 from nmt_cli.errors import InputError
 
 
@@ -15,14 +16,14 @@ def inspect(
     directory: Annotated[
         Path | None,
         typer.Argument(
-            help="The model directory. Without it $NMT_MODEL, else the newest finished run below runs/.",
+            help="The model directory. Without it, nmt takes $NMT_MODEL, or else the newest finished run below runs/.",
             metavar="DIR",
         ),
     ] = None,
     model: Annotated[Path | None, typer.Option("--model", "-m", help="The same as DIR.", metavar="DIR")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show what a model directory holds: architecture, parameters, tokenizer, training, scores, sizes.
+    """Show the contents of a model directory: architecture, training, scores, sizes.
 
     Example: nmt inspect runs/demo
     """
@@ -47,6 +48,7 @@ def inspect(
 
 def _report(experiment: Any) -> dict[str, Any]:
     from nmt_cli.checkpoint import read_meta
+    from nmt_cli.improve.record import RESULT, Provenance
 
     config = experiment.config
     model, training = config.model, config.training
@@ -55,11 +57,11 @@ def _report(experiment: Any) -> dict[str, Any]:
         "languages": f"{config.data.source_lang} -> {config.data.target_lang}",
         "architecture": {
             "encoder": f"{'bidirectional ' if model.encoder.bidirectional else ''}{model.encoder.rnn_type}, "
-            f"{model.encoder.num_layers} x {model.encoder.hidden_size}",
-            "decoder": f"{model.decoder.recurrence} {model.decoder.rnn_type}, "
-            f"{model.decoder.num_layers} x {model.decoder.hidden_size}",
+            + _layers(model.encoder)
+            + (" in each direction" if model.encoder.bidirectional else ""),
+            "decoder": f"{model.decoder.rnn_type}, {_layers(model.decoder)}, recurrence: {model.decoder.recurrence}",
             "attention": model.attention.type,
-            "embeddings": f"{model.embedding_size}, tied: {model.tied_embeddings}",
+            "embeddings": f"{model.embedding_size} units, tied: {model.tied_embeddings}",
             "layer normalisation": "yes" if model.layer_norm else "no",
         },
     }
@@ -81,7 +83,7 @@ def _report(experiment: Any) -> dict[str, Any]:
         report["parameters"] = _parameters(shapes)
     report["training"] = {
         "optimizer": f"{training.optimizer}, learning rate {training.learning_rate:g}, {training.schedule}",
-        "batch": f"{training.batch_size:,} {training.batch_type}",
+        "batch": f"{training.batch_size:,} {'target pieces' if training.batch_type == 'tokens' else 'sentences'}",
         "last step": index.last if index.last is not None else "none yet",
         "finished": index.finished or "no",
     }
@@ -89,9 +91,28 @@ def _report(experiment: Any) -> dict[str, Any]:
     report["checkpoints"] = {
         name: _describe(meta, checkpoints.resolve(name), ranks.get(name)) for name, meta in metas.items()
     }
+    if experiment.confidence_path.is_file():
+        report["confidence"] = _confidence(experiment)
+    made_by = Provenance(experiment.directory / RESULT)
+    if made_by.path.is_file():
+        report |= made_by.sections()
     files = [path for path in experiment.directory.rglob("*") if path.is_file()]
     report["size"] = f"{sum(path.stat().st_size for path in files) / 1e6:,.1f} MB in {len(files)} files"
     return report
+
+
+def _confidence(experiment: Any) -> str:
+    """Return the calibration of `nmt translate --confidence` in one line."""
+    from nmt_cli.commands.calibrating import described
+    from nmt_cli.confidence.calibration import Calibration
+
+    calibration = Calibration.read(experiment.confidence_path)
+    origin = calibration.origin
+    return f"fitted to {origin.checkpoint} on {counted(origin.lines, 'line')}: {described(calibration)}"
+
+
+def _layers(part: Any) -> str:
+    return f"{counted(part.num_layers, 'layer')} of {part.hidden_size:,} units"
 
 
 def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
@@ -107,5 +128,5 @@ def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
 def _describe(meta: dict[str, Any], path: Path, rank: int | None) -> str:
     size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
     scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
-    marked = "" if rank is None else "  (best)" if rank == 1 else f"  (best but {rank - 1})"
+    marked = "" if rank is None else "  (best)" if rank == 1 else f"  (number {rank} by score)"
     return f"{size:,.1f} MB{scores}{marked}"

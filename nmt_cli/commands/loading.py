@@ -1,20 +1,18 @@
-"""How the commands that use a trained model open it."""
+"""Opens a trained model for the commands that use one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.console import log, warn
+from nmt_cli.console import log_once, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.config.schema import DecodingConfig
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.forced import PairScorer
-    from nmt_cli.translation.translator import Translator, TranslatorOptions
+    from nmt_cli.translation.translator import Translator
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
@@ -27,33 +25,42 @@ def open_translator(
     precision: str = "auto",
     threads: int | None = None,
     shortlist: Path | None = None,
+    glossary: Path | None = None,
+    confidence: bool = False,
     **options: Any,
 ) -> Translator:
-    """A translator with the models' own decoding defaults; `options` that are not None go before these.
+    """Return a translator with the models' own decoding defaults; `options` that are not None take their place.
+
+    With `confidence` it tells how sure the models are, by the calibration of the first.
 
     Raises:
         InputError: there is no such model, checkpoint or device; the models of an ensemble have different tokenizers;
-            the shortlist is none, or one for other tokenizers.
+            the shortlist is none, or one for other tokenizers; the glossary is wrong, or the models have no attention
+            to place its terms; the first model has no calibration, and `confidence` needs one.
     """
     import torch
 
     from nmt_cli.allocator import keep_freed_memory
+    from nmt_cli.commands.calibrating import calibrated_doubts
+    from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.distributed import find_device, multiplies_bf16
     from nmt_cli.experiment import source_of
     from nmt_cli.ops import native
+    from nmt_cli.translation.glossary import Glossary, TermFinder
     from nmt_cli.translation.shortlist import read_shortlist
     from nmt_cli.translation.step_model import TrainedModels
     from nmt_cli.translation.translator import Translator
 
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
+    terms = None if glossary is None else Glossary.read(glossary)
     found_device = find_device(device)
     if precision == "int8" and found_device.type != "cpu":
         raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
     if precision == "bf16" and not multiplies_bf16(found_device):
         warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
     if found_device.type == "cpu" and not native.is_built():
-        log(native.why_missing())
+        log_once(native.why_missing())
     keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)
@@ -78,7 +85,13 @@ def open_translator(
         shortlist=words,
         refusals=[_refusal(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)],
     )
-    return Translator(trained, tokenizers, decoding_options(configs[0].decoding, **options))
+    if terms is not None and not trained.has_attention:
+        raise InputError("this model has no attention, so --glossary is not possible")
+    finder = None if terms is None else TermFinder(terms, tokenizers)
+    return Translator(
+        trained, tokenizers, DecodingOptions.of(configs[0].decoding, **options), terms=finder,
+        doubts=calibrated_doubts(first, loaded[0].path) if confidence else None,
+    )  # fmt: skip
 
 
 def _refusal(experiment: Experiment, path: Path) -> str:
@@ -101,17 +114,13 @@ def need_attention(translator: Translator) -> None:
         raise InputError("this model has no attention, so --alignment, --copy-unknown and --markup are not possible")
 
 
-def decoding_options(decoding: DecodingConfig, **options: Any) -> TranslatorOptions:
-    """The model's own decoding defaults, for validation and translation alike; `options` that are not None go first."""
-    from nmt_cli.translation.translator import TranslatorOptions
-
-    defaults = TranslatorOptions(
-        beam_size=decoding.beam_size,
-        length_penalty=decoding.length_penalty,
-        no_repeat_ngram=decoding.no_repeat_ngram,
-        max_source_pieces=decoding.max_source_pieces,
-        max_length_a=decoding.max_length_a,
-        max_length_b=decoding.max_length_b,
-        batch_tokens=decoding.batch_tokens,
-    )
-    return replace(defaults, **{name: value for name, value in options.items() if value is not None})
+def requested_options(
+    *, sample: bool, temperature: float | None, copy_unknown: bool, markup: bool, alignment: bool = False, **others: Any
+) -> dict[str, Any]:
+    """Return what the command line asks for, by the names of `DecodingOptions`; None leaves the model's default."""
+    return others | {
+        "with_alignment": alignment or copy_unknown or markup,
+        "copy_unknown": copy_unknown,
+        "keep_markup": markup,
+        "sampling_temperature": (temperature or 1.0) if sample else None,
+    }

@@ -3,90 +3,180 @@
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
+
+SEARCH, OUTPUT, SPEED = "Search", "Output", "Speed"
+"""Groups of options in the help of a command. Options without a group come first."""
 
 ConfigFile = Annotated[
     Path, typer.Option("--config", "-c", help="The configuration, a YAML file; - for standard input.", metavar="FILE")
 ]
 Overrides = Annotated[
-    Optional[list[str]],  # noqa: UP045 (typer reads this at run time)
+    list[str] | None,
     typer.Option("--set", help="Override a key, such as training.max_steps=100. May be repeated.", metavar="KEY=VALUE"),
 ]
 ModelDir = Annotated[Path, typer.Option("--model", "-m", help="The model directory.", metavar="DIR")]
 ModelDirs = Annotated[
-    Optional[list[Path]],  # noqa: UP045
+    list[Path] | None,
     typer.Option(
         "--model", "-m", metavar="DIR",
-        help="The model directory; several make an ensemble. Without it $NMT_MODEL, else the newest finished run "
-        "below runs/.",
+        help="The model directory; several make an ensemble. Without it, nmt takes $NMT_MODEL, or else the newest "
+        "finished run below runs/.",
     ),
 ]  # fmt: skip
 InputFile = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Argument(help="A text file, a sentence a line; - or nothing for standard input.", metavar="[FILE]"),
+    str | None,
+    typer.Argument(help="A text file, a sentence on each line; - or nothing for standard input.", metavar="[FILE]"),
 ]
+SourceText = Annotated[str, typer.Argument(help="Source text, a sentence on each line.", metavar="SOURCE")]
+TargetText = Annotated[str, typer.Argument(help="The translation, line by line.", metavar="TARGET")]
 Checkpoint = Annotated[
-    str, typer.Option("--checkpoint", help="Which weights: best, last, a step, or a name.", metavar="C")
+    str, typer.Option("--checkpoint", help="The weights to use: best, last, a step, or a name.", metavar="C")
 ]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.", metavar="D", rich_help_panel=SPEED)]
 Threads = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--threads", min=1, max=4_096, help="CPU threads; all cores unless told."),
-]
+    int | None,
+    typer.Option(
+        "--threads", min=1, max=4_096, help="CPU threads. The default is all cores.", metavar="N",
+        rich_help_panel=SPEED,
+    ),
+]  # fmt: skip
 BeamSize = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--beam-size", "-k", min=1, max=1_000, help="1 is greedy; the model's own unless told."),
-]
+    int | None,
+    typer.Option(
+        "--beam-size", "-k", min=1, max=1_000, metavar="N", rich_help_panel=SEARCH,
+        help="How many partial translations the search keeps. 1 is greedy. The default is the model's own.",
+    ),
+]  # fmt: skip
 LengthPenalty = Annotated[
-    Optional[float],  # noqa: UP045
-    typer.Option("--length-penalty", min=0.0, max=10.0, help="alpha of ((5+n)/6)^alpha."),
-]
+    float | None,
+    typer.Option(
+        "--length-penalty", min=0.0, max=10.0, metavar="A", rich_help_panel=SEARCH,
+        help="A score is divided by ((5 + pieces) / 6)^A. More than 0 favours long translations. The default is the "
+        "model's own.",
+    ),
+]  # fmt: skip
 NoRepeatNgram = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--no-repeat-ngram", min=0, help="No sequence of N pieces twice; 0 is off."),
-]
+    int | None,
+    typer.Option(
+        "--no-repeat-ngram", min=0, metavar="N", rich_help_panel=SEARCH,
+        help="Never say the same N pieces twice in a line. 0 is off.",
+    ),
+]  # fmt: skip
 BatchTokens = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--batch-tokens", min=1, help="Beam rows times source positions in a batch."),
+    int | None,
+    typer.Option(
+        "--batch-tokens", min=1, metavar="N", rich_help_panel=SPEED,
+        help="Size of a batch: rows of the beam times source positions.",
+    ),
+]  # fmt: skip
+Sample = Annotated[
+    bool,
+    typer.Option("--sample", help="Draw translations at random instead of searching.", rich_help_panel=SEARCH),
 ]
-Sample = Annotated[bool, typer.Option("--sample", help="Draw from the model instead of searching.")]
 Temperature = Annotated[
-    Optional[float],  # noqa: UP045
-    typer.Option("--temperature", min=0.01, max=1_000.0, help="Of --sample; 1 unless told."),
-]
-Seed = Annotated[Optional[int], typer.Option("--seed", min=0, help="Of --sample; 1 unless told.")]  # noqa: UP045
+    float | None,
+    typer.Option(
+        "--temperature", min=0.01, max=1_000.0, metavar="T", rich_help_panel=SEARCH,
+        help="With --sample: below 1 draws likelier pieces, above 1 wilder ones. The default is 1.",
+    ),
+]  # fmt: skip
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", min=0, metavar="N", rich_help_panel=SEARCH,
+        help="With --sample: the same number gives the same translations. The default is 1.",
+    ),
+]  # fmt: skip
 CopyUnknown = Annotated[
-    bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from where it looked.")
-]
+    bool,
+    typer.Option(
+        "--copy-unknown", rich_help_panel=OUTPUT,
+        help="Copy a word that the model does not know from the place where the model looked.",
+    ),
+]  # fmt: skip
 Markup = Annotated[
-    bool, typer.Option("--markup", help="Carry tags (<b>...</b>) and placeholders (__URL__) across by alignment.")
-]
+    bool,
+    typer.Option(
+        "--markup", rich_help_panel=OUTPUT,
+        help="Carry tags (<b>...</b>) and placeholders (__URL__) across by the alignment.",
+    ),
+]  # fmt: skip
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary", metavar="FILE.tsv", rich_help_panel=SEARCH,
+        help="Terms and their translations: the source term, a tab, and the translation, or several separated by |. "
+        "Each term of a line is translated so. A third column, exact, makes case matter.",
+    ),
+]  # fmt: skip
+GlossaryWeight = Annotated[
+    float | None,
+    typer.Option(
+        "--glossary-weight", min=0.0, max=100.0, metavar="W", rich_help_panel=SEARCH,
+        help="With --glossary: make the translations likelier by this much, instead of forcing them. 2 is mild.",
+    ),
+]  # fmt: skip
+Confidence = Annotated[
+    bool,
+    typer.Option(
+        "--confidence", rich_help_panel=OUTPUT,
+        help="With --format jsonl: add the probability that each line and each word is correct. For documents and "
+        "paragraphs, write them to OUT.confidence.jsonl.",
+    ),
+]  # fmt: skip
+Prefixes = Annotated[
+    Path | None,
+    typer.Option(
+        "--prefix", metavar="FILE", rich_help_panel=SEARCH,
+        help="The beginning of each translation, one for each line of the input. The output keeps it byte for byte and "
+        "goes on from it, in the middle of a word too. An empty line stands for no beginning.",
+    ),
+]  # fmt: skip
 Shortlist = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
-        "--shortlist", help="Say only what `nmt shortlist` found to go with the source: faster.", metavar="FILE"
+        "--shortlist", metavar="FILE", rich_help_panel=SPEED,
+        help="Use only the target pieces that `nmt shortlist` found to go with the source. This is faster.",
     ),
+]  # fmt: skip
+Precision = Annotated[
+    str,
+    typer.Option("--precision", help="auto (which is fp32), fp32, bf16 or int8.", metavar="P", rich_help_panel=SPEED),
 ]
-Precision = Annotated[str, typer.Option("--precision", help="auto (fp32), fp32, bf16 or int8.")]
 OutputFile = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
-        "--output", "-o", help="Write here instead of to standard output; whole or not at all.", metavar="OUT"
+        "--output", "-o", metavar="OUT",
+        help="Write to this file, whole or not at all, instead of to standard output.",
     ),
-]
+]  # fmt: skip
 
 FORMER_NAMES = {"--set": "--only"}
 """Options under the names that they had: `nmt evaluate --set NAME` chose a test set."""
 
 
 class Command(TyperCommand):
-    """A command that answers an option that does not exist with the nearest one that does.
+    """A command that shows its options in groups, and answers an unknown option with the nearest one that exists.
 
     The guesses of click are wider (`--src`: `--shard`), and their wording changes from version to version.
     """
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and each group of options."""
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            is_argument = parameter.param_type_name == "argument"
+            name = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            if record := parameter.get_help_record(ctx):
+                groups.setdefault(name, []).append(record)
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as typer does."""

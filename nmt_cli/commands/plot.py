@@ -16,13 +16,13 @@ from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
     from nmt_cli.attention_page import AttentionPicture, SearchStep
-    from nmt_cli.plots import LengthBucket
+    from nmt_cli.plots.curves import LengthBucket
     from nmt_cli.search.beam import Candidate
     from nmt_cli.translation.translator import Translator
 
 plot = typer.Typer(help="Draw attention, learning curves, or scores by length.", no_args_is_help=True)
 Picture = Annotated[
-    Path, typer.Option("--output", "-o", help="Where to write; the ending chooses the kind of file.", metavar="OUT")
+    Path, typer.Option("--output", "-o", help="The file to write. Its ending chooses the kind.", metavar="OUT")
 ]
 MAX_SENTENCES = 200
 """More sentences than this on one page help nobody."""
@@ -34,21 +34,27 @@ def attention(
     *,
     output: Picture,
     target: Annotated[
-        str | None, typer.Option("--target", help="Given translations, line by line: forced pairs.", metavar="FILE")
+        str | None,
+        typer.Option(
+            "--target",
+            help="Translations of the lines. Their attention is drawn, and nothing is translated.",
+            metavar="FILE",
+        ),
     ] = None,
     model: ModelDirs = None,
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
 ) -> None:
-    """Draw where each target word looked: .png, .svg, or an .html page to explore, with the steps of the search.
+    """Draw where each target word looked in the source. An .html page shows the search too.
 
     Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
     """
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.commands.reading import read_parallel, refuse_overwriting
     from nmt_cli.data.lines import input_name
-    from nmt_cli.plots import check_picture, draw_attention
+    from nmt_cli.plots.attention import draw_attention
+    from nmt_cli.plots.canvas import check_picture
 
     is_page = check_picture(output, draws_pages=False) == ".html"
     inputs = [file] if target is None else [file, target]
@@ -73,7 +79,7 @@ def attention(
     num_drawn = draw_attention(pictures, output)
     if translator.counts.cut:
         translator.report()
-        warn("of lines translated in parts the steps of the search are left out: each part has its own")
+        warn("the page leaves out the steps of the search for lines that were translated in parts")
     log(f"{counted(num_drawn, 'sentence')} -> {output}")
 
 
@@ -82,31 +88,31 @@ def curves(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Model directories or metrics.jsonl files. Without them $NMT_MODEL, else the newest finished run "
-            "below runs/.",
+            help="Model directories or metrics.jsonl files. Without them, nmt takes $NMT_MODEL, or else the "
+            "newest finished run below runs/.",
             metavar="RUN...",
         ),
     ] = None,
     *,
     output: Picture,
     model: Annotated[
-        list[Path] | None, typer.Option("--model", "-m", help="The same as RUN; may be repeated.", metavar="DIR")
+        list[Path] | None, typer.Option("--model", "-m", help="The same as RUN. May be repeated.", metavar="DIR")
     ] = None,
 ) -> None:
-    """Draw learning curves of one run or several: loss, BLEU and chrF by step, as .png, .svg or .html.
+    """Draw loss, BLEU and chrF of one run or several by step, as .png, .svg or .html.
 
     Example: nmt plot curves runs/demo -o curves.png
     """
     from nmt_cli.commands.reading import refuse_overwriting
     from nmt_cli.experiment import source_of
-    from nmt_cli.plots import draw_curves
+    from nmt_cli.plots.curves import draw_curves
 
     runs = [*(runs or []), *(model or [])] or [experiment.directory for experiment in source_of([])]
     names = [_run_name(path) for path in runs]
     if len(set(names)) < len(names):  # the whole paths tell them apart
         names = [str(path) for path in runs]
     if twice := next((path for path in runs if runs.count(path) > 1), None):
-        raise InputError(f"{twice}: stands twice; name each run once")
+        raise InputError(f"{twice}: is named twice. Name each run once")
     refuse_overwriting(output, runs)
     draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
     log(f"{counted(len(runs), 'run')} -> {output}")
@@ -118,20 +124,22 @@ def lengths(
     source: Annotated[str, typer.Option("--source", help="The source text.", metavar="SRC")],
     reference: Annotated[str, typer.Option("--reference", help="Its reference translation.", metavar="REF")],
     hypothesis: Annotated[
-        list[str], typer.Option("--hypothesis", help="A system's translations; may be repeated.", metavar="[NAME=]HYP")
+        list[str], typer.Option("--hypothesis", help="Translations of a system. May be repeated.", metavar="[NAME=]HYP")
     ],
     output: Picture,
     edges: Annotated[
-        str, typer.Option("--edges", help="The longest length (source words) of each group, rising.", metavar="N,N,...")
+        str,
+        typer.Option("--edges", help="The longest length of each group in source words, rising.", metavar="N,N,..."),
     ] = "10,20,30,40,50,60,70",
     tokenize: Annotated[str | None, typer.Option("--tokenize", help="As for nmt score.", metavar="T")] = None,
 ) -> None:
-    """Draw BLEU by source length, one line a system, with 95 % bootstrap intervals, as .png, .svg or .html.
+    """Draw BLEU by source length with 95 % bootstrap intervals, as .png, .svg or .html.
 
     Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
     """
     from nmt_cli.commands.reading import read_parallel, refuse_overwriting
-    from nmt_cli.plots import check_picture, draw_lengths
+    from nmt_cli.plots.canvas import check_picture
+    from nmt_cli.plots.curves import draw_lengths
     from nmt_cli.scoring import check_tokenizer
 
     check_picture(output)
@@ -163,7 +171,8 @@ def lengths(
 
 
 def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:
-    """The attention of a line and its translation with the steps of the search, or of a given pair; None if blank."""
+    """Return the attention of a line and its translation with the steps of the search, or of a given pair; None if
+    blank."""
     from nmt_cli.attention_page import AttentionPicture, SearchStep
     from nmt_cli.translation.forced import PairScorer
 
@@ -198,8 +207,8 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
 def length_buckets(
     sources: list[str], hypotheses: list[str], references: list[str], edges: list[int], tokenize: str | None
 ) -> list[LengthBucket]:
-    """BLEU of the sentences of each length, with the 95 % interval of a bootstrap over them."""
-    from nmt_cli.plots import LengthBucket
+    """Return BLEU of the sentences of each length, with the 95 % interval of a bootstrap over them."""
+    from nmt_cli.plots.curves import LengthBucket
     from nmt_cli.scoring import bootstrap_interval, length_groups
 
     longest = max(len(source.split()) for source in sources)
@@ -237,7 +246,7 @@ def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
     from nmt_cli.experiment import Experiment
 
     if not path.exists():
-        raise InputError(f"{path}: is not there; give a model directory or its metrics.jsonl")
+        raise InputError(f"{path}: there is no such file. Give a model directory or its metrics.jsonl")
     file = Experiment(path).metrics_path if path.is_dir() else path
     lines = read_text_lines(str(file)).lines
     has_records = False
@@ -248,7 +257,7 @@ def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             if has_records and number == len(lines):  # what a full disk or a power cut leaves
-                warn(f"{file}:{number}: the last line was cut off on the way, and is left out")
+                warn(f"{file}:{number}: the last line was cut off, and is left out")
                 return
             raise InputError(f"{file}:{number}: is not JSON; give a model directory or its metrics.jsonl") from None
         if isinstance(record, dict):

@@ -11,9 +11,11 @@ from nmt_cli.console import warn
 from nmt_cli.data.lines import input_name, is_standard_input, read_text_lines
 from nmt_cli.errors import InputError
 
+PARTS_OF_A_MODEL = ("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "confidence.json", "improve.json")
+
 
 def read_parallel(paths: Sequence[str | None]) -> list[list[str]]:
-    """The lines of each input; those that are not valid UTF-8 are counted on stderr.
+    """Return the lines of each input; those that are not valid UTF-8 are counted on stderr.
 
     Raises:
         InputError: an input cannot be read; standard input is named twice; the inputs are empty or differ in length.
@@ -27,7 +29,7 @@ def read_parallel(paths: Sequence[str | None]) -> list[list[str]]:
 
 
 def refuse_standard_input_twice(paths: Sequence[str | None]) -> None:
-    """`InputError` where more than one of the inputs is standard input."""
+    """Raise `InputError` where more than one of the inputs is standard input."""
     if sum(is_standard_input(path) for path in paths) > 1:
         raise InputError("standard input can be read only once: give files for the other inputs")
 
@@ -36,8 +38,10 @@ def refuse_overwriting(output: Path | None, inputs: Iterable[str | Path | None])
     """Refuse an output that is one of the inputs, by whatever path each is named; None and `-` are standard streams.
 
     Raises:
-        InputError: both are the same regular file. Pipes and devices can be read and written at once.
+        InputError: both are the same regular file, or the output is a part of a model. Pipes and devices can be read
+            and written at once.
     """
+    _refuse_part_of_model(output)
     written = _identity(output, standard_stream=1)
     for path in inputs:
         if written is not None and written == _identity(path, standard_stream=0):
@@ -45,6 +49,17 @@ def refuse_overwriting(output: Path | None, inputs: Iterable[str | Path | None])
             raise InputError(
                 f"{input_name(path)}: cannot be both input and output. {named} is the same file; choose another name"
             )
+
+
+def _refuse_part_of_model(output: Path | None) -> None:
+    """Refuse to replace a file that makes a model directory a model; pictures and reports may be put there."""
+    if output is None or not output.is_file():
+        return
+    path = Path(os.path.realpath(output))
+    for directory in list(path.parents)[:3]:
+        belongs = path.relative_to(directory).parts[0] in PARTS_OF_A_MODEL
+        if belongs and (directory / "checkpoints").is_dir() and (directory / "config.yaml").is_file():
+            raise InputError(f"{output}: belongs to the model in {directory}; choose another name for the output")
 
 
 def _identity(path: str | Path | None, *, standard_stream: int) -> tuple[int, int] | None:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, Threads
-
-SourceText = Annotated[str, typer.Argument(help="Source text, a sentence a line.", metavar="SOURCE")]
-TargetText = Annotated[str, typer.Argument(help="Its translation, line by line.", metavar="TARGET")]
+from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, SourceText, TargetText, Threads
 
 
 def rescore(
@@ -21,7 +14,7 @@ def rescore(
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
 ) -> None:
-    """Print one number a line: the natural log-probability of the target with its </s>, not normalised.
+    """Print the natural log-probability of each target with its </s>, not normalised.
 
     Example: nmt rescore source.txt target.txt --model runs/demo
     """

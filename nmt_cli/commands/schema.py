@@ -2,7 +2,7 @@
 
 
 def schema() -> None:
-    """Print the JSON Schema of the configuration, for completion and checking in editors.
+    """Print the JSON Schema of the configuration. Editors use it to complete and check.
 
     Example: nmt schema > nmt.schema.json
     """

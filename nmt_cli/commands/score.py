@@ -18,36 +18,43 @@ if TYPE_CHECKING:
 
 def score(
     hypothesis: Annotated[
-        str | None, typer.Argument(metavar="HYP", help="Translations, one a line; - or nothing is standard input.")
+        str | None,
+        typer.Argument(metavar="HYP", help="Translations, one on each line; - or nothing for standard input."),
     ] = None,
     *,
     reference: Annotated[
-        list[str], typer.Option("--reference", metavar="REF", help="Reference translations; may be repeated.")
+        list[str], typer.Option("--reference", metavar="REF", help="Reference translations. May be repeated.")
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", metavar="M", help="bleu, chrf or ter; may be repeated; all three by default."),
+        typer.Option("--metric", metavar="M", help="bleu, chrf or ter. May be repeated. The default is all three."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, scores not rounded.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, with scores that are not rounded.")
+    ] = False,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="HYP2", help="Another system: compare by paired bootstrap resampling."),
+        typer.Option(
+            "--baseline",
+            metavar="HYP2",
+            help="Translations of another system, to compare with by paired bootstrap resampling.",
+        ),
     ] = None,
     source: Annotated[
         str | None, typer.Option("--source", metavar="SRC", help="The source text, for --by-length.")
     ] = None,
     by_length: Annotated[
-        bool, typer.Option("--by-length", help="Also score apart by the number of words in the source.")
+        bool, typer.Option("--by-length", help="Also score short and long sentences apart, by the words in the source.")
     ] = False,
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="BLEU without regard to case; chrF keeps it, TER never regards it.")
+        bool, typer.Option("--lowercase", help="Ignore case in BLEU. chrF always heeds it, and TER never does.")
     ] = False,
     tokenize: Annotated[
         str | None,
         typer.Option("--tokenize", metavar="T", help="BLEU's tokenizer: 13a (default), intl, zh, char, none …"),
     ] = None,
 ) -> None:
-    """Score translations with sacreBLEU: BLEU, chrF and TER, each with its signature.
+    """Score translations with sacreBLEU: BLEU, chrF and TER with their signatures.
 
     Example: nmt score hypotheses.de --reference test.de
     """

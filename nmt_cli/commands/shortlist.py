@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDir, Threads
-from nmt_cli.commands.rescore import SourceText, TargetText
+from nmt_cli.commands.options import Checkpoint, Device, ModelDir, SourceText, TargetText, Threads
 from nmt_cli.console import Progress, log
 from nmt_cli.errors import InputError
 
@@ -18,19 +17,25 @@ def shortlist(
     target: TargetText,
     model: ModelDir,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write here; whole or not at all.", metavar="OUT")
+        Path, typer.Option("--output", "-o", help="The file to write, whole or not at all.", metavar="OUT")
     ],
     likely: Annotated[
-        int, typer.Option("--likely", min=1, help="Target pieces that go with a source piece, beside the frequent.")
+        int,
+        typer.Option(
+            "--likely", min=1, help="Number of target pieces that go with a source piece, besides the frequent ones."
+        ),
     ] = 20,
     frequent: Annotated[
-        int, typer.Option("--frequent", min=1, help="Most frequent target pieces, which any sentence may use.")
+        int,
+        typer.Option(
+            "--frequent", min=1, help="Number of the most frequent target pieces, which every sentence may use."
+        ),
     ] = 100,
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
 ) -> None:  # fmt: skip
-    """Learn from parallel text which target pieces go with which source pieces, for `nmt translate --shortlist`.
+    """Learn which target pieces go with a source piece, for `nmt translate --shortlist`.
 
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
@@ -45,7 +50,7 @@ def shortlist(
     refuse_standard_input_twice([source, target])
     refuse_overwriting(output, [source, target])
     if output.suffix == ".gz":
-        raise InputError(f"{output}: a shortlist is read as it lies on the disk; leave out .gz")
+        raise InputError(f"{output}: a shortlist cannot be compressed. Leave out .gz")
     scorer = open_scorer([model], checkpoint=checkpoint, device=device, threads=threads)
     if not scorer.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")

@@ -15,11 +15,11 @@ from nmt_cli.errors import InputError
 if TYPE_CHECKING:
     from nmt_cli.data.tokenizer import Tokenizer
 
-Side = Annotated[str, typer.Option("--side", help="source or target: whose tokenizer.")]
+Side = Annotated[str, typer.Option("--side", help="The language of the text: source or target.")]
 
 
 def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", output: OutputFile = None) -> None:
-    """Cut text into pieces, joined by spaces; a line each.
+    """Cut each line into the pieces of the model, with spaces between.
 
     Example: nmt encode file.txt --model runs/demo --side source
     """
@@ -28,7 +28,7 @@ def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", ou
 
 
 def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", output: OutputFile = None) -> None:
-    """Join pieces, separated by spaces, to text; a line each.
+    """Join the pieces of each line to text again.
 
     Example: nmt encode file.txt --model runs/demo --side target | nmt decode --model runs/demo
     """

@@ -9,10 +9,11 @@ from shutil import copyfile
 from typing import TYPE_CHECKING
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.commands.refusals import check_replaceable, check_tokenizer_inputs
 from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError
 from nmt_cli.files import sync
+from nmt_cli.preflight.inputs import check_tokenizer_inputs, tokenizer_origin
+from nmt_cli.preflight.resuming import check_replaceable
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
-    """Train the SentencePiece model(s) into the model directory; a fine-tuning takes those of its origin.
+    """Train the SentencePiece tokenizers. A fine-tuning takes those of its origin.
 
     Example: nmt tokenizer --config configs/multi30k_en_de.yaml
     """
@@ -32,7 +33,10 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
     experiment = Experiment(Path(effective.model_dir))
     with experiment.lock():
         if experiment.checkpoints.index().last is not None:
-            raise InputError(f"{experiment.directory}: has a model already, which keeps its tokenizer")
+            raise InputError(
+                f"{experiment.directory}: has a trained model already, and a model keeps its tokenizer; choose "
+                "another model_dir"
+            )
         check_tokenizer_inputs(experiment, effective)
         renew_tokenizers(experiment, effective)
 
@@ -45,17 +49,18 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
         InputError: the text does not allow the vocabulary; there are tokenizers that no run has made.
     """
     check_replaceable(experiment)
-    made = _taken(Path(config.training.init_from)) if config.training.init_from else trained_tokenizers(config)
+    origin = tokenizer_origin(config)
+    made = trained_tokenizers(config) if origin is None else _taken(origin)
     for path in experiment.tokenizer_paths():  # before the configuration by which they were not made
         path.unlink()
         sync(path.parent)  # or a power cut could bring it back under the new configuration
     write_config(experiment, config)
     for side, tokenizer in made.items():
         _write(experiment.tokenizer_path(side), tokenizer)
-        if config.training.init_from is None:
+        if origin is None:
             path, kind = experiment.tokenizer_path(side), config.tokenizer.model_type
             log(f"tokenizer: {side}, {kind}, {tokenizer.vocab_size:,} pieces -> {path}")
-    if config.training.init_from is not None:
+    if origin is not None:
         log(f"tokenizer: that of {config.training.init_from}")
 
 
@@ -70,13 +75,16 @@ def write_config(experiment: Experiment, config: Config) -> None:
         kept = next(path for path in names if not path.exists())
         with atomic_path(kept) as temporary:  # a copy: whoever is killed here finds the file that the command names
             copyfile(experiment.config_path, temporary)
-        warn(f"{experiment.config_path}: a run writes its own there; what stood there is now {kept.name}")
+        warn(
+            f"{experiment.config_path}: the run writes its own configuration to this name. Your file was moved "
+            f"to {kept.name}"
+        )
     with atomic_path(experiment.config_path) as temporary:
         temporary.write_text(dump_config(config), encoding="utf-8")
 
 
 def _is_of_a_run(config_path: Path) -> bool:
-    """Whether a configuration is what a run writes, or none is there."""
+    """Return whether a configuration is one that a run writes, or none is there."""
     from nmt_cli.config.loader import dump_config, load_config
 
     try:
@@ -86,7 +94,7 @@ def _is_of_a_run(config_path: Path) -> bool:
 
 
 def _taken(origin: Path) -> dict[str, Tokenizer]:
-    """Another run's tokenizers by side."""
+    """Return another run's tokenizers by side."""
     from nmt_cli.experiment import Experiment
 
     source, target = Experiment(origin).tokenizers
@@ -94,7 +102,7 @@ def _taken(origin: Path) -> dict[str, Tokenizer]:
 
 
 def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
-    """Tokenizers by side, trained on the corpora of a run.
+    """Return tokenizers by side, trained on the corpora of a run.
 
     Raises:
         InputError: the text does not allow the vocabulary.
@@ -125,8 +133,8 @@ def _write(path: Path, tokenizer: Tokenizer) -> None:
 
 
 def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
-    """The lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
-    from nmt_cli.data.corpus import Corpus, count_pairs, read_pairs
+    """Yield the lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
+    from nmt_cli.data.pairs import Corpus, count_pairs, read_pairs
 
     corpora = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
     limit = config.tokenizer.max_training_lines

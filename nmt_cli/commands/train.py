@@ -8,34 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt_cli.commands.calibrating import calibrate_after_training
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.commands.refusals import (
-    check_alike,
-    check_counts,
-    check_inputs,
+from nmt_cli.commands.updating import build_updates, build_weights, is_bf16, is_guided
+from nmt_cli.console import log, log_file, log_once, warn
+from nmt_cli.errors import InputError
+from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files
+from nmt_cli.preflight.processes import check_alike, check_same_step, check_shared
+from nmt_cli.preflight.resuming import (
     check_resumable,
-    check_same_step,
     check_same_text,
-    check_shared,
-    check_test_files,
     check_tokenizers,
     content_digests,
     finished_reason,
     limits_of,
-    vectors_needed,
 )
-from nmt_cli.console import log, log_file, warn
-from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from nmt_cli.config.schema import Config
     from nmt_cli.data.store import PairStore
     from nmt_cli.distributed import World
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.seq2seq import Seq2Seq
     from nmt_cli.training.trainer import Trainer
+    from nmt_cli.training.update import Feed
     from nmt_cli.training.validation import Validator
 
 
@@ -45,11 +41,12 @@ def train(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Check the configuration and its files, print it as it would be, train nothing."
+            "--dry-run",
+            help="Check the configuration and its files, and print the configuration with all defaults. Train nothing.",
         ),
     ] = False,
 ) -> None:
-    """Train a model; the tokenizer first where there is none. The same command again resumes exactly.
+    """Train a model, and its tokenizer if there is none. The same command again resumes.
 
     Example: nmt train --config configs/multi30k_en_de.yaml
     """
@@ -105,8 +102,8 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
     import torch
 
     from nmt_cli.allocator import keep_freed_memory
+    from nmt_cli.commands.first_model import first_model
     from nmt_cli.distributed import make_deterministic
-    from nmt_cli.training.metrics_log import MetricsLog
 
     training = config.training
     world.agreed(lambda: world.take_device(training.device))
@@ -117,18 +114,15 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
         make_deterministic()
     world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
     store = world.first(lambda: _open_store(experiment, config, world))
-    model, frozen = world.agreed(lambda: _first_model(experiment, config))
+    model, frozen = world.agreed(lambda: first_model(experiment, config))
     digests = world.agreed(lambda: content_digests(config, store, frozen))
-    bf16, *_ = world.gathered(_is_bf16(config, world))
+    bf16, *_ = world.gathered(is_bf16(config, world))
     trainer = world.agreed(
         lambda: _build_trainer(
             experiment, config, model.to(world.device), store, world, bf16=bf16, text=" ".join(digests.values())
         )
     )
-    checkpoints = experiment.checkpoints
-    world.agreed(
-        lambda: trainer.restore(checkpoints, experiment.fingerprints) if checkpoints.index().last is not None else None
-    )
+    world.agreed(trainer.restore)
     world.agreed(lambda: check_same_text(experiment, trainer.state.text, digests))
     world.agreed(lambda: check_same_step(experiment, trainer.state.step, world))
     if trainer.state.step:
@@ -141,16 +135,12 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
         f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
         f"{processes}{torch.get_num_threads()} threads"
     )
-    metrics = MetricsLog(
-        experiment.metrics_path if world.is_primary else None,
-        keep_to_step=trainer.state.step,
-        tensorboard=experiment.tensorboard_path if training.tensorboard and world.is_primary else None,
-    )
-    reason = trainer.run(checkpoints, experiment.fingerprints, metrics)
-    best = checkpoints.index().best
+    reason = trainer.run()
+    best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
     log(f"finished: {reason}{described}{rewinds}")
+    world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
     log(f"try: nmt translate FILE --model {experiment.directory}")
 
 
@@ -179,7 +169,8 @@ def _warn_of_other_threads(experiment: Experiment, config: Config) -> None:
 
 
 def _prepare(experiment: Experiment, config: Config) -> None:
-    """Write the configuration, and make the tokenizers and directories that are not there."""
+    """Write the configuration, and make the tokenizers, the profiles and directories that are not there."""
+    from nmt_cli.commands.languages import keep_profiles
     from nmt_cli.commands.tokenizer import renew_tokenizers, write_config
     from nmt_cli.files import make_directory
 
@@ -190,20 +181,21 @@ def _prepare(experiment: Experiment, config: Config) -> None:
     else:
         renew_tokenizers(experiment, config)
     make_directory(experiment.checkpoints.directory)
+    keep_profiles(experiment, config)
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
     import torch
 
-    from nmt_cli.data.corpus import Corpus
-    from nmt_cli.data.store import Filters, open_store
+    from nmt_cli.data.pairs import Corpus, Filters
+    from nmt_cli.data.store import open_store
 
     store = open_store(
         experiment.cache_path,
         [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train],
         experiment.tokenizers,
         Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
-        with_text=_is_guided(config),
+        with_links=is_guided(config),
         threads=torch.get_num_threads() * world.local_size,  # the other processes of this machine wait
     )
     for name, report in store.reports.items():
@@ -211,50 +203,8 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
     return store
 
 
-def _is_guided(config: Config) -> bool:
-    return bool(config.training.guided_alignment_weight) and any(corpus.alignment for corpus in config.data.train)
-
-
-def _first_model(experiment: Experiment, config: Config) -> tuple[Seq2Seq, dict[str, list[list[int]]]]:
-    """The model with its first parameters: drawn, pretrained vectors, or another run's. And the rows of its embeddings
-    that stay as they are, by the file whose vectors they were, for each side that has them."""
-    from nmt_cli.checkpoint import MODEL_FILE, load_parameters
-    from nmt_cli.data.embeddings import freeze_rows, load_embeddings
-    from nmt_cli.experiment import Experiment
-    from nmt_cli.model.build import build_model, initialize
-
-    source, target = experiment.tokenizers
-    model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
-    initialize(model, seed=config.seed, scheme=config.model.initialization)
-    found = {}
-    for side, path in zip(("source", "target"), vectors_needed(experiment, config), strict=True):
-        if path:
-            tokenizer, table = (source if side == "source" else target), _embedding(model, side)
-            pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-            found[side] = path, load_embeddings(Path(path), pieces, table)
-            log(f"{path}: embeddings for {len(found[side][1]):,} of {len(pieces):,} pieces")
-    if config.training.init_from and experiment.checkpoints.index().last is None:
-        origin = Experiment(Path(config.training.init_from))
-        if origin.fingerprints != experiment.fingerprints:
-            raise InputError(
-                f"training.init_from: {origin.directory} has another tokenizer than {experiment.directory}, so its "
-                f"weights are those of other pieces; remove {experiment.directory / 'tokenizer'}, and it is taken too"
-            )
-        load_parameters(model, origin.checkpoints.resolve("best") / MODEL_FILE)
-    frozen: dict[str, list[list[int]]] = {}
-    if config.model.pretrained.freeze:
-        for side, (path, rows) in found.items():
-            freeze_rows(_embedding(model, side), rows)
-            frozen.setdefault(path, []).append(rows)
-    return model, frozen
-
-
-def _embedding(model: Seq2Seq, side: str) -> nn.Parameter:
-    return model.source_embedding if side == "source" else model.target_embedding
-
-
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
-    from nmt_cli.commands.loading import decoding_options
+    from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.training.validation import DevSet, Validator
 
     if config.data.dev is None:
@@ -262,7 +212,7 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
     return Validator(
         DevSet.read(config.data.dev.source, config.data.dev.target),
         experiment.tokenizers,
-        decoding_options(config.decoding),
+        DecodingOptions.of(config.decoding),
         world=world,
         tokenize=config.scoring.tokenize,
         lowercase=config.scoring.lowercase,
@@ -277,11 +227,14 @@ def _tell_path(path: str, world: World) -> None:
     if world.device.type != "cpu":
         return
     if path == native.NATIVE and not native.is_built():
-        warn("the run began with compiled kernels, which this installation lacks: slower, and other last digits")
+        warn(
+            "the run began with compiled kernels, which this installation lacks. It goes on more slowly, and "
+            "the last digits differ"
+        )
     elif not native.is_built():
-        log(native.why_missing())
+        log_once(native.why_missing())
     elif path == native.PLAIN:
-        log("without compiled kernels, as the run began")
+        log("training without compiled kernels, because the run began without them")
 
 
 def _tell_precision(asked: str, taken: str, world: World) -> None:
@@ -297,93 +250,61 @@ def _tell_precision(asked: str, taken: str, world: World) -> None:
         log("this hardware does not multiply bfloat16 natively: training in float32")
 
 
-def _is_bf16(config: Config, world: World) -> bool:
-    """Whether a new training multiplies in bfloat16."""
-    from nmt_cli.distributed import multiplies_bf16
+def _build_feed(experiment: Experiment, config: Config, store: PairStore, world: World) -> Feed:
+    from nmt_cli.data.batch import BatchMaker
+    from nmt_cli.data.sampler import Sampler
+    from nmt_cli.training.update import Feed
 
-    precision = config.training.precision
-    return precision == "bf16" or (precision == "auto" and multiplies_bf16(world.device))
+    training = config.training
+    sampler = Sampler(
+        store.source_lengths, store.target_lengths, bounds=store.bounds, target_pieces=store.target_pieces,
+        weights=[corpus.weight for corpus in config.data.train], batch_size=training.batch_size,
+        batch_type=training.batch_type, seed=config.seed,
+    )  # fmt: skip
+    if world.size > 1 and sampler.sentences_a_batch < world.size:
+        raise InputError(
+            f"training.batch_size: a batch holds only about {sampler.sentences_a_batch:.1f} sentences, but "
+            f"{world.size} processes share it. Raise training.batch_size, or start fewer processes"
+        )
+    make_batch = BatchMaker(
+        store, experiment.tokenizers, seed=config.seed, sampling_alpha=config.tokenizer.sampling_alpha,
+        with_links=is_guided(config),
+    )  # fmt: skip
+    return Feed(sampler, make_batch, world)
 
 
 def _build_trainer(
     experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World, *, bf16: bool, text: str
 ) -> Trainer:
-    from nmt_cli.data.sampler import Sampler
-    from nmt_cli.training.batches import BatchMaker
-    from nmt_cli.training.captured import CapturedBackward, graphs_for
-    from nmt_cli.training.loss import TranslationLoss
-    from nmt_cli.training.optim import Schedule, build_optimizer
-    from nmt_cli.training.trainer import Rhythm, Trainer, Update
+    from nmt_cli.training.metrics_log import MetricsLog
+    from nmt_cli.training.optim import Schedule
+    from nmt_cli.training.recovery import Recovery
+    from nmt_cli.training.state import Rhythm, TrainingState
+    from nmt_cli.training.trainer import Trainer
 
-    training = config.training
-    optimizer = build_optimizer(
-        training.optimizer,
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
-        learning_rate=training.learning_rate,
-        betas=(training.adam_beta1, training.adam_beta2),
-        rho=training.adadelta_rho,
-        epsilon=training.epsilon,
-        momentum=training.momentum,
-        weight_decay=training.weight_decay,
+    training, limits, weights = config.training, limits_of(config), build_weights(config, model)
+    rhythm = Rhythm(
+        validation_freq=training.validation_freq if config.data.dev else None,
+        checkpoint_freq=training.checkpoint_freq,
+        logging_freq=training.logging_freq,
+        keep_best=training.keep_best,
+        keep_last=training.keep_last,
+        early_stopping_metric=training.early_stopping_metric,
+        plateau_factor=training.plateau_factor if training.schedule == "plateau" else 1.0,
+        plateau_patience=training.plateau_patience,
     )
-    sampler = Sampler(
-        store.source_lengths,
-        store.target_lengths,
-        bounds=store.bounds,
-        target_pieces=store.target_pieces,
-        weights=[corpus.weight for corpus in config.data.train],
-        batch_size=training.batch_size,
-        batch_type=training.batch_type,
-        seed=config.seed,
+    metrics = MetricsLog(
+        experiment.metrics_path if world.is_primary else None,
+        tensorboard=experiment.tensorboard_path if training.tensorboard and world.is_primary else None,
     )
-    if world.size > 1 and sampler.sentences_a_batch < world.size:
-        raise InputError(
-            f"training.batch_size: {training.batch_size} {training.batch_type} are about "
-            f"{sampler.sentences_a_batch:.1f} sentences, for {world.size} processes; raise it, or start fewer"
-        )
-    guided = _is_guided(config)
-    update = Update(
-        loss=TranslationLoss(
-            label_smoothing=training.label_smoothing,
-            coverage_weight=config.model.attention.coverage_loss,
-            alignment_weight=training.guided_alignment_weight if guided else 0.0,
-        ),
-        schedule=Schedule(
-            training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate
-        ),
-        accumulate=training.accumulate,
-        clip_grad_norm=training.clip_grad_norm,
-        bf16=bf16,
-        seed=config.seed,
-        rewinds=training.on_divergence == "rewind",
-    )
-    # The sum over processes hangs on autograd's nodes, and these on a stream that is not the captures'.
-    graphs = graphs_for(world.device) if world.size == 1 else None
-    if world.size > 1 and world.device.type == "cuda":
-        log("several processes launch kernel by kernel; CUDA graphs are for one")
+    state = TrainingState.first(weights.trained[0], bf16=bf16, text=text, accumulate=training.accumulate)
+    recovery = Recovery(
+        experiment.checkpoints, experiment.fingerprints, weights, metrics, first=state, limits=limits, rhythm=rhythm,
+        rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None, world=world,
+    )  # fmt: skip
+    schedule = Schedule(training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate)
+    feed, updates = _build_feed(experiment, config, store, world), build_updates(config, model, world)
     return Trainer(
-        model,
-        optimizer,
-        sampler,
-        BatchMaker(
-            store, experiment.tokenizers, seed=config.seed, sampling_alpha=config.tokenizer.sampling_alpha,
-            with_links=guided,
-        ),
-        update=update,
-        limits=limits_of(config),
-        rhythm=Rhythm(
-            validation_freq=training.validation_freq,
-            checkpoint_freq=training.checkpoint_freq,
-            logging_freq=training.logging_freq,
-            keep_best=training.keep_best,
-            keep_last=training.keep_last,
-            early_stopping_metric=training.early_stopping_metric,
-            plateau_factor=training.plateau_factor if training.schedule == "plateau" else 1.0,
-            plateau_patience=training.plateau_patience,
-        ),
-        validator=_build_validator(experiment, config, world),
-        ema_decay=training.ema_decay,
-        world=world,
-        captured=None if graphs is None else CapturedBackward(model, update.loss, graphs),
-        text=text,
+        weights, feed, updates, recovery, schedule=schedule, clip_grad_norm=training.clip_grad_norm, limits=limits,
+        rhythm=rhythm, validator=_build_validator(experiment, config, world), metrics=metrics, world=world,
     )  # fmt: skip

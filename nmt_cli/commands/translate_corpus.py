@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -35,6 +34,7 @@ from nmt_cli.console import Progress, counted, log
 from nmt_cli.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
+    from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.translation.results import Counts
     from nmt_cli.translation.shards import Answer, Corpus, Request
 
@@ -44,11 +44,13 @@ LOG_SECONDS = 10.0
 def translate_corpus(
     inputs: Annotated[
         list[Path],
-        typer.Argument(help="Text files, a sentence a line; .gz, .jsonl and .jsonl.gz too.", metavar="INPUT…"),
+        typer.Argument(help="Text files, a sentence on each line; also .gz, .jsonl and .jsonl.gz.", metavar="INPUT…"),
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The directory of the translations, named as their inputs.", metavar="DIR"),
+        typer.Option(
+            "--output", "-o", help="Directory of the translations, which have the names of their inputs.", metavar="DIR"
+        ),
     ],
     model: ModelDirs = None,
     address: Annotated[
@@ -57,21 +59,27 @@ def translate_corpus(
             "--address",
             envvar="RAY_ADDRESS",
             metavar="RAY",
-            help="A Ray cluster to join, or auto; without it Ray is started on this machine.",
+            help="A Ray cluster to join, or auto. Without it, Ray is started on this machine.",
         ),
     ] = None,
     workers: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--workers", min=1, help="Processes with the model; one a GPU, or as many as the cores allow."),
+        typer.Option(
+            "--workers",
+            min=1,
+            help="Number of processes with the model. The default is one for each GPU, or as many as the cores allow.",
+        ),
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads of each worker.")] = 1,
-    part_lines: Annotated[int, typer.Option("--part-lines", min=1, help="Lines that a worker does at a time.")] = 4096,
+    part_lines: Annotated[
+        int, typer.Option("--part-lines", min=1, help="Lines that a worker translates at a time.")
+    ] = 4096,
     field: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--field", help="Of JSON lines: the field with the text.", metavar="NAME"),
+        typer.Option("--field", help="The field of JSON lines that holds the text.", metavar="NAME"),
     ] = None,
     output_field: Annotated[
-        str, typer.Option("--output-field", help="Of JSON lines: the field that is added.", metavar="NAME")
+        str, typer.Option("--output-field", help="The field of JSON lines that is added.", metavar="NAME")
     ] = "translation",
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
@@ -83,48 +91,41 @@ def translate_corpus(
     no_repeat_ngram: NoRepeatNgram = None,
     batch_tokens: BatchTokens = None,
     shortlist: Shortlist = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda: what each worker gets.")] = "auto",
+    device: Annotated[str, typer.Option("--device", help="The device of each worker: auto, cpu or cuda.")] = "auto",
     precision: Precision = "auto",
     checkpoint: Checkpoint = "best",
 ) -> None:
-    """Translate many files on many devices; the same command again goes on.
+    """Translate many files on many devices. The same command again goes on.
 
     Example: nmt translate-corpus shards/*.gz --output translated --model runs/demo
     """  # fmt: skip
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {device}: must be auto, cpu or cuda; Ray says which worker gets which GPU")
     from nmt_cli.cluster import require_ray
-    from nmt_cli.commands.loading import PRECISIONS, decoding_options
+    from nmt_cli.commands.loading import PRECISIONS, requested_options
+    from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.experiment import source_of
-    from nmt_cli.files import sha256_of
-    from nmt_cli.translation.shards import Corpus, JsonField, is_json_lines
+    from nmt_cli.translation.json_lines import JsonField, is_json_lines
+    from nmt_cli.translation.shards import Corpus
 
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
     require_ray()
-    options = {
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "no_repeat_ngram": no_repeat_ngram,
-        "batch_tokens": batch_tokens,
-        "with_alignment": copy_unknown or markup,
-        "copy_unknown": copy_unknown,
-        "keep_markup": markup,
-        "sampling_temperature": (temperature or 1.0) if sample else None,
-        "seed": seed,
-    }
+    options = requested_options(
+        sample=sample,
+        temperature=temperature,
+        copy_unknown=copy_unknown,
+        markup=markup,
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        no_repeat_ngram=no_repeat_ngram,
+        batch_tokens=batch_tokens,
+        seed=seed,
+    )
     experiments = source_of(list(model or []))
-    decoding = decoding_options(experiments[0].config.decoding, **options)
+    decoding = DecodingOptions.of(experiments[0].config.decoding, **options)
     fingerprints = [experiment.fingerprint(checkpoint) for experiment in experiments]
-    conditions = {
-        "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),
-        **asdict(decoding),
-        "shortlist": None if shortlist is None else sha256_of(shortlist)[:16],
-        "precision": "fp32" if precision == "auto" else precision,
-        "device": device,
-        "threads": threads,
-    }
-    del conditions["batch_tokens"]  # may have to be less where memory did not suffice, and does not matter in fp32
+    conditions = _conditions(decoding, fingerprints, shortlist, precision, device, threads)
     settings = {
         "checkpoint": checkpoint,
         "precision": precision,
@@ -143,21 +144,37 @@ def translate_corpus(
             part_lines=part_lines,
             json_field=JsonField(field, output_field) if field else None,
         )
-        log(
-            f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
-            f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
-            f"({corpus.num_lines:,} lines)"
-        )
-        if corpus.num_parts:
-            counts = _translate(corpus, start, address=address, workers=workers, threads=threads, device=device)
-            counts.report(decoding.max_source_pieces)
+        counts = _translate(corpus, start, address=address, workers=workers, threads=threads, device=device)
+        counts.report(decoding.max_source_pieces)
         corpus.close()
+
+
+def _conditions(
+    decoding: DecodingOptions,
+    fingerprints: list[str],
+    shortlist: Path | None,
+    precision: str,
+    device: str,
+    threads: int,
+) -> dict[str, Any]:
+    """Return what has a part in the translations, so must be the same when the command goes on."""
+    from nmt_cli.files import sha256_of
+
+    return {
+        "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),
+        # The batch may have to be smaller where memory did not suffice, and does not matter in fp32.
+        **decoding.model_dump(exclude={"batch_tokens"}),
+        "shortlist": None if shortlist is None else sha256_of(shortlist)[:16],
+        "precision": "fp32" if precision == "auto" else precision,
+        "device": device,
+        "threads": threads,
+    }
 
 
 def open_work(
     model_dirs: list[Path], fingerprints: list[str], settings: dict[str, Any], device: str
 ) -> Callable[[Request], Answer]:
-    """What a worker calls first, on its own machine: the model is loaded here, once.
+    """Load the model in a worker, on the worker's own machine, once; return what does the work.
 
     Raises:
         InputError: there is no model in its place, or another one.
@@ -186,11 +203,18 @@ def _translate(
     threads: int,
     device: str,
 ) -> Counts:
-    """Do all parts that are to be done; returns what was counted."""
+    """Do all parts that are to be done; return what was counted."""
     from nmt_cli.cluster import connect
     from nmt_cli.translation.results import Counts
 
+    log(
+        f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
+        f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
+        f"({corpus.num_lines:,} lines)"
+    )
     counts = Counts()
+    if not corpus.num_parts:
+        return counts
     with connect(address, num_cpus=workers and workers * threads) as cluster:
         found_device, needs, available = _share(cluster.resources(), device, threads)
         num_workers = min(workers or available, corpus.num_parts)
@@ -213,7 +237,7 @@ def _translate(
 
 
 def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources, int]:
-    """The device of each worker, what Ray keeps for it, and for how many there is room."""
+    """Return the device of each worker, what Ray keeps for it, and for how many there is room."""
     if device == "cuda" and not there.gpus:
         raise InputError("--device cuda: Ray has no GPU; take cpu or auto")
     if device != "cpu" and there.gpus:
@@ -223,18 +247,18 @@ def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources,
 
 
 class _Pace:
-    """How fast it goes, from when the first worker was ready to the last answer, and how long it will take."""
+    """The speed from when the first worker was ready to the last answer, and the time left."""
 
     def __init__(self, num_lines: int, counts: Counts) -> None:
         self._num_lines, self._counts = num_lines, counts
         self._began = self._noted = self._logged = monotonic()
 
     def note(self) -> None:
-        """An answer has come and is counted."""
+        """Note that an answer has come and is counted."""
         self._noted = monotonic()
 
     def is_due(self) -> bool:
-        """True every ten seconds."""
+        """Return True every ten seconds."""
         if monotonic() - self._logged < LOG_SECONDS:
             return False
         self._logged = monotonic()
@@ -255,7 +279,7 @@ class _Pace:
 
     def _speed(self) -> str:
         seconds = self._seconds()
-        return f"{self._counts.lines / seconds:,.1f} lines/s, {self._counts.target_pieces / seconds:,.0f} tokens/s"
+        return f"{self._counts.lines / seconds:,.1f} lines/s, {self._counts.target_pieces / seconds:,.0f} pieces/s"
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""What a run is: the configuration's types, and the way from YAML to them."""
+"""The types of a configuration, and the way from YAML to them."""

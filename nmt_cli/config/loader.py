@@ -1,4 +1,4 @@
-"""From YAML text and `--set` overrides to a `Config`, or to one error that lists every problem.
+"""Makes a `Config` from YAML text and `--set` overrides, or one error that lists every problem.
 
 Values are read as YAML 1.2 reads them: `no` and `12:30` are strings, `1e-3` is a number (PyYAML alone follows 1.1).
 """
@@ -100,8 +100,10 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The configuration in `path`, for `-` on standard input, with `--set KEY=VALUE` overrides applied; `ConfigError`
-    lists every problem."""
+    """Return the configuration in `path` (`-` is standard input) with `--set KEY=VALUE` overrides applied.
+
+    The `ConfigError` for a wrong one lists every problem.
+    """
     origin = "standard input" if path == STANDARD_INPUT else str(path)
     values = parse_yaml(_read(path), origin)
     if not isinstance(values, dict):
@@ -122,7 +124,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def parse_yaml(text: str, origin: str) -> Any:
-    """The value that YAML 1.2 text stands for; `ConfigError` names `origin`, line and column."""
+    """Return the value that YAML 1.2 text stands for; `ConfigError` names `origin`, line and column."""
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -173,8 +175,11 @@ def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any]:
-    """The problems of an error and those that it hides: whether keys agree is looked at only where each is right, so
-    what is wrong is left out and the rest looked at again. What then has to do with a key left out is not told."""
+    """Return the problems of an error and those that it hides.
+
+    pydantic compares keys with each other only where each is right. So the wrong keys are left out, and the rest is
+    looked at again. Problems that come from leaving a key out are not told.
+    """
     problems: list[Any] = error.errors()
     rest: Any = json.loads(json.dumps(values, default=str))
     left_out: list[Sequence[str | int]] = []
@@ -198,21 +203,18 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any
 
 
 def _lines(problem: Any) -> list[str]:
-    """What is told of a problem."""
+    """Return the lines that tell of a problem."""
     lines: list[str] = problem.get("lines") or _explain(problem).split("\n")
     return lines
 
 
 def _keys_of(problem: Any) -> list[tuple[str | int, ...]]:
-    """The key that is wrong, or those that do not agree: a section's own errors begin with them."""
+    """Return the key that is wrong, or those that do not agree: a section's own errors begin with them."""
     if problem["type"] != "value_error":
         return [problem["loc"]]
     lines = str(problem["ctx"]["error"]).split("\n")
-    return [(*problem["loc"], *(_number(part) for part in line.partition(":")[0].split("."))) for line in lines]
-
-
-def _number(part: str) -> str | int:
-    return int(part) if part.isdecimal() else part
+    keys = [line.partition(":")[0].split(".") for line in lines]
+    return [(*problem["loc"], *(int(part) if part.isdecimal() else part for part in key)) for key in keys]
 
 
 def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
@@ -230,41 +232,42 @@ def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
 
 
 def dump_config(config: Config) -> str:
-    """The configuration as YAML, every default written out; `load_config` reads it back to an equal value."""
-    return yaml.dump(
-        config.model_dump(mode="json"),
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=False,
-        width=120,
-    )
+    """Return the configuration as YAML, every default written out; `load_config` reads it back to an equal value."""
+    return dump_yaml(config.model_dump(mode="json"))
+
+
+def dump_yaml(values: Any) -> str:
+    """Return values as YAML that readers of YAML 1.1 and of 1.2 read back as they were."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
 
 
 def with_absolute_paths(config: Config) -> Config:
-    """The same configuration, independent of the current directory."""
+    """Return the same configuration, independent of the current directory."""
+
+    def made_absolute(value: Any) -> Any:
+        return [made_absolute(one) for one in value] if isinstance(value, list) else str(Path(value).absolute())
 
     def absolute(section: dict[str, Any], *keys: str) -> dict[str, Any]:
-        return section | {key: str(Path(section[key]).absolute()) for key in keys if section.get(key) is not None}
+        return section | {key: made_absolute(section[key]) for key in keys if section.get(key) is not None}
 
     values = config.model_dump(mode="json")
     data = values["data"]
-    data["train"] = [absolute(corpus, "source", "target", "alignment") for corpus in data["train"]]
-    data["test"] = [absolute(test, "source", "target") for test in data["test"]]
-    if data["dev"] is not None:
-        data["dev"] = absolute(data["dev"], "source", "target")
+    for name in ("train", "test"):
+        data[name] = [absolute(pair, "source", "target", "alignment") for pair in data[name]]
+    for name in ("dev", "monolingual"):
+        data[name] = data[name] and absolute(data[name], "source", "target")
     values["model"]["pretrained"] = absolute(values["model"]["pretrained"], "source", "target")
     values["training"] = absolute(values["training"], "init_from")
     return validate(absolute(values, "model_dir"), "configuration")
 
 
 def differing_keys(one: Config, other: Config) -> list[str]:
-    """The dotted keys whose values differ."""
+    """Return the dotted keys whose values differ."""
     return differing_values(one.model_dump(mode="json"), other.model_dump(mode="json"))
 
 
 def differing_values(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """`differing_keys` of two configurations as JSON holds them."""
+    """Return the `differing_keys` of two configurations as JSON holds them."""
 
     def flatten(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
@@ -278,7 +281,7 @@ def differing_values(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
 
 
 def json_schema() -> str:
-    """The JSON Schema of the configuration, for completion and checking in editors."""
+    """Return the JSON Schema of the configuration, for completion and checking in editors."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
     return json.dumps(schema, indent=2, ensure_ascii=False)
 
@@ -331,9 +334,9 @@ def _is_number_of(name: str, entries: list[Any]) -> bool:
 
 
 def _explain(problem: Any) -> str:
-    """One pydantic problem as `key: what is wrong, and what to do`."""
+    """Return one pydantic problem as `key: what is wrong, and what to do`."""
     location = problem["loc"]
-    key = _dotted(location)
+    key = ".".join(map(str, location))
     kind = problem["type"]
     if kind == "json_invalid":
         return "holds text, or a path, that cannot be written in Unicode"
@@ -358,12 +361,8 @@ def _explain(problem: Any) -> str:
     return f"{key}: {message}, is {given if len(given) < 80 else given[:77] + '...'}"
 
 
-def _dotted(location: Sequence[str | int]) -> str:
-    return ".".join(str(part) for part in location)
-
-
 def _suggestion(location: Sequence[str | int]) -> str:
-    """`; did you mean ...?` for a misspelt key, or where a key of this name really belongs."""
+    """Return `; did you mean ...?` for a misspelt key, or where a key of this name really belongs."""
     wrong = str(location[-1])
     section = _section_at(location[:-1])
     near = difflib.get_close_matches(wrong, list(section.model_fields) if section else [], n=1, cutoff=0.6)
@@ -385,7 +384,7 @@ def _section_at(location: Sequence[str | int]) -> type[BaseModel] | None:
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section class inside an annotation such as `tuple[TestSet, ...]` or `TextPair | None`."""
+    """Return the section class inside an annotation such as `tuple[TestSet, ...]` or `TextPair | None`."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return annotation if issubclass(annotation, BaseModel) else None
     return next((found for part in typing.get_args(annotation) if (found := _section_in(part))), None)

@@ -6,38 +6,13 @@ Only commands and `model.build` know these classes; everything else takes plain 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-PositiveInt = Annotated[int, Field(gt=0)]
-PositiveFloat = Annotated[float, Field(gt=0.0)]
-# Bounds beyond any use: a configuration may come with a stranger's model, and what it says is built.
-Units = Annotated[int, Field(gt=0, le=65_536)]
-Layers = Annotated[int, Field(gt=0, le=64)]
-Count = Annotated[int, Field(gt=0, le=1_000_000)]
-# One name of a path, neither `.` nor `..`.
-Name = Annotated[str, Field(min_length=1, pattern=r"^(?:\.{0,2}[^./\\\x00-\x1f]|\.{3})[^/\\\x00-\x1f]*$")]
-PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
-
-RnnType = Literal["gru", "lstm"]
-AttentionType = Literal["none", "additive", "dot", "general", "concat", "local-m", "local-p", "location", "multihead"]
-
-
-def _refuse(problems: Sequence[str]) -> None:
-    """One error for all that does not agree within a section, each as `key: what is wrong`."""
-    if problems:
-        raise ValueError("\n".join(problems))
-
-
-class Section(BaseModel):
-    """A part of the configuration: frozen, strict about types, closed to unknown keys."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+from nmt_cli.config.decoding import DecodingConfig
+from nmt_cli.config.model import ModelConfig
+from nmt_cli.config.section import Name, PathText, PositiveFloat, PositiveInt, Probability, Section, refuse
 
 
 class TextPair(Section):
@@ -53,7 +28,7 @@ class TrainingCorpus(TextPair):
     """A training corpus."""
 
     weight: Annotated[float, Field(gt=0.0, le=1_000_000.0)] = 1.0
-    """How often an epoch goes through it: 2.0 twice, 0.5 through a random half."""
+    """Number of times that an epoch goes through it: 2.0 is twice, 0.5 is a random half."""
     alignment: PathText | None = None
     """Word alignments in Pharaoh format (`0-0 1-2`), a line a pair, for guided alignment."""
 
@@ -63,7 +38,25 @@ class TestSet(TextPair):
 
     __test__ = False  # not a class of tests, whatever its name begins with
     name: Name
-    """What reports call it."""
+    """The name in reports."""
+
+
+class MonolingualText(Section):
+    """Text in one language, a sentence a line, which `nmt improve` puts to use. `nmt train` ignores it."""
+
+    target: tuple[PathText, ...] = ()
+    """Files in the target language."""
+    source: tuple[PathText, ...] = ()
+    """Files in the source language."""
+
+    @model_validator(mode="after")
+    def _has_files_that_differ(self) -> Self:
+        files = (*self.target, *self.source)
+        problems = [] if files else ["target: name at least one file here or under source, or leave monolingual out"]
+        twice = [path for path in dict.fromkeys(files) if files.count(path) > 1]
+        problems += [f"target: {path} is named twice; name it once" for path in twice]
+        refuse(problems)
+        return self
 
 
 class DataConfig(Section):
@@ -73,12 +66,18 @@ class DataConfig(Section):
     """Language code of the source, such as `en`."""
     target_lang: Name
     """Language code of the target."""
+    licence: (
+        Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$")] | None
+    ) = None
+    """Licence of the training data, best by its SPDX name such as `CC-BY-4.0`; `nmt card` shows it."""
     train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
     """One corpus or several."""
     dev: TextPair | None = None
     """Held-out text for validation; never filtered."""
     test: tuple[TestSet, ...] = ()
     """Sets that `nmt evaluate` translates and scores. They may change at any time: run `nmt train` again."""
+    monolingual: MonolingualText | None = None
+    """Text in one language alone, for `nmt improve`. It may change at any time, because `nmt train` ignores it."""
     max_length: PositiveInt = 100
     """Pieces on either side; longer training pairs are left out and counted."""
     max_length_ratio: Annotated[float, Field(ge=1.0)] | None = None
@@ -98,7 +97,7 @@ class TokenizerConfig(Section):
     """SentencePiece, trained on the training corpora."""
 
     model_type: Literal["unigram", "bpe", "char", "word"] = "unigram"
-    """How words are cut into pieces; `word` leaves them whole, `char` takes every character for a piece."""
+    """The way words are cut into pieces. `word` leaves them whole, and `char` takes every character for a piece."""
     vocab_size: Annotated[int, Field(ge=8, le=10_000_000)] = 8000
     """Pieces in the vocabulary (of each side where there are two)."""
     joint: bool = True
@@ -126,188 +125,17 @@ class TokenizerConfig(Section):
         problems += [f"symbols: {symbol} stands twice" for symbol in twice]
         if self.symbols and self.model_type == "word":
             problems.append("symbols: the pieces of a word model are the words as they stand; leave them out")
-        _refuse(problems)
-        return self
-
-
-class EncoderConfig(Section):
-    """A stack of recurrent layers; residual connections from the second layer on."""
-
-    rnn_type: RnnType = "gru"
-    """The recurrent cell."""
-    bidirectional: bool = True
-    """Read the source in both directions."""
-    hidden_size: Units = 512
-    """Units in each direction; an annotation joins both, so it has twice as many."""
-    num_layers: Layers = 1
-    """Recurrent layers, one above the other."""
-    reverse_source: bool = False
-    """Read the source from its end (Sutskever et al., 2014)."""
-
-
-class DecoderConfig(Section):
-    """The recurrent decoder."""
-
-    rnn_type: RnnType = "gru"
-    """The recurrent cell."""
-    recurrence: Literal["bahdanau", "conditional", "luong"] = "conditional"
-    """`bahdanau`: attend with s_{i-1}, then update (Bahdanau et al., 2015). `conditional`: two steps around the
-    attention (Nematus). `luong`: update, attend, attentional vector (Luong et al., 2015)."""
-    hidden_size: Units = 512
-    """Units of the state of each layer."""
-    num_layers: Layers = 1
-    """Recurrent layers, one above the other; the first one attends, in `luong` the last."""
-    initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
-    """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
-    states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""
-    readout: Literal["auto", "maxout", "tanh"] = "auto"
-    """Deep output before the softmax; `auto` is maxout for `bahdanau`, tanh for `conditional`. `luong` has its own."""
-    readout_size: Units | None = None
-    """Units of the readout; the embedding size where the output embedding is tied or this is null."""
-    input_feeding: bool = True
-    """`luong` only: the attentional vector enters the next step."""
-
-
-class AttentionConfig(Section):
-    """How the decoder looks at the source."""
-
-    type: AttentionType = "additive"
-    """How an annotation is scored; each type goes with each recurrence. `additive`: Bahdanau et al. (2015);
-    `dot`, `general`, `concat`, `local-m`, `local-p`: Luong et al. (2015); `location`: Chorowski et al. (2015);
-    `multihead`: Vaswani et al. (2017)."""
-    size: Units = 512
-    """Units of the alignment model; unused by `dot`, `general` and `none`."""
-    score: Literal["additive", "dot", "general", "concat"] = "general"
-    """The score inside `local-m` and `local-p`."""
-    window: Units = 10
-    """D of `local-m` and `local-p`: positions on either side of the centre."""
-    heads: Units = 4
-    """Heads of `multihead`; they share `size`."""
-    filters: Units = 10
-    """`location`: convolution filters over the previous alignment."""
-    filter_width: Units = 11
-    """`location`: width of a filter in source positions; odd."""
-    sharpening: PositiveFloat = 1.0
-    """`location`: inverse temperature beta of the softmax (Chorowski et al., 2015, 2.3)."""
-    smoothing: bool = False
-    """`location`: sigmoids over their sum in place of the softmax (Chorowski et al., 2015, 2.3)."""
-    coverage: Literal["none", "linguistic", "neural"] = "none"
-    """`additive` only: the attention so far enters the score, as its sum (See et al., 2017; Tu et al., 2016, 3.1.1)
-    or as a recurrent vector of each source position (Tu et al., 2016, 3.1.2)."""
-    coverage_loss: Annotated[float, Field(ge=0.0)] = 0.0
-    """Weight of See et al.'s penalty for attending again; needs `coverage`."""
-    context: Literal["every_step", "initial"] = "every_step"
-    """`none` only: the source vector enters every step and the readout (Cho et al., 2014), or the first state alone
-    (Sutskever et al., 2014)."""
-
-    @model_validator(mode="after")
-    def _options_fit_the_type(self) -> Self:
-        problems = []
-        if self.coverage != "none" and self.type != "additive":
-            problems.append(f"coverage: is an option of additive attention, not of {self.type}")
-        if self.coverage_loss and self.coverage == "none":
-            problems.append("coverage_loss: needs coverage: linguistic or neural")
-        if self.filter_width % 2 == 0:
-            problems.append(f"filter_width: must be odd, is {self.filter_width}")
-        if self.type == "multihead" and self.size % self.heads:
-            problems.append(f"size: {self.size} is not a multiple of heads, {self.heads}")
-        _refuse(problems)
-        return self
-
-
-class DropoutConfig(Section):
-    """Where training drops units; each a probability."""
-
-    embedding: Probability = 0.2
-    """Of embedded pieces, one mask a sentence (Gal & Ghahramani, 2016)."""
-    recurrent: Probability = 0.2
-    """Of the state of every recurrent cell and the inputs of the layers above the first, one mask a sentence."""
-    annotation: Probability = 0.2
-    """Of the encoder's states."""
-    readout: Probability = 0.2
-    """Of the last layer before the softmax."""
-    source_word: Probability = 0.0
-    """Of whole source pieces (Sennrich & Zhang, 2019)."""
-    target_word: Probability = 0.0
-    """Of whole target pieces that are fed back."""
-
-
-class PretrainedConfig(Section):
-    """Embeddings from text files in word2vec or GloVe format, found by piece."""
-
-    source: PathText | None = None
-    """Vectors for source pieces."""
-    target: PathText | None = None
-    """Vectors for target pieces."""
-    freeze: bool = False
-    """Keep the embeddings that were found as they are."""
-
-
-class ModelConfig(Section):
-    """The encoder-decoder."""
-
-    embedding_size: Units = 256
-    """Units of an embedded piece, on both sides."""
-    tied_embeddings: Literal["none", "target", "source-target", "all"] = "all"
-    """`target`: target embedding and softmax; `source-target`: the two embeddings; `all`: the three."""
-    layer_norm: bool = True
-    """Layer normalisation inside the recurrent cells (Ba et al., 2016)."""
-    encoder: EncoderConfig = EncoderConfig()
-    decoder: DecoderConfig = DecoderConfig()
-    attention: AttentionConfig = AttentionConfig()
-    lexical_model: bool = False
-    """The source pieces under the attention also score the next piece directly (Nguyen & Chiang, 2018); they share the
-    output matrix."""
-    dropout: DropoutConfig = DropoutConfig()
-    pretrained: PretrainedConfig = PretrainedConfig()
-    initialization: Literal["auto", "paper"] = "auto"
-    """`paper`: Bahdanau et al. (2015), appendix B.1; `auto`: Glorot uniform and orthogonal recurrences."""
-
-    @property
-    def annotation_size(self) -> int:
-        """Units of an annotation h_j, the encoder's output at one source position."""
-        return self.encoder.hidden_size * (2 if self.encoder.bidirectional else 1)
-
-    @model_validator(mode="after")
-    def _parts_fit(self) -> Self:
-        problems = []
-        attention, decoder = self.attention, self.decoder
-        score = attention.score if attention.type.startswith("local") else attention.type
-        if score == "dot" and decoder.hidden_size != self.annotation_size:
-            problems.append(
-                f"attention: dot multiplies decoder states of {decoder.hidden_size} units with annotations of "
-                f"{self.annotation_size}; set decoder.hidden_size to {self.annotation_size}, or use general"
-            )
-        if decoder.recurrence == "luong" and decoder.readout != "auto":
-            problems.append("decoder.readout: luong's readout is its attentional vector; leave it at auto")
-        tied_output = self.tied_embeddings in ("target", "all")
-        if tied_output and decoder.readout_size not in (None, self.embedding_size):
-            problems.append(
-                f"decoder.readout_size: is {decoder.readout_size}, but tied_embeddings: {self.tied_embeddings} "
-                f"needs the embedding size, {self.embedding_size}"
-            )
-        if self.lexical_model and attention.type == "none":
-            problems.append("lexical_model: needs attention, which says where the decoder looks")
-        if self.lexical_model and decoder.readout_size not in (None, self.embedding_size):
-            problems.append(
-                f"decoder.readout_size: is {decoder.readout_size}, but lexical_model adds to the readout and needs the "
-                f"embedding size, {self.embedding_size}"
-            )
-        if decoder.initial_state == "backward" and not self.encoder.bidirectional:
-            problems.append("decoder.initial_state: backward needs encoder.bidirectional: true")
-        if decoder.initial_state == "backward" and self.encoder.reverse_source:
-            problems.append("decoder.initial_state: backward is the state at the first word; leave out reverse_source")
-        _refuse(problems)
+        refuse(problems)
         return self
 
 
 class TrainingConfig(Section):
-    """How the parameters are found, and what is kept."""
+    """The search for the parameters, and what is kept of it."""
 
     batch_size: PositiveInt = 4096
-    """Of the whole update on all devices: padded target pieces with </s>, or sentences."""
+    """Size of the whole update on all devices, in padded target pieces with </s>, or in sentences."""
     batch_type: Literal["tokens", "sentences"] = "tokens"
-    """What `batch_size` counts."""
+    """The unit of `batch_size`."""
     accumulate: PositiveInt = 1
     """Parts into which an update's batch is cut, one after the other in memory."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
@@ -321,17 +149,17 @@ class TrainingConfig(Section):
     adadelta_rho: Probability = 0.95
     """`adadelta`: decay of its means of squares."""
     epsilon: PositiveFloat | None = None
-    """Of the optimizer; null: 1e-8, Adadelta 1e-6."""
+    """Epsilon of the optimizer. null is 1e-8, and 1e-6 for Adadelta."""
     momentum: Probability = 0.0
     """`sgd` only."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
     """Times the weights, added to their gradients; `adamw` shrinks the weights instead (Loshchilov & Hutter, 2019)."""
     schedule: Literal["constant", "plateau", "inverse_sqrt", "linear", "cosine"] = "cosine"
-    """Of the learning rate after its warm-up; `linear` and `cosine` fall to `final_learning_rate` at the end."""
+    """Course of the learning rate after its warm-up. `linear` and `cosine` fall to `final_learning_rate` at the end."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
     """Updates in which the learning rate rises from 0 to `learning_rate`."""
     final_learning_rate: Annotated[float, Field(ge=0.0)] = 0.0
-    """Where `linear` and `cosine` end."""
+    """The learning rate at which `linear` and `cosine` end."""
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     """`plateau`: the learning rate is multiplied by it when `plateau_patience` validations bring nothing better."""
     plateau_patience: PositiveInt = 2
@@ -351,13 +179,13 @@ class TrainingConfig(Section):
     """Exponential moving average of the weights, which then translate; 0 is off. Of the first
     updates it averages about the last ninth, in the end 1 / (1 - decay)."""
     guided_alignment_weight: Annotated[float, Field(ge=0.0)] = 0.5
-    """Of the alignment loss (Chen et al., 2016), where a corpus brings alignments."""
+    """Weight of the alignment loss (Chen et al., 2016), where a corpus brings alignments."""
     validation_freq: PositiveInt = 500
     """Steps."""
     checkpoint_freq: PositiveInt = 500
     """Steps; a checkpoint is also written with each validation."""
     early_stopping_metric: Literal["bleu", "chrf", "loss", "perplexity"] = "bleu"
-    """Of the dev set: what `patience`, `plateau` and the best checkpoints go by."""
+    """The score on the dev set that `patience`, `plateau` and the best checkpoints go by."""
     patience: PositiveInt | None = 5
     """Validations without a better score after which training ends."""
     keep_best: PositiveInt = 1
@@ -374,10 +202,15 @@ class TrainingConfig(Section):
     """auto takes the first GPU where there is one, else the CPU."""
     deterministic: bool = True
     """CUDA: deterministic kernels, without which a resumed run differs in the last digits."""
+    cuda_graphs: bool = False
+    """CUDA, one process: replay forward and backward pass from graphs, one for each shape of batch. Not tested on a GPU
+    yet; a graph that differs from the plain step switches them off for the run."""
     threads: Annotated[int, Field(gt=0, le=4_096)] | None = None
     """CPU threads; null: all cores. A run resumes exactly with the same number; another one rounds differently."""
     init_from: PathText | None = None
-    """Fine-tuning: another run's model directory; its tokenizer is taken too."""
+    """Model directory of another run, whose weights this one begins with. If the languages and the section `tokenizer`
+    are the same, its tokenizer is taken too. If not, it is a parent with another vocabulary: the embeddings of pieces
+    that both have are copied, and those of the others begin with random values."""
     tensorboard: bool = False
     """Write the figures of metrics.jsonl for TensorBoard too, to logs/tensorboard; needs the extra `logs`."""
 
@@ -388,35 +221,16 @@ class TrainingConfig(Section):
             problems.append("max_epochs: give this or max_steps, else training has no end")
         if self.schedule in ("linear", "cosine") and self.final_learning_rate > self.learning_rate:
             problems.append("final_learning_rate: is above learning_rate")
-        _refuse(problems)
+        refuse(problems)
         return self
 
 
-class DecodingConfig(Section):
-    """How the model translates when the command line does not say otherwise."""
-
-    beam_size: Annotated[int, Field(gt=0, le=1_000)] = 5
-    """Prefixes that the search keeps at each step; 1 is greedy."""
-    length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
-    """alpha of ((5+n)/6)^alpha (Wu et al., 2016, eq. 14)."""
-    max_source_pieces: Count = 250
-    """Longer sources are cut into parts that are translated one by one."""
-    max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
-    """See `max_length_b`."""
-    max_length_b: Count = 20
-    """An output has at most a times its source's pieces plus b."""
-    no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """No sequence of so many pieces twice in an output; 0 is off."""
-    batch_tokens: PositiveInt = 16384
-    """Rows of the beam times positions of the padded sources in one batch."""
-
-
 class ScoringConfig(Section):
-    """How validation and `nmt evaluate` score; the values of `nmt score --tokenize` and `--lowercase`."""
+    """Options of scoring in validation and `nmt evaluate`: the values of `nmt score --tokenize` and `--lowercase`."""
 
     tokenize: str | None = None
-    """How BLEU cuts words: null is `13a`, sacreBLEU's default; `none` is for text that is tokenised already, `zh` or
-    `char` for languages that do not part words by blanks."""
+    """The way BLEU cuts words. null is `13a`, sacreBLEU's default. `none` is for text that is tokenised already, and
+    `zh` or `char` are for languages that do not part words by blanks."""
     lowercase: bool = False
     """Score without case."""
 
@@ -433,11 +247,11 @@ class Config(Section):
     """One experiment."""
 
     name: Name
-    """Of the run, in logs and reports."""
+    """Name of the run in logs and reports."""
     model_dir: PathText
-    """Where everything the run makes is kept."""
+    """Directory of everything that the run makes."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-    """Of first parameters, order, dropout, and pairs held out."""
+    """Seed of first parameters, order, dropout, and pairs held out."""
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig = ModelConfig()
@@ -461,5 +275,5 @@ class Config(Section):
             ]
         if self.model.pretrained.freeze and self.training.weight_decay:
             problems.append("model.pretrained.freeze: training.weight_decay would shrink what is frozen; leave one out")
-        _refuse(problems)
+        refuse(problems)
         return self

@@ -1,1 +1,1 @@
-"""From files of text to batches of piece ids."""
+"""Makes batches of piece ids from files of text."""

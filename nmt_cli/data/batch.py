@@ -1,18 +1,23 @@
-"""Padded tensors of a batch.
+"""Makes batches from pair numbers, and pads them to rectangles of piece ids.
 
 Shapes: B batch, S source with </s>, T target with </s>.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.data.tokenizer import BOS, EOS, PAD
+from nmt_cli.data.regularisation import SubwordSampler
+from nmt_cli.data.sampler import Drawn
+from nmt_cli.data.store import PairStore
+from nmt_cli.data.tokenizer import BOS, EOS, PAD, PieceWords, Tokenizer
 
 
 class Sources(NamedTuple):
@@ -36,7 +41,7 @@ class Batch(NamedTuple):
     """The target and </s>."""
     target_valid_BT: Tensor
     links_BTS: Tensor | None = None
-    """Where alignments are given: for each target piece the share of each of its source pieces, or zeros."""
+    """For each target piece the share of each of its source pieces, or zeros; None where no alignments are given."""
 
     @property
     def num_sentences(self) -> int:
@@ -48,17 +53,21 @@ class Batch(NamedTuple):
         return int(self.target_valid_BT.sum())
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on a device."""
+        """Return the batch on a device."""
         return self._mapped(lambda tensor: tensor.to(device, non_blocking=True))
 
+    def sent(self, device: torch.device) -> Batch:
+        """Return the batch on a device, by way of memory from which a GPU copies while the host goes on."""
+        return (self._mapped(Tensor.pin_memory) if device.type == "cuda" else self).to(device)
+
     def split(self, parts: int) -> list[Batch]:
-        """The batch cut into at most `parts` of about equal numbers of sentences."""
+        """Return the batch cut into at most `parts` of about equal numbers of sentences."""
         size = -(-self.num_sentences // parts)
         starts = range(0, self.num_sentences, size)
         return [self._mapped(lambda tensor, start=start: tensor[start : start + size]) for start in starts]  # type: ignore[misc]
 
     def padded(self, num_sentences: int, source_width: int, target_width: int) -> Batch:
-        """The batch with padding at its right and below, up to these sizes."""
+        """Return the batch with padding at its right and below, up to these sizes."""
 
         def to_size(tensor: Tensor, *sizes: int) -> Tensor:
             missing = [size - present for size, present in zip(sizes, tensor.shape, strict=True)]
@@ -82,12 +91,13 @@ class Batch(NamedTuple):
 
 
 def round_up(number: int, multiple: int) -> int:
-    """The next multiple, or the number itself if it is one."""
+    """Return the next multiple, or the number itself if it is one."""
     return -(-number // multiple) * multiple
 
 
 def pad_sources(sources: Sequence[Sequence[int]], *, multiple: int = 1) -> Sources:
-    """Sources of piece ids, each with </s>, padded at the end to the longest, or on to a multiple of some width."""
+    """Return sources of piece ids, each with </s>, padded at the end to the longest, or on to a multiple of some
+    width."""
     ids_BS = _padded([[*source, EOS] for source in sources], multiple)
     return Sources(ids_BS, ids_BS != PAD)
 
@@ -97,16 +107,15 @@ def make_batch(
     targets: Sequence[Sequence[int]],
     links: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
-    """Pairs of piece ids as one batch; `links` are piece to piece, `source-target`."""
+    """Return pairs of piece ids as one batch; `links` are piece to piece, `source-target`."""
     source_BS, source_valid_BS = pad_sources(sources)
     outputs_BT = _padded([[*target, EOS] for target in targets])
     inputs_BT = _padded([[BOS, *target] for target in targets])
     links_BTS = None
     if links is not None:
         links_BTS = torch.zeros(*outputs_BT.shape, source_BS.shape[1])
-        for row, pairs in enumerate(links):
-            for source, target in pairs:
-                links_BTS[row, target, source] = 1.0
+        places = [(row, target, source) for row, pairs in enumerate(links) for source, target in pairs]
+        links_BTS[tuple(torch.tensor(places, dtype=torch.long).view(-1, 3).unbind(1))] = 1.0
         links_BTS = links_BTS / links_BTS.sum(dim=-1, keepdim=True).clamp(min=1.0)
     return Batch(source_BS, source_valid_BS, inputs_BT, outputs_BT, outputs_BT != PAD, links_BTS)
 
@@ -114,3 +123,66 @@ def make_batch(
 def _padded(rows: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
     width = round_up(max(len(row) for row in rows), multiple)
     return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], dtype=torch.long)
+
+
+class BatchMaker:
+    """Makes the batch of a step, with the pieces of the store, or with pieces sampled anew (subword regularisation).
+
+    The same step always gives the same batch.
+    """
+
+    def __init__(
+        self,
+        store: PairStore,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        *,
+        seed: int,
+        sampling_alpha: float = 0.0,
+        with_links: bool = False,
+    ) -> None:
+        self._store, self._seed, self._with_links = store, seed, with_links
+        self._samplers: list[SubwordSampler] = []
+        if sampling_alpha:
+            made = {tokenizer: SubwordSampler(tokenizer, sampling_alpha) for tokenizer in set(tokenizers)}
+            self._samplers = [made[tokenizer] for tokenizer in tokenizers]
+
+    def __call__(self, drawn: Drawn, step: int, places: Sequence[int]) -> Batch:
+        """Return the pairs at some places of what was drawn; the pieces of each do not depend on which others are
+        made."""
+        numbers = [int(drawn.pairs[place]) for place in places]
+        if self._with_links:
+            return self._with_alignments(numbers, step, places)
+        pairs = [self._store.ids(number) for number in numbers]
+        sides = [list(side) for side in zip(*pairs, strict=True)]
+        for side, sampler in enumerate(self._samplers):
+            sides[side] = list(map(sampler.sample, sides[side], self._randoms(step, places, side)))
+        return make_batch(*sides)
+
+    def _with_alignments(self, numbers: Sequence[int], step: int, places: Sequence[int]) -> Batch:
+        sources, targets = zip(*map(self._store.pieces, numbers), strict=True)
+        if self._samplers:
+            sources, targets = (
+                tuple(map(sampler.sample_words, side, self._randoms(step, places, number)))
+                for number, (sampler, side) in enumerate(zip(self._samplers, (sources, targets), strict=True))
+            )
+        links = [
+            piece_links(self._store.links(number), source, target)
+            for number, source, target in zip(numbers, sources, targets, strict=True)
+        ]
+        return make_batch([source.ids for source in sources], [target.ids for target in targets], links)
+
+    def _randoms(self, step: int, places: Sequence[int], side: int) -> Iterator[Random]:
+        return (Random(f"{self._seed} {step} {place} {side}") for place in places)
+
+
+def piece_links(links: Sequence[tuple[int, int]], source: PieceWords, target: PieceWords) -> list[tuple[int, int]]:
+    """Return word links as links between all pieces of the two words; links beyond a line's words are left out."""
+    source_pieces = [np.flatnonzero(np.equal(source.words, word)) for word in range(source.num_words)]
+    target_pieces = [np.flatnonzero(np.equal(target.words, word)) for word in range(target.num_words)]
+    return [
+        (int(i), int(j))
+        for source_word, target_word in links
+        if source_word < source.num_words and target_word < target.num_words
+        for i in source_pieces[source_word]
+        for j in target_pieces[target_word]
+    ]

@@ -42,12 +42,12 @@ def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> l
 
 
 def check_embeddings(path: Path, size: int) -> None:
-    """`InputError` where the first line is not a word with `size` numbers."""
+    """Raise `InputError` where the first line is not a word with `size` numbers."""
     next(_lines(path, size), None)
 
 
 def _lines(path: Path, size: int) -> Iterator[tuple[str, str, list[str]]]:
-    """The place of each line, its word, in which there may be blanks, and its numbers as they are written."""
+    """Yield the place of each line, its word, in which there may be blanks, and its numbers as they are written."""
     with open_input(path) as stream:
         for number, line in enumerate(iter_lines(stream), start=1):
             fields = line.decode("utf-8", errors="replace").rstrip().split(" ")
@@ -59,20 +59,6 @@ def _lines(path: Path, size: int) -> Iterator[tuple[str, str, list[str]]]:
                     f"{place}: has {len(fields) - 1} numbers after the word, model.embedding_size is {size}"
                 )
             yield place, " ".join(fields[:-size]), fields[-size:]
-
-
-def freeze_rows(table: nn.Parameter, rows: Sequence[int]) -> None:
-    """Have the rows get no gradient."""
-    is_free = torch.ones(len(table), 1)
-    is_free[rows] = 0.0
-    on_device: dict[torch.device, Tensor] = {}
-
-    def mask(gradient: Tensor) -> Tensor:
-        if gradient.device not in on_device:  # copied once: nothing may be copied while a CUDA graph is captured
-            on_device[gradient.device] = is_free.to(gradient.device)
-        return gradient * on_device[gradient.device]
-
-    table.register_hook(mask)
 
 
 def _is_number(field: str) -> bool:

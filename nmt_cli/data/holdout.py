@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from nmt_cli.data.corpus import Corpus, Pair, read_pairs
-from nmt_cli.data.survey import is_whole
+from nmt_cli.data.pairs import Corpus, Pair, is_whole, read_pairs
 
 MAX_HELD_OUT = 1_000
 HELD_OUT_SHARE = 0.05
 Files = tuple[IO[bytes], IO[bytes]]
-"""Of the sources and of their translations."""
+"""The sources and their translations."""
 
 
 @dataclass(slots=True)
 class Split:
-    """What became of the pairs with text on both sides."""
+    """The numbers of pairs with text on both sides that went to each set."""
 
     held_out: int = 0
     training: int = 0
@@ -27,7 +26,7 @@ class Split:
 
 
 def number_to_hold_out(num_pairs: int) -> int:
-    """1,000 pairs or one in twenty, whichever is less; one at least."""
+    """Return 1,000 pairs or one in twenty, whichever is less; one at least."""
     return max(1, min(MAX_HELD_OUT, int(num_pairs * HELD_OUT_SHARE)))
 
 
@@ -55,7 +54,7 @@ def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files
 
 
 def _numbered(corpora: Sequence[Corpus]) -> Iterator[tuple[int, Pair]]:
-    """All pairs; the whole ones are numbered from 0, the others are -1."""
+    """Yield all pairs. The whole ones are numbered from 0, the others are -1."""
     ordinal = 0
     for corpus in corpora:
         for pair in read_pairs(corpus, invalid_utf8="skip"):

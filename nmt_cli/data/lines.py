@@ -13,10 +13,14 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from nmt_cli.console import warn
 from nmt_cli.errors import InputError
+from nmt_cli.formats.recognise import HEAD_BYTES, suspicion, why_not_text
 
 MAX_LINE_BYTES = 256_000_000
 """A few bytes of gzip can stand for a line of any length."""
@@ -30,28 +34,30 @@ class TextLines(NamedTuple):
 
 
 def is_standard_input(path: str | os.PathLike[str] | None) -> bool:
-    """True of None and `-`, which both stand for standard input."""
+    """Return True for None and `-`, which both stand for standard input."""
     return path is None or path == "-"
 
 
 def input_name(path: str | os.PathLike[str] | None) -> str:
-    """How messages name an input: its path, or `standard input`."""
+    """Return how messages name an input: its path, or `standard input`."""
     return "standard input" if path is None or path == "-" else os.fspath(path)
 
 
 @contextmanager
-def open_input(path: str | os.PathLike[str] | None) -> Iterator[IO[bytes]]:
+def open_input(path: str | os.PathLike[str] | None, *, is_table: bool = False) -> Iterator[IO[bytes]]:
     """Open a path for reading bytes, decompressed if its name ends in `.gz`; None and `-` give standard input.
+
+    A warning is given of a file that looks like a table or a page, unless it should be a table.
 
     Read from it with `iter_lines`, which also reports what goes wrong later. Standard input is left open.
 
     Raises:
-        InputError: there is no such file, it is a directory, or it may not be read.
+        InputError: there is no such file, it is a directory, it may not be read, or it is plainly not text in UTF-8.
     """
     if path is None or path == "-":
         yield _standard_input()
         return
-    stream = _open_file(path)
+    stream = _looked_at(_open_file(path), path, is_table=is_table)
     try:
         yield stream
     except BaseException:
@@ -63,7 +69,7 @@ def open_input(path: str | os.PathLike[str] | None) -> Iterator[IO[bytes]]:
 
 
 def _standard_input() -> IO[bytes]:
-    """A reader of its own: a thread may wait in it when the program ends, which Python forbids for `sys.stdin`."""
+    """Open a reader of its own: a thread may wait in it when the program ends, which Python forbids for `sys.stdin`."""
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
     except (AttributeError, OSError, ValueError):
@@ -86,6 +92,39 @@ def _open_file(path: str | os.PathLike[str]) -> IO[bytes]:
         raise InputError(f"{name}: cannot be opened: {_reason(error)}") from None
 
 
+def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, is_table: bool) -> IO[bytes]:
+    """Refuse a file that is plainly not text, warn once of one that seems to be a table or a page, and return it.
+
+    Its first bytes are looked at where they lie in the buffer. A pipe is left alone, because peeking would wait.
+    """
+    if is_special_file(path):
+        return stream
+    try:
+        head = cast(BufferedReader, stream).peek(HEAD_BYTES)[:HEAD_BYTES]
+        status = os.fstat(stream.fileno())
+    except (OSError, EOFError, zlib.error):
+        stream.close()
+        return _open_file(path)  # whose reader says what is wrong
+    name = input_name(path)
+    if (foreign := why_not_text(head)) is not None:
+        stream.close()
+        raise InputError(foreign.refusal(name))
+    if not is_table:
+        _warn_of_format(name, head, (status.st_dev, status.st_ino, status.st_mtime_ns))
+    return stream
+
+
+@lru_cache(maxsize=1024)
+def _warn_of_format(name: str, head: bytes, identity: tuple[int, ...]) -> None:
+    """Warn once for each content of a file."""
+    del identity
+    if kind := suspicion(head, name):
+        warn(
+            f"{name}: looks like {kind} but is read as plain text, one sentence a line; if it is {kind}, "
+            + ("copy the text out of it first" if kind == "HTML" else "turn it into text with `nmt import`")
+        )
+
+
 def iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of a binary stream without their `\\n`; a last line without one counts as a line.
 
@@ -104,7 +143,7 @@ def iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def lines_of_shard(path: str | os.PathLike[str] | None, shard: str) -> range:
-    """The numbers (from 0) of the lines of shard `I/N`, I from 1: of L lines, those from L(I-1)/N to L·I/N.
+    """Return the numbers (from 0) of the lines of shard `I/N`, I from 1: of L lines, those from L(I-1)/N to L·I/N.
 
     The shards of a file, one after the other, are the file.
 
@@ -123,7 +162,7 @@ def lines_of_shard(path: str | os.PathLike[str] | None, shard: str) -> range:
 
 
 def is_special_file(path: str | os.PathLike[str] | None) -> bool:
-    """True of a pipe or a device, which can be read once only."""
+    """Return True for a pipe or a device, which can be read once only."""
     return path is not None and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
@@ -139,7 +178,7 @@ def _read_line(stream: IO[bytes]) -> bytes:
 
 
 def decode_line(line: bytes) -> tuple[str, bool]:
-    """The text of a line, and whether it was valid UTF-8; if it was not, U+FFFD stands for the invalid bytes."""
+    """Return the text of a line, and whether it was valid UTF-8; if it was not, U+FFFD stands for the invalid bytes."""
     try:
         return line.decode("utf-8"), True
     except UnicodeDecodeError:

@@ -6,14 +6,14 @@ import errno
 import gzip
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
 from nmt_cli.console import counted, warn
 from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_path, no_space, why_not_writable
+from nmt_cli.files import atomic_path, new_paths, no_space, why_not_writable
 
 
 @contextmanager
@@ -42,19 +42,67 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
             other_names = _other_names(path)
             stream = _open(path, stack)
         except OSError as error:
-            reason, error.filename = (error.strerror or str(error)).lower(), str(path)
-            raise no_space(error) or InputError(f"{path}: cannot be written: {reason}") from error
+            error.filename = str(path)
+            raise no_space(error) or InputError(f"{path}: cannot be written: {_reason(error)}") from error
         except RuntimeError as error:
             raise InputError(f"{path}: cannot be written: its symbolic links lead back to itself") from error
-        if path.name.endswith(".gz"):
-            # No name and no time in it: the same text gives the same bytes.
-            compressed = gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0)
-            stream = cast(IO[bytes], stack.enter_context(compressed))
-        yield stream
+        yield _compressed(stream, path, stack)
     if other_names:
         warn(
             f"{path}: is a file of its own now; {counted(other_names, 'other name')} (hard links) keep the old content"
         )
+
+
+def _compressed(stream: IO[bytes], path: Path, stack: ExitStack) -> IO[bytes]:
+    """Return a stream that compresses where the name of the file ends in `.gz`; `stack` closes it."""
+    if not path.name.endswith(".gz"):
+        return stream
+    # No name and no time in it: the same text gives the same bytes.
+    return cast(IO[bytes], stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0)))
+
+
+@contextmanager
+def open_new_outputs(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
+    """Yield a binary stream to each of these new files, compressed if its name ends in `.gz`.
+
+    When the block has succeeded, they appear under their names: all or none. The first does so last.
+
+    Raises:
+        InputError: a file cannot be opened for writing, or something has one of the names by the end.
+        NmtError: the disk is full.
+    """
+    check_new(paths)
+    with ExitStack() as names:
+        try:
+            temporaries = names.enter_context(new_paths(paths))
+        except OSError as error:
+            raise no_space(error) or InputError(f"{paths[0].parent}: cannot be written: {_reason(error)}") from error
+        with ExitStack() as stack:
+            streams = [stack.enter_context(temporary.open("wb")) for temporary in temporaries]
+            yield [_compressed(stream, path, stack) for stream, path in zip(streams, paths, strict=True)]
+        try:
+            names.close()
+        except FileExistsError as error:
+            raise InputError(
+                f"{error.filename2 or error.filename}: another program has made this file meanwhile, and it is not "
+                "overwritten; choose another -o, or move it away"
+            ) from error
+
+
+def check_new(paths: Sequence[Path]) -> None:
+    """Refuse names of new files that are taken, or whose directory is missing; `InputError`."""
+    if taken := [str(path) for path in paths if os.path.lexists(path)]:
+        raise InputError(
+            f"{', '.join(taken)}: exists already and is not overwritten; choose another -o, or move it away"
+        )
+    if missing := [path for path in paths if not path.parent.is_dir()]:
+        raise InputError(f"{missing[0]}: there is no directory {missing[0].parent}; make it first")
+
+
+def check_prefix(prefix: str, *, example: str) -> None:
+    """Refuse a prefix with which no file name can begin; `InputError` with an example."""
+    if prefix in ("", "-") or prefix.endswith("/") or Path(prefix).is_dir():
+        raise InputError(f"-o {prefix}: must be the beginning of file names, such as {example}")
 
 
 def _open(path: Path, stack: ExitStack) -> IO[bytes]:
@@ -77,7 +125,7 @@ def _other_names(path: Path) -> int:
 
 
 def check_writable(path: Path) -> None:
-    """`InputError` where `open_output` could not write the file, for a look before the work."""
+    """Raise `InputError` where `open_output` could not write the file, for a look before the work."""
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give the name of a file")
     if path.parent.is_dir() and (reason := why_not_writable(path.parent)):
@@ -85,7 +133,7 @@ def check_writable(path: Path) -> None:
 
 
 def _open_descriptor(path: Path) -> int | None:
-    """The number by which this process has open what `path` names; None if it names a place of the file system."""
+    """Return the descriptor that `path` stands for, or None if `path` is a place of the file system."""
     for _ in range(40):  # as many links as Linux follows
         parent = os.path.realpath(path.parent)
         if parent == f"/proc/{os.getpid()}/fd" and path.name.isdecimal():
@@ -94,3 +142,7 @@ def _open_descriptor(path: Path) -> int | None:
             return None
         path = Path(parent, os.readlink(path))
     return None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -27,7 +27,7 @@ class Permutation:
         self._keys = np.random.SeedSequence(list(seed)).generate_state(ROUNDS, np.uint64)
 
     def __call__(self, places: Places) -> Places:
-        """The numbers that stand at `places`, each in [0, size)."""
+        """Return the numbers that stand at `places`, each in [0, size)."""
         numbers = self._through(places.astype(np.uint64))
         beyond = np.flatnonzero(numbers >= self._size)
         while len(beyond):
@@ -43,7 +43,7 @@ class Permutation:
 
 
 def _mixed(words: _Words) -> _Words:
-    """Every bit of a word depends on all of it (the finaliser of splitmix64; Steele et al., 2014)."""
+    """Mix the bits: every bit of a word depends on all of it (the finaliser of splitmix64; Steele et al., 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

@@ -19,8 +19,8 @@ from nmt_cli.data.tokenizer import UNK, PieceWords, Tokenizer
 CACHED_WORDS = 200_000
 
 Lattice = list[tuple[list[float], list[tuple[int, int]]]]
-"""For each end of a piece in a word: the cumulative probabilities of the pieces that may end there, and of each piece
-its beginning and its id."""
+"""For each place in a word, the cumulative probabilities of the pieces that may end there, and the beginning and the id
+of each piece."""
 
 
 class SubwordSampler:
@@ -37,16 +37,16 @@ class SubwordSampler:
         self._lattice_of = lru_cache(CACHED_WORDS)(self.lattice)
 
     def sample(self, ids: Sequence[int], random: Random) -> list[int]:
-        """Another segmentation of the text that `ids` spell."""
+        """Return another segmentation of the text that `ids` spell."""
         return [id_ for _, part in self._parts(ids, random) for id_ in part]
 
     def sample_words(self, best: PieceWords, random: Random) -> PieceWords:
-        """Another segmentation of a text, with the word of each piece."""
+        """Return another segmentation of a text, with the word of each piece."""
         parts = [(best.words[first], id_) for first, part in self._parts(best.ids, random) for id_ in part]
         return PieceWords(tuple(id_ for _, id_ in parts), tuple(word for word, _ in parts), best.num_words)
 
     def _parts(self, ids: Sequence[int], random: Random) -> Iterator[tuple[int, list[int]]]:
-        """What is cut by itself: where it begins in `ids`, and its new pieces."""
+        """Yield what is cut by itself: where it begins in `ids`, and its new pieces."""
         word, first = "", 0
         for place, id_ in enumerate(ids):
             fixed = id_ in self._fixed
@@ -65,7 +65,7 @@ class SubwordSampler:
         return self._merged(word, random) if self._merges else self._drawn(word, random)
 
     def _drawn(self, word: str, random: Random) -> list[int]:
-        """From the end of the word to its beginning, each piece with its probability given those behind it."""
+        """Draw pieces from the end of the word to its beginning, each with its probability given those behind it."""
         lattice = self._lattice_of(word)
         end = len(word)
         ids = []
@@ -77,8 +77,10 @@ class SubwordSampler:
         return ids[::-1]
 
     def lattice(self, word: str) -> Lattice:
-        """All segmentations of a word, each with probability ∝ exp(alpha · sum of its scores) (Kudo, 2018, eq. 8), by
-        forward filtering: the probability of the last piece of every prefix."""
+        """Return all segmentations of a word as the probability of the last piece of every prefix (forward filtering).
+
+        A segmentation has probability ∝ exp(alpha · sum of its scores) (Kudo, 2018, eq. 8).
+        """
         mass = [0.0] + [-math.inf] * len(word)
         lattice: Lattice = [([], [])]
         for end in range(1, len(word) + 1):
@@ -102,7 +104,8 @@ class SubwordSampler:
         return lattice
 
     def _merged(self, word: str, random: Random) -> list[int]:
-        """Neighbours are merged, the best pair first, as SentencePiece does; each is dropped with probability alpha."""
+        """Merge neighbours, the best pair first, as SentencePiece does; each merge is dropped with probability
+        alpha."""
         symbols: list[str] = list(word)
         before = list(range(-1, len(word) - 1))
         after = [*range(1, len(word)), -1]

@@ -1,4 +1,4 @@
-"""Which pairs make which batch: a new order each epoch that depends on the seed and the epoch and on nothing else.
+"""Chooses the pairs of each batch: a new order each epoch, which depends on the seed and the epoch and nothing else.
 
 An epoch's pairs are shuffled and taken in pools; within a pool, pairs of like length share a batch. Neither the order
 nor the corpus is held: a pool is planned when it is reached, from its number alone, so that neither a batch nor going
@@ -18,7 +18,7 @@ from nmt_cli.errors import InputError
 
 BATCHES_IN_POOL = 100
 _ORDER, _SHARE, _BATCHES = 1, 2, 3
-"""What a random order is of: of an epoch, of a corpus of which a part is taken, of the batches of a pool."""
+"""Kinds of random orders: of an epoch, of a corpus of which a part is taken, of the batches of a pool."""
 Numbers = NDArray[Any]
 
 
@@ -26,7 +26,7 @@ class Lengths(Protocol):
     """The lengths of all pairs, on disk or in memory."""
 
     def __getitem__(self, numbers: Numbers, /) -> Numbers:
-        """Those of some pairs."""
+        """Return the lengths of some pairs."""
         ...
 
 
@@ -36,7 +36,7 @@ class Cursor(NamedTuple):
     epoch: int = 0
     pool: int = 0
     batch: int = 0
-    """Of the pool; beyond its last it is a batch of a later pool."""
+    """The batch in the pool. Beyond the last one it is a batch of a later pool."""
 
 
 class Drawn(NamedTuple):
@@ -50,7 +50,7 @@ class Drawn(NamedTuple):
 
 
 def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
-    """`InputError` for each corpus of whose pairs its weight leaves none for an epoch."""
+    """Raise `InputError` for each corpus of whose pairs its weight leaves none for an epoch."""
     repeated, drawn = _shares(np.asarray(sizes, dtype=np.int64), weights)
     problems = [
         f"data.train.{place}.weight: {weight:g} leaves none of {size:,} pairs for an epoch; raise it, or leave the "
@@ -63,8 +63,10 @@ def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
 
 
 def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """How many pairs of each corpus come with its whole repetitions in an epoch, and how many are drawn besides: a
-    corpus of weight 2.5 comes twice, and a random half of it once more."""
+    """Return the pairs of each corpus that come with its whole repetitions in an epoch, and those drawn besides.
+
+    A corpus of weight 2.5 comes twice, and a random half of it once more.
+    """
     whole, fraction = np.divmod(np.asarray(weights, dtype=float), 1.0)
     return sizes * whole.astype(np.int64), np.round(sizes * fraction).astype(np.int64)
 
@@ -84,8 +86,10 @@ class Sampler:
         batch_type: str,
         seed: int,
     ) -> None:
-        """`bounds`, `target_pieces` (their sum, </s> not counted) and `weights` are those of the corpora; `batch_size`
-        counts padded target pieces with </s>, or sentences.
+        """Take the lengths of all pairs, and what is known of each corpus.
+
+        `bounds` has the number of the first pair of each corpus and the number of all pairs, `target_pieces` the
+        target pieces of each corpus without </s>. `batch_size` counts padded target pieces with </s>, or sentences.
 
         Raises:
             InputError: the weights leave an epoch without a pair of a corpus.
@@ -109,11 +113,11 @@ class Sampler:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def batches_an_epoch(self) -> float:
-        """About how many batches an epoch has."""
+        """Return about how many batches an epoch has."""
         return self.pairs_an_epoch / self.sentences_a_batch
 
     def from_cursor(self, cursor: Cursor) -> Iterator[Drawn]:
-        """Every batch from `cursor` on, without end."""
+        """Yield every batch from `cursor` on, without end."""
         epoch, pool, batch = cursor
         num_pools = -(-self.pairs_an_epoch // self._pool_size)
         while True:
@@ -130,7 +134,7 @@ class Sampler:
             pool, batch = pool + 1, max(0, batch - len(batches))
 
     def _plan(self, epoch: int, pool: int) -> list[Numbers]:
-        """The batches of a pool: its pairs, sorted by length and cut, in random order."""
+        """Return the batches of a pool: its pairs, sorted by length and cut, in random order."""
         first = pool * self._pool_size
         places = np.arange(first, min(first + self._pool_size, self.pairs_an_epoch))
         pairs = self._pairs(epoch, Permutation(self.pairs_an_epoch, [self._seed, epoch, _ORDER])(places))
@@ -153,7 +157,7 @@ class Sampler:
         return batches
 
     def _pairs(self, epoch: int, entries: Numbers) -> Numbers:
-        """The pair numbers of entries of an epoch, which stand corpus after corpus, repetitions side by side."""
+        """Return the pair numbers of entries of an epoch, which stand corpus after corpus, repetitions side by side."""
         corpora = np.searchsorted(self._ends, entries, side="right")
         within = entries - np.where(corpora > 0, self._ends[corpora - 1], 0)
         pairs: Numbers = self._starts[corpora] + within % np.maximum(self._sizes[corpora], 1)

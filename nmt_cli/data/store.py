@@ -13,36 +13,26 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt_cli.console import Progress, log
-from nmt_cli.data.corpus import Corpus, FilterReport, Pair, parse_links, read_pairs
+from nmt_cli.data.pairs import Corpus, FilterReport, Filters, Pair, parse_links, read_pairs
 from nmt_cli.data.sampler import Lengths
-from nmt_cli.data.tokenizer import Tokenizer
+from nmt_cli.data.tokenizer import PieceWords, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.files import atomic_directory, atomic_path, make_directory, sha256_of
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "manifest.json"
 CHUNK = 4096
 Numbers = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What keeps a pair out of training."""
-
-    max_length: int = 100
-    """Pieces on either side."""
-    max_length_ratio: float | None = None
-    invalid_utf8: str = "error"
 
 
 class _Ragged:
@@ -63,12 +53,12 @@ class _Ragged:
         return np.frombuffer(os.pread(self._values, (end - start) * size, start * size), dtype=self._dtype)
 
     def __getitem__(self, numbers: Numbers) -> Numbers:
-        """The lengths of some rows."""
+        """Return the lengths of some rows."""
         limits = self._limits(numbers.tolist())
         return np.subtract(limits[:, 1], limits[:, 0])
 
     def _limits(self, numbers: Sequence[int]) -> Numbers:
-        """Where each row begins and ends (N, 2)."""
+        """Return where each row begins and ends (N, 2)."""
         size = np.dtype(np.int64).itemsize
         found = b"".join([os.pread(self._bounds, 2 * size, number * size) for number in numbers])
         return np.frombuffer(found, dtype=np.int64).reshape(-1, 2)
@@ -85,15 +75,15 @@ class PairStore:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         self.reports = {name: FilterReport(**report) for name, report in manifest["reports"].items()}
         self.bounds: list[int] = manifest["bounds"]
-        """Where each corpus begins, and the end of the last."""
+        """The number of each corpus's first pair, and the number of all pairs."""
         self.target_pieces: list[int] = manifest["target_pieces"]
-        """Of each corpus, </s> not counted."""
+        """Target pieces of each corpus, </s> not counted."""
         self.contents = [digest[:16] for corpus in manifest["key"]["content"] for digest in corpus]
-        """Of each file of the corpora, the beginning of its SHA-256."""
+        """The beginning of the SHA-256 of each file of the corpora."""
         self._ids = [_Ragged(directory / f"{side}.ids", manifest["dtype"]) for side in ("source", "target")]
-        has_text = manifest["key"]["with_text"]
-        self._texts = [_Ragged(directory / f"{side}.text", "uint8") for side in ("source", "target") if has_text]
-        self._links = _Ragged(directory / "alignment.links", "uint16") if has_text else None
+        has_links = manifest["key"]["with_links"]
+        self._words = [_Ragged(directory / f"{side}.words", "uint32") for side in ("source", "target") if has_links]
+        self._links = _Ragged(directory / "alignment.links", "uint16") if has_links else None
 
     def __len__(self) -> int:
         return self.bounds[-1]
@@ -109,17 +99,19 @@ class PairStore:
         return self._ids[1]
 
     def ids(self, number: int) -> tuple[list[int], list[int]]:
-        """The pieces of a pair in their best segmentation."""
+        """Return the pieces of a pair in their best segmentation."""
         source, target = (ragged.row(number).tolist() for ragged in self._ids)
         return source, target
 
-    def texts(self, number: int) -> tuple[str, str]:
-        """The text of a pair; only where the store was made with text."""
-        source, target = (ragged.row(number).tobytes().decode("utf-8") for ragged in self._texts)
+    def pieces(self, number: int) -> tuple[PieceWords, PieceWords]:
+        """Return the pieces of a pair with their words; only where the store was made with links."""
+        words = (ragged.row(number).tolist() for ragged in self._words)
+        sides = zip(self.ids(number), words, strict=True)
+        source, target = (PieceWords(tuple(ids), tuple(rest), num_words) for ids, (num_words, *rest) in sides)
         return source, target
 
     def links(self, number: int) -> list[tuple[int, int]]:
-        """The word alignment of a pair; only where the store was made with text."""
+        """Return the word alignment of a pair; only where the store was made with links."""
         assert self._links is not None
         return [(source, target) for source, target in self._links.row(number).reshape(-1, 2).tolist()]
 
@@ -130,10 +122,10 @@ def open_store(
     tokenizers: tuple[Tokenizer, Tokenizer],
     filters: Filters,
     *,
-    with_text: bool = False,
+    with_links: bool = False,
     threads: int = 1,
 ) -> PairStore:
-    """The store of these corpora below `root`, made now, with so many threads, if it is not there.
+    """Return the store of these corpora below `root`; make it now, with so many threads, if it is not there.
 
     Raises:
         InputError: a corpus cannot be read, has unequal line counts, or nothing is left of all of them.
@@ -142,7 +134,7 @@ def open_store(
         "format": FORMAT,
         "tokenizers": [tokenizer.fingerprint for tokenizer in tokenizers],
         "filters": asdict(filters),
-        "with_text": with_text,
+        "with_links": with_links,
         "content": [_content(corpus, root) for corpus in corpora],
     }
     directory = root / hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
@@ -150,7 +142,7 @@ def open_store(
         if directory.exists():
             log(f"{directory}: is damaged; it is made again")
         _remove_unfinished(root)
-        _make(directory, key, corpora, tokenizers, filters, with_text=with_text, threads=threads)
+        _make(directory, key, corpora, tokenizers, filters, with_links=with_links, threads=threads)
     store = PairStore(directory)
     if len(store) == 0:
         described = "; ".join(f"{name}: {report}" for name, report in store.reports.items())
@@ -158,8 +150,36 @@ def open_store(
     return store
 
 
+class CorpusRecord(NamedTuple):
+    """Record that a cache keeps of a training corpus."""
+
+    name: str
+    """Its two paths, as `source | target`."""
+    report: FilterReport
+    digests: tuple[str, ...]
+    """SHA-256 of the text of each side."""
+
+
+def records(root: Path, tokenizers: Sequence[str]) -> list[CorpusRecord]:
+    """Return what the caches below a directory remember of the corpora that they cut with these tokenizers, which are
+    named by their fingerprints."""
+    found = []
+    for path in sorted(root.glob(f"*/{MANIFEST}")):
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            key, reports = manifest["key"], manifest["reports"]
+            if key["tokenizers"] == list(tokenizers):
+                # A corpus that is named twice has one report, so the places no longer tell whose content is whose.
+                contents = key["content"] if len(key["content"]) == len(reports) else [()] * len(reports)
+                pairs = zip(reports.items(), contents, strict=True)
+                found += [CorpusRecord(name, FilterReport(**report), tuple(own)) for (name, report), own in pairs]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # of another version, or not whole
+    return found
+
+
 def _remove_unfinished(root: Path) -> None:
-    """What killed attempts left, for this text or another: it may be as large as the text."""
+    """Remove what killed attempts left, for this text or another: it may be as large as the text."""
     for path in root.glob(".*.tmp"):
         if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", path.name) and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -175,7 +195,7 @@ def _is_whole(directory: Path) -> bool:
 
 
 def _content(corpus: Corpus, root: Path) -> list[str]:
-    """SHA-256 of each file of a corpus; files of the same size and time as when last seen are not read again."""
+    """Return the SHA-256 of each file of a corpus. A file whose size and time have not changed is not read again."""
     memory_path = root / "files.json"
     try:
         memory = json.loads(memory_path.read_text(encoding="utf-8"))
@@ -213,7 +233,7 @@ def _make(
     tokenizers: tuple[Tokenizer, Tokenizer],
     filters: Filters,
     *,
-    with_text: bool,
+    with_links: bool,
     threads: int,
 ) -> None:
     with atomic_directory(directory) as temporary:
@@ -226,8 +246,8 @@ def _make(
                 return stack.enter_context(closing(_Writer(temporary / name, dtype)))
 
             sides = [writer(f"{side}.ids", dtype) for side in ("source", "target")]
-            texts = [writer(f"{side}.text", "uint8") for side in ("source", "target") if with_text]
-            links = [writer("alignment.links", "uint16")] if with_text else []
+            words = [writer(f"{side}.words", "uint32") for side in ("source", "target") if with_links]
+            links = [writer("alignment.links", "uint16")] if with_links else []
             progress = stack.enter_context(Progress("tokenizing", unit="pair"))
             for corpus in corpora:
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
@@ -237,8 +257,9 @@ def _make(
                     kept = list(_kept(chunk, tokenizers, filters, report, threads))
                     for ids_of_side, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
                         ids_of_side.add(rows)
-                    for side, text in enumerate(texts):
-                        text.add([(pair.source, pair.target)[side].encode("utf-8") for pair, _ in kept])
+                    for side, words_of_side in enumerate(words):
+                        texts = [(pair.source, pair.target)[side] for pair, _ in kept]
+                        words_of_side.add([_counted_words(tokenizers[side].encode_words(text)) for text in texts])
                     for alignment in links:
                         alignment.add([_flat_links(corpus, pair) for pair, _ in kept])
                     progress.advance(len(chunk))
@@ -262,16 +283,17 @@ def _kept(
     sources = tokenizers[0].encode_all([pair.source for pair in chunk], threads=threads)
     targets = tokenizers[1].encode_all([pair.target for pair in chunk], threads=threads)
     for pair, source, target in zip(chunk, sources, targets, strict=True):
-        longer, shorter = max(len(source), len(target)), min(len(source), len(target))
-        if shorter == 0:
-            report.leave_out("with an empty side")
-        elif longer > filters.max_length:
-            report.leave_out(f"longer than {filters.max_length} pieces")
-        elif filters.max_length_ratio is not None and longer > filters.max_length_ratio * shorter:
-            report.leave_out(f"with a length ratio above {filters.max_length_ratio:g}")
-        else:
+        reason = filters.why_left_out(len(source), len(target))
+        if reason is None:
             report.kept += 1
             yield pair, (source, target)
+        else:
+            report.leave_out(reason)
+
+
+def _counted_words(pieces: PieceWords) -> list[int]:
+    """Return the number of words, and the word of each piece."""
+    return [pieces.num_words, *pieces.words]
 
 
 def _flat_links(corpus: Corpus, pair: Pair) -> list[int]:
@@ -288,7 +310,7 @@ class _Writer:
         self._write_bounds(np.zeros(1, dtype=np.int64))
 
     def add(self, rows: Sequence[Sequence[int]]) -> None:
-        """Rows of whole numbers, or of bytes."""
+        """Append rows of whole numbers."""
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         values = np.array(list(chain.from_iterable(rows)), dtype=self._dtype)
         self._files[0].write(values.tobytes())

@@ -30,7 +30,7 @@ class PieceWords:
 
     ids: tuple[int, ...]
     words: tuple[int, ...]
-    """Of each piece, the number of the word it belongs to."""
+    """The number of each piece's word."""
     num_words: int
 
 
@@ -48,7 +48,7 @@ class Tokenizer:
         except (RuntimeError, ValueError) as error:
             raise ModelError(f"{origin}: is not a SentencePiece model, or damaged") from error
         if (*specials, self._processor.eos_id()) != (PAD, UNK, BOS, EOS):
-            raise ModelError(f"{origin}: is a SentencePiece model of another program (its special pieces differ)")
+            raise ModelError(f"{origin}: is a SentencePiece model that nmt did not train (its special pieces differ)")
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
@@ -76,12 +76,12 @@ class Tokenizer:
         return bool(self._processor.is_byte(self._processor.piece_to_id("<0x0A>")))
 
     def banned_ids(self) -> tuple[int, ...]:
-        """Pieces that no translation may hold: padding, <s>, the line feed and, where bytes spell all, <unk>."""
+        """Return the pieces that no translation may hold: padding, <s>, line feeds, and <unk> where bytes spell all."""
         line_feed = (self._processor.piece_to_id("<0x0A>"),) if self.spells_bytes else ()
         return (PAD, BOS, *((UNK,) if self.spells_bytes else ()), *line_feed)
 
     def fixed_ids(self) -> frozenset[int]:
-        """Pieces that are no part of a segmentation: special ones, bytes, and symbols, which stand before the bytes."""
+        """Return the pieces outside of segmentations: special ones, bytes, and symbols, which come before bytes."""
         first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
         special = (self._processor.is_control, self._processor.is_unknown, self._processor.is_byte)
         return frozenset(
@@ -89,12 +89,13 @@ class Tokenizer:
         )
 
     def symbols(self) -> frozenset[str]:
-        """The strings that were made pieces of their own."""
+        """Return the strings that were made pieces of their own."""
         first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
         return frozenset(self.pieces(range(EOS + 1, first_byte)))
 
     def scores(self) -> list[float]:
-        """Of each piece: its log-probability in a unigram model, minus its rank among the merges of BPE."""
+        """Return a score of each piece: its log-probability in a unigram model, minus its rank among the merges of
+        BPE."""
         return [float(self._processor.get_score(id_)) for id_ in range(self.vocab_size)]
 
     @property
@@ -103,19 +104,19 @@ class Tokenizer:
         return all(score.is_integer() for score in self.scores())
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the text's best segmentation, without <s> and </s>."""
+        """Return the ids of the text's best segmentation, without <s> and </s>."""
         return list(self._processor.encode(text))
 
     def encode_all(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """`encode` of each text."""
+        """Return `encode` of each text."""
         return [list(ids) for ids in self._processor.encode(list(texts), num_threads=threads)]
 
     def encode_words(self, text: str) -> PieceWords:
-        """The text's pieces, each with its word."""
+        """Return the text's pieces, each with its word."""
         return _with_words(text, self._processor.encode(text, return_type="offset_mapping"))
 
     def unknown_runs(self, text: str) -> dict[int, int]:
-        """Words that follow each other and are one unknown piece together: the first of each such run, and its end."""
+        """Return the runs of words that are one unknown piece together, as the first word and the end of each run."""
         found = self._processor.encode(text, return_type="offset_mapping")
         word_at, _ = _word_at(text)
         unknown = [span for id_, span in zip(found["ids"], found["offsets"], strict=True) if id_ == UNK]
@@ -125,13 +126,41 @@ class Tokenizer:
             if (num_words := len(text[begin:end].split())) > 1  # blanks may be of an unknown piece, or be one
         }
 
+    def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the text's pieces, and the characters of the text that each stands for, as begin and end."""
+        found = self._processor.encode(text, return_type="offset_mapping")
+        return list(found["ids"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
+
+    def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
+        """Return the text that pieces spell, and the characters of it that each piece spells, as begin and end."""
+        found = self._processor.decode(list(ids), return_type="offset_mapping")
+        return _one_line(found["text"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
+
+    def spellings(self) -> list[bytes | None]:
+        """Return the bytes that each piece spells, with "▁" for a blank; None for pieces that spell nothing."""
+        pieces = self.pieces(range(self.vocab_size))
+        is_special = (self._processor.is_control, self._processor.is_unknown)
+        return [
+            None if any(is_so(id_) for is_so in is_special) else self._byte(id_) or piece.encode()
+            for id_, piece in enumerate(pieces)
+        ]
+
+    def byte_ids(self) -> dict[bytes, int]:
+        """Return the pieces that spell one byte each, of which characters without a piece are made."""
+        return {byte: id_ for id_ in range(self.vocab_size) if (byte := self._byte(id_)) is not None}
+
+    def _byte(self, id_: int) -> bytes | None:
+        return bytes([int(self._processor.id_to_piece(id_)[3:5], 16)]) if self._processor.is_byte(id_) else None
+
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that pieces spell; one line, whatever they hold."""
+        """Return the text that pieces spell; one line, whatever they hold."""
         return _one_line(self._processor.decode(list(ids)))
 
     def join(self, pieces: Sequence[str]) -> tuple[str, int]:
-        """The text that pieces spell which are written as in the vocabulary, and how many are not in it: these stand in
-        the text as they are written."""
+        """Return the text of pieces that are written as in the vocabulary, and how many of them are not in it.
+
+        A piece that is not in the vocabulary stands in the text as it is written.
+        """
         text = self._processor.decode_pieces(list(pieces)).replace("▁", " ")
         if pieces and pieces[0].startswith("▁"):
             text = text.removeprefix(" ")
@@ -139,22 +168,24 @@ class Tokenizer:
         return _one_line(text), num_foreign
 
     def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:
-        """The text that pieces spell, and the word of each piece."""
+        """Return the text that pieces spell, and the word of each piece."""
         found = self._processor.decode(list(ids), return_type="offset_mapping")
         return _one_line(found["text"]), _with_words(found["text"], found)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The pieces as written in the vocabulary."""
+        """Return the pieces as written in the vocabulary."""
         return [self._processor.id_to_piece(id_) for id_ in ids]
 
     def ids_of(self, pieces: Sequence[str]) -> list[int]:
-        """The ids of pieces as written in the vocabulary; unknown ones give <unk>."""
+        """Return the ids of pieces as written in the vocabulary; unknown ones give <unk>."""
         return [self._processor.piece_to_id(piece) for piece in pieces]
 
 
 def segments(text: str, mark: str = " ") -> Iterator[str]:
-    """A long line in parts that are cut into pieces, or joined, like the whole: each but the first begins with `mark`,
-    a space in text, a space and "▁" in pieces."""
+    """Yield a long line in parts that are cut into pieces, or joined, like the whole.
+
+    Each part but the first begins with `mark`: a space in text, a space and "▁" in pieces.
+    """
     start = 0
     while start < len(text):
         end = text.find(mark, start + SEGMENT_LENGTH)
@@ -216,7 +247,7 @@ class _Counted:
         self._lines = lines
         self.count = 0
         self.failure: BaseException | None = None
-        """What ended the lines before their time, an interruption too: SentencePiece makes its own error of it."""
+        """The exception that ended the lines early, which may be a signal's. SentencePiece raises its own instead."""
 
     def __iter__(self) -> Iterator[str]:
         try:
@@ -256,8 +287,10 @@ def _explain(message: str, model_type: str, vocab_size: int, num_lines: int) -> 
 
 
 def _one_line(text: str) -> str:
-    """Bytes may spell a line feed even where the piece for it is banned: by an overlong or split sequence, never by
-    intent."""
+    """Return the text without line feeds.
+
+    Bytes may spell a line feed even where the piece for it is banned, by an overlong or split sequence.
+    """
     return text.replace("\n", " ")
 
 
@@ -275,7 +308,7 @@ def _word_at(text: str) -> tuple[list[int], int]:
 
 
 def _with_words(text: str, found: Mapping[str, Any]) -> PieceWords:
-    """Each piece with the word that holds its first visible character."""
+    """Return each piece with the word that holds its first visible character."""
     word_at, num_words = _word_at(text)
     last = max(num_words - 1, 0)
     words = tuple(word_at[begin] if begin < len(word_at) else last for begin, _ in found["offsets"])

@@ -1,4 +1,4 @@
-"""Where the decoder looks: the alignment models of the literature behind one interface.
+"""Attention: the alignment models of the literature behind one interface.
 
 An attention takes a query (a decoder state), the `Memory` of the source and its own state from step to step, and
 returns a context and its weights. Weights on padding are exactly zero, for a row without source too. Products with
@@ -20,12 +20,11 @@ from nmt_cli.model.cells import Product
 from nmt_cli.model.memory import Memory
 from nmt_cli.ops.additive import AdditiveEnergies
 from nmt_cli.ops.attend import InnerProducts, WeightedSums
-from nmt_cli.ops.loop_product import LoopProduct
+from nmt_cli.ops.loop_product import loop_product
 from nmt_cli.ops.matmul import Linear, full_precision
-from nmt_cli.ops.tanh import tanh
 
 AttentionState = tuple[Tensor, ...]
-"""What an attention remembers between steps; each tensor begins with the batch dimension."""
+"""The tensors that an attention remembers between steps; each begins with the batch dimension."""
 
 
 class Attended(NamedTuple):
@@ -38,9 +37,9 @@ class Attended(NamedTuple):
 
 
 Look = Callable[[Tensor, AttentionState], Attended]
-"""From query and state to context, weights and the next state."""
+"""A function from query and state to context, weights and the next state."""
 Energies = Callable[..., Tensor]
-"""From a query to energies (B, S); those of the additive score take something beside it."""
+"""A function from a query to energies (B, S). The additive score takes a second argument."""
 
 
 class Attention(Protocol):
@@ -48,23 +47,23 @@ class Attention(Protocol):
 
     context_size: int
     shares_sources: bool
-    """Whether it takes a memory in which several rows look at one source."""
+    """True if it takes a memory in which several rows look at one source."""
 
     def keys(self, states_BSC: Tensor) -> Tensor:
-        """What does not depend on the query, computed once a sentence."""
+        """Return what does not depend on the query; the decoder asks for it once for each sentence."""
         ...
 
     def initial_state(self, memory: Memory) -> AttentionState:
-        """The state before the first step."""
+        """Return the state before the first step."""
         ...
 
     def unroll(self, memory: Memory) -> Look:
-        """A look at this memory as a step of one loop."""
+        """Return a look at this memory as a step of one loop."""
         ...
 
 
 def masked_softmax(energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
-    """The softmax over valid positions; exact zeros elsewhere, and everywhere in a row that has none."""
+    """Return the softmax over valid positions, with exact zeros elsewhere, and everywhere in a row that has none."""
     lowest = torch.finfo(energy_BS.dtype).min
     weights_BS = energy_BS.masked_fill(~valid_BS, lowest).softmax(dim=-1)
     return weights_BS.masked_fill(~valid_BS, 0.0)
@@ -88,8 +87,8 @@ class AdditiveScore(nn.Module):
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
 
     def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
-        """Energies of (query, extra) as a step of one loop; `extra_BSA` enters beside query and keys."""
-        product, additive = self.quantised or LoopProduct(self.query), AdditiveEnergies(keys_BSA, self.v, rows)
+        """Return energies of (query, extra) as a step of one loop; `extra_BSA` enters beside query and keys."""
+        product, additive = self.quantised or loop_product(self.query), AdditiveEnergies(keys_BSA, self.v, rows)
 
         def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
             return additive(product(query_BH).to(query_BH.dtype), extra_BSA)
@@ -104,7 +103,7 @@ class DotScore(nn.Module):
         return states_BSC
 
     def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
-        """Energies of a query as a step of one loop."""
+        """Return energies of a query as a step of one loop."""
         return InnerProducts(keys_BSA, rows)
 
 
@@ -185,7 +184,8 @@ class LocalAttention(nn.Module):
             energy_BS = energies(query_BH)
             centre_B = self._centre(query_BH, step_B, last_B).to(energy_BS.dtype)
             distance_BS = positions_S - centre_B.unsqueeze(1)
-            weights_BS = masked_softmax(energy_BS, memory.valid_BS & (distance_BS.abs() <= self._window))
+            valid_BS = memory.valid_for(query_BH.shape[0])
+            weights_BS = masked_softmax(energy_BS, valid_BS & (distance_BS.abs() <= self._window))
             if self.position is not None:
                 weights_BS = weights_BS * torch.exp(-(distance_BS**2) / (2 * (self._window / 2) ** 2))
             return Attended(weighted_sum(weights_BS), weights_BS, (step_B + 1,))
@@ -195,7 +195,9 @@ class LocalAttention(nn.Module):
     def _centre(self, query_BH: Tensor, step_B: Tensor, last_B: Tensor) -> Tensor:
         if self.position is None or self.position_v is None:
             return torch.minimum(step_B, last_B)
-        predicted_B = self.position_v(tanh(self.position(query_BH).to(query_BH.dtype))).squeeze(-1).to(query_BH.dtype)
+        predicted_B = (
+            self.position_v(torch.tanh(self.position(query_BH).to(query_BH.dtype))).squeeze(-1).to(query_BH.dtype)
+        )
         # S - 1 in the place of the paper's S: its positions count from 1.
         return last_B * torch.sigmoid(predicted_B)
 
@@ -230,10 +232,11 @@ class LocationAttention(nn.Module):
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             (previous_BS,) = state
+            valid_BS = memory.valid_for(query_BH.shape[0])
             with full_precision(query_BH):
                 features_BSF = self.convolution(previous_BS.unsqueeze(1)).transpose(1, 2)
                 located_BSA = self.location(features_BSF)
-            weights_BS = self._weights(energies(query_BH, located_BSA) * self._sharpening, memory.valid_BS)
+            weights_BS = self._weights(energies(query_BH, located_BSA) * self._sharpening, valid_BS)
             return Attended(weighted_sum(weights_BS), weights_BS, (weights_BS,))
 
         return look
@@ -281,13 +284,14 @@ class CoverageAttention(nn.Module):
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             (coverage_BSN,) = state
             with full_precision(query_BH):
-                weights_BS = masked_softmax(energies(query_BH, self.coverage(coverage_BSN)), memory.valid_BS)
+                energy_BS = energies(query_BH, self.coverage(coverage_BSN))
+                weights_BS = masked_softmax(energy_BS, memory.valid_for(query_BH.shape[0]))
                 context_BC = weighted_sum(weights_BS)
                 if self.update is None or self.update_query is None:
                     coverage_BSN = coverage_BSN + weights_BS.unsqueeze(-1)
                 else:
                     seen_BSN = self.update(torch.cat([coverage_BSN, weights_BS.unsqueeze(-1)], dim=-1))
-                    coverage_BSN = tanh(seen_BSN + update_keys_BSN + self.update_query(query_BH).unsqueeze(1))
+                    coverage_BSN = torch.tanh(seen_BSN + update_keys_BSN + self.update_query(query_BH).unsqueeze(1))
             return Attended(context_BC, weights_BS, (coverage_BSN,))
 
         return look
@@ -320,9 +324,9 @@ class MultiheadAttention(nn.Module):
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             query_BA = self.query(query_BH).to(query_BH.dtype)
             with full_precision(query_BH):
-                hidden_BSMA = tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
+                hidden_BSMA = torch.tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
                 energy_BMS = (hidden_BSMA * self.v).sum(dim=-1).transpose(1, 2)
-                weights_BMS = masked_softmax(energy_BMS, memory.valid_BS.unsqueeze(1))
+                weights_BMS = masked_softmax(energy_BMS, memory.valid_for(query_BH.shape[0]).unsqueeze(1))
                 contexts_BX = torch.bmm(weights_BMS, memory.states_BSC).flatten(1)
             context_BC = self.mix(contexts_BX).to(query_BH.dtype)
             return Attended(context_BC, weights_BMS.mean(dim=1), state)

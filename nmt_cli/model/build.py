@@ -1,12 +1,16 @@
-"""From the model's configuration to the model, with its first parameters. The one place in `model` that knows the
-configuration."""
+"""Builds a model from its configuration, and draws its first parameters.
+
+This is the one place in `model` that knows the configuration.
+"""
 
 from __future__ import annotations
 
-import torch
-from torch import nn
+from collections.abc import Sequence
 
-from nmt_cli.config.schema import AttentionConfig, ModelConfig
+import torch
+from torch import Tensor, nn
+
+from nmt_cli.config.model import AttentionConfig, ModelConfig
 from nmt_cli.model.attention import (
     AdditiveScore,
     Attention,
@@ -28,6 +32,7 @@ from nmt_cli.model.decoder import (
     DeepReadout,
     InitialState,
     LuongRecurrence,
+    Recurrence,
 )
 from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.seq2seq import Seq2Seq
@@ -37,14 +42,14 @@ NEURAL_COVERAGE_UNITS = 10
 
 
 def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_size: int) -> Seq2Seq:
-    """The model with uninitialised parameters, to be loaded or given to `initialize`."""
+    """Return the model with uninitialised parameters, to be loaded or given to `initialize`."""
     decoder_config, dropout = config.decoder, config.dropout
     attention = build_attention(config.attention, decoder_config.hidden_size, config.annotation_size)
     tied_output = config.tied_embeddings in ("target", "all")
     readout_size = config.embedding_size if tied_output else (decoder_config.readout_size or config.embedding_size)
     sizes = (config.embedding_size, decoder_config.hidden_size, attention)
     rnn_type, num_layers, layer_norm = decoder_config.rnn_type, decoder_config.num_layers, config.layer_norm
-    recurrence: BahdanauRecurrence | ConditionalRecurrence | LuongRecurrence
+    recurrence: Recurrence
     if decoder_config.recurrence == "luong":
         recurrence = LuongRecurrence(
             *sizes, rnn_type=rnn_type, num_layers=num_layers, layer_norm=layer_norm,
@@ -96,7 +101,7 @@ def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_siz
 
 
 def build_attention(config: AttentionConfig, query_size: int, annotation_size: int) -> Attention:
-    """The attention of the configured type."""
+    """Return the attention of the configured type."""
 
     def additive() -> AdditiveScore:
         return AdditiveScore(query_size, annotation_size, config.size)
@@ -176,6 +181,20 @@ def initialize(model: Seq2Seq, *, seed: int, scheme: str = "auto") -> None:
                 if isinstance(module, AdditiveScore):
                     for matrix in (module.query, module.key.weight):
                         matrix.normal_(0.0, 0.001, generator=generator)
+
+
+def freeze_rows(table: nn.Parameter, rows: Sequence[int]) -> None:
+    """Keep these rows of a table as they are: they get no gradient."""
+    is_free = torch.ones(len(table), 1)
+    is_free[rows] = 0.0
+    on_device: dict[torch.device, Tensor] = {}
+
+    def mask(gradient: Tensor) -> Tensor:
+        if gradient.device not in on_device:  # copied once: nothing may be copied while a CUDA graph is captured
+            on_device[gradient.device] = is_free.to(gradient.device)
+        return gradient * on_device[gradient.device]
+
+    table.register_hook(mask)
 
 
 def _initial_state(config: ModelConfig) -> str:

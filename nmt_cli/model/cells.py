@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from nmt_cli.ops.gates import GateAffine, Gates, GateTerm, gate_norm, total
 from nmt_cli.ops.gru import gru_step
-from nmt_cli.ops.loop_product import LoopInputs, LoopProduct
-from nmt_cli.ops.tanh import tanh
+from nmt_cli.ops.loop_product import LoopInputs, loop_product
 
 Product = Callable[[Tensor], Tensor]
 """A matrix product x W (+ b), in whatever precision."""
@@ -61,7 +60,7 @@ class RecurrentCell(nn.Module):
 
         `dropout_BH` is one mask for all steps of a sentence (Gal & Ghahramani, 2016).
         """
-        product, affine = self.quantised or LoopProduct(self.weight), _affine(self.norm, self.bias)
+        product, affine = self.quantised or loop_product(self.weight), _affine(self.norm, self.bias)
         update = gru_step if self.rnn_type == "gru" else self._lstm_step
 
         def step(inputs: Gates, state_BX: Tensor) -> Tensor:
@@ -75,9 +74,9 @@ class RecurrentCell(nn.Module):
         input_gate, forget_gate, output_gate, proposal = total((*inputs, recurrent)).chunk(4, dim=-1)
         # The forget gate begins open (Gers et al., 2000): its bias starts at 0 here, so 1 is added.
         kept = torch.sigmoid(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
-        cell = torch.addcmul(kept, torch.sigmoid(input_gate), tanh(proposal))
+        cell = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(proposal))
         shown = cell if self.cell_norm is None else self.cell_norm(cell)
-        return torch.cat([torch.sigmoid(output_gate) * tanh(shown), cell], dim=-1)
+        return torch.cat([torch.sigmoid(output_gate) * torch.tanh(shown), cell], dim=-1)
 
     def output(self, state_BX: Tensor) -> Tensor:
         """Return the hidden units (B, H) of a state."""
@@ -118,7 +117,7 @@ class InputProjection(nn.Module):
 
     def unroll(self) -> Callable[[Tensor], Gates]:
         """Return the step inputs_BI -> gates of one loop."""
-        product, affine = self.quantised or LoopProduct(self.weight), _affine(self.norm, self.bias)
+        product, affine = self.quantised or loop_product(self.weight), _affine(self.norm, self.bias)
         return lambda inputs_BI: (GateTerm(product(inputs_BI), affine),)
 
 

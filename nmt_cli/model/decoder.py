@@ -9,7 +9,7 @@ Shapes: B batch, T target, E embedding, C context, H decoder hidden, X state, G 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,6 @@ from nmt_cli.model.noise import Noise, dropped, mask_for
 from nmt_cli.ops.attend import WeightedSums
 from nmt_cli.ops.gates import Gates
 from nmt_cli.ops.matmul import Linear
-from nmt_cli.ops.tanh import tanh
 
 
 class DecoderState(NamedTuple):
@@ -34,11 +33,20 @@ class DecoderState(NamedTuple):
     attention: AttentionState
 
     def select(self, rows: Tensor) -> DecoderState:
-        """The state of the given rows, in that order (beam reordering)."""
+        """Return the state of the given rows, in that order (beam reordering)."""
         return DecoderState(*(tuple(tensor.index_select(0, rows) for tensor in part) for part in self))
 
+    def replace(self, rows: Tensor, other: DecoderState) -> DecoderState:
+        """Return the state with the given rows taken from another, where they come first and in this order."""
+        return DecoderState(
+            *(
+                tuple(old.index_copy(0, rows, new[: len(rows)]) for old, new in zip(mine, theirs, strict=True))
+                for mine, theirs in zip(self, other, strict=True)
+            )
+        )
+
     def join(self, other: DecoderState) -> DecoderState:
-        """The rows of both, one after the other."""
+        """Return the rows of both, one after the other."""
         return DecoderState(
             *(
                 tuple(torch.cat(pair) for pair in zip(mine, theirs, strict=True))
@@ -57,7 +65,7 @@ class Decoded(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What one step of a recurrence hands to the readout."""
+    """The output of one step of a recurrence, for the readout."""
 
     hidden_BH: Tensor
     context_BC: Tensor
@@ -66,21 +74,25 @@ class Moment(NamedTuple):
 
 
 Step = Callable[[Gates, DecoderState], Moment]
-"""From the projected target piece and the state to what this step gives."""
+"""A function from the projected target piece and the state to the output of this step."""
 Masks = tuple[Tensor | None, ...]
 """The dropout mask (B, H) of every layer, the same at all steps."""
 
 
-class Recurrence(Protocol):
-    """The order in which a decoder updates and attends."""
+class Recurrence(nn.Module):
+    """The order in which a decoder updates and attends. The papers differ in `unroll`."""
+
+    cell: RecurrentCell
+    input: InputProjection
+    attention: Attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
-        """The part of the gates of every step that depends on the target pieces alone."""
-        ...
+        """Yield the part of the gates of every step that depends on the target pieces alone."""
+        return self.input.steps(inputs_TBE)
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
-        """A step of one loop over this memory, with the masks of its layers."""
-        ...
+        """Return a step of one loop over this memory, with the masks of its layers."""
+        raise NotImplementedError
 
 
 class UpperLayers(nn.Module):
@@ -96,7 +108,7 @@ class UpperLayers(nn.Module):
         )
 
     def unroll(self, dropout: Masks) -> Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]:
-        """A step (hidden_BH, states) -> (hidden_BH, states) of one loop."""
+        """Return a step (hidden_BH, states) -> (hidden_BH, states) of one loop."""
         cells = [cast(RecurrentCell, cell) for cell in self.cells]
         steps = [cell.unroll(mask_BH) for cell, mask_BH in zip(cells, dropout, strict=True)]
         projections = [cast(InputProjection, projection).unroll() for projection in self.projections]
@@ -114,7 +126,7 @@ class UpperLayers(nn.Module):
         return step
 
 
-class BahdanauRecurrence(nn.Module):
+class BahdanauRecurrence(Recurrence):
     """Bahdanau et al. (2015), A.1.2: attend with s_{i-1}, then s_i = f(s_{i-1}, y_{i-1}, c_i)."""
 
     def __init__(
@@ -127,9 +139,6 @@ class BahdanauRecurrence(nn.Module):
         self.context = InputProjection(attention.context_size, self.cell, layer_norm=layer_norm)
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
-
-    def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
-        return self.input.steps(inputs_TBE)
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
@@ -145,7 +154,7 @@ class BahdanauRecurrence(nn.Module):
         return step
 
 
-class ConditionalRecurrence(nn.Module):
+class ConditionalRecurrence(Recurrence):
     """The conditional GRU of Nematus (Sennrich et al., 2017, section 3): s'_i = f1(s_{i-1}, y_{i-1}), attend with s'_i,
     s_i = f2(s'_i, c_i).
 
@@ -164,9 +173,6 @@ class ConditionalRecurrence(nn.Module):
         self.upper = UpperLayers(hidden_size, num_layers - 1, rnn_type=rnn_type, layer_norm=layer_norm)
         self.attention = attention
 
-    def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
-        return self.input.steps(inputs_TBE)
-
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
         look, add_context = self.attention.unroll(memory), self.context.unroll()
@@ -183,7 +189,7 @@ class ConditionalRecurrence(nn.Module):
         return step
 
 
-class LuongRecurrence(nn.Module):
+class LuongRecurrence(Recurrence):
     """Luong et al. (2015), section 3: update, attend with s_i, attentional vector h~_i = tanh(W [c_i; s_i]), which with
     input feeding (3.3) enters the next step."""
 
@@ -199,9 +205,6 @@ class LuongRecurrence(nn.Module):
         self.attentional = Linear(attention.context_size + hidden_size, readout_size)
         self.attention = attention
 
-    def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
-        return self.input.steps(inputs_TBE)
-
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
         look = self.attention.unroll(memory)
@@ -214,7 +217,7 @@ class LuongRecurrence(nn.Module):
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
             attended: Attended = look(hidden_BH, state.attention)
             joined = torch.cat([attended.context_BC, hidden_BH], dim=-1)
-            attentional_BR = tanh(self.attentional(joined).to(hidden_BH.dtype))
+            attentional_BR = torch.tanh(self.attentional(joined).to(hidden_BH.dtype))
             feed = (attentional_BR,) if add_feed is not None else ()
             new_state = DecoderState((first_BX, *above), feed, attended.state)
             return Moment(attentional_BR, attended.context_BC, attended.weights_BS, new_state)
@@ -232,14 +235,14 @@ class DeepReadout(nn.Module):
         self.hidden = Linear(hidden_size, width)
         self.input = Linear(input_size, width, bias=False)
         self.context = Linear(context_size, width, bias=False) if context_size else None
-        self._maxout = maxout
+        self.maxout = maxout
 
     def forward(self, hidden_BTH: Tensor, inputs_BTE: Tensor, contexts_BTC: Tensor) -> Tensor:
         summed = self.hidden(hidden_BTH) + self.input(inputs_BTE)
         if self.context is not None:
             summed = summed + self.context(contexts_BTC)
         summed = summed.to(hidden_BTH.dtype)
-        return summed.unflatten(-1, (-1, 2)).amax(dim=-1) if self._maxout else tanh(summed)
+        return summed.unflatten(-1, (-1, 2)).amax(dim=-1) if self.maxout else torch.tanh(summed)
 
 
 class InitialState(nn.Module):
@@ -248,19 +251,19 @@ class InitialState(nn.Module):
 
     def __init__(self, annotation_size: int, state_sizes: tuple[int, ...], *, kind: str) -> None:
         super().__init__()
-        self._kind, self._state_sizes = kind, state_sizes
+        self.kind, self._state_sizes = kind, state_sizes
         source_size = {"mean": annotation_size, "final": annotation_size, "backward": annotation_size // 2, "zero": 0}
         self.projection = Linear(source_size[kind], sum(state_sizes)) if kind != "zero" else None
 
     def forward(self, memory: Memory) -> tuple[Tensor, ...]:
         if self.projection is None:
             return tuple(memory.final_BC.new_zeros(memory.final_BC.shape[0], size) for size in self._state_sizes)
-        if self._kind == "mean":
+        if self.kind == "mean":
             valid_BS = memory.valid_BS.to(memory.states_BSC.dtype)
             summary = WeightedSums(memory.states_BSC)(valid_BS / valid_BS.sum(dim=1, keepdim=True).clamp(min=1.0))
         else:
-            summary = memory.final_BC if self._kind == "final" else memory.final_BC.chunk(2, dim=-1)[1]
-        states = tanh(self.projection(summary).to(memory.states_BSC.dtype))
+            summary = memory.final_BC if self.kind == "final" else memory.final_BC.chunk(2, dim=-1)[1]
+        states = torch.tanh(self.projection(summary).to(memory.states_BSC.dtype))
         return tuple(torch.split(states, list(self._state_sizes), dim=-1))
 
 
@@ -269,7 +272,7 @@ class Decoder(nn.Module):
 
     def __init__(
         self,
-        recurrence: BahdanauRecurrence | ConditionalRecurrence | LuongRecurrence,
+        recurrence: Recurrence,
         readout: DeepReadout | None,
         initial: InitialState,
         *,
@@ -288,7 +291,7 @@ class Decoder(nn.Module):
         return self.recurrence.attention
 
     def initial_state(self, memory: Memory) -> DecoderState:
-        """The state before the first target piece."""
+        """Return the state before the first target piece."""
         feeds = isinstance(self.recurrence, LuongRecurrence) and self.recurrence.feed is not None
         feed = (memory.final_BC.new_zeros(memory.final_BC.shape[0], self._readout_size),) if feeds else ()
         return DecoderState(self.initial(memory), feed, self.attention.initial_state(memory))

@@ -34,7 +34,8 @@ class EncoderLayer(nn.Module):
         self.projection = InputProjection(input_size, self.cell, layer_norm=layer_norm)
 
     def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
-        """`reversal_BS` reads each source backwards, its padding left at the end; `last_B` is its last piece."""
+        """Read the sources. `reversal_BS` reads each one backwards, with its padding left at the end; `last_B` is its
+        last piece."""
         batch = inputs_BSI.shape[0]
         readings = [inputs_BSI, reversed_in_time(inputs_BSI, reversal_BS)][: self.directions]
         inputs_DSBI = torch.stack([reading_BSI.transpose(0, 1) for reading_BSI in readings])
@@ -86,7 +87,7 @@ class Encoder(nn.Module):
         self._recurrent_dropout, self._annotation_dropout = recurrent_dropout, annotation_dropout
 
     def forward(self, embedded_BSE: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Encoded:
-        """Annotations in the order of the source (whichever way it was read) and the last states."""
+        """Return annotations in the order of the source (whichever way it was read) and the last states."""
         lengths_B = valid_BS.sum(dim=1)
         last_B = (lengths_B - 1).clamp(min=0)
         positions_BS = torch.arange(valid_BS.shape[1], device=valid_BS.device).expand_as(valid_BS)
@@ -96,7 +97,7 @@ class Encoder(nn.Module):
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, EncoderLayer)
             shape = (layer.directions, valid_BS.shape[0], layer.cell.hidden_size)
-            dropout = mask_for(noise, shape, self._recurrent_dropout, inputs)
+            dropout = mask_for(noise, shape, self._recurrent_dropout, inputs, rows_dim=1)
             # Only what enters the layer is dropped; what goes around it stays whole.
             entering = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1) if index > 0 else inputs
             encoded = layer(entering, reversal_BS, last_B, dropout)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from nmt_cli.model.memory import Memory
 from nmt_cli.ops.attend import weighted_sum
 from nmt_cli.ops.matmul import Linear, full_precision
-from nmt_cli.ops.tanh import tanh
 
 
 class LexicalModel(nn.Module):
@@ -26,12 +25,13 @@ class LexicalModel(nn.Module):
         self.hidden = Linear(embedding_size, embedding_size, bias=False)
 
     def forward(self, weights_BTS: Tensor, memory: Memory) -> Tensor:
-        """What is added to the readout (B, T, E), given the attention weights and the memory's embedded source."""
+        """Return the term (B, T, E) that is added to the readout, from the attention weights and the memory's embedded
+        source."""
         assert memory.embedded_BSE is not None
         with full_precision(weights_BTS):
             if memory.rows == 1:
                 looked_BTE = torch.bmm(weights_BTS, memory.embedded_BSE)
             else:
                 looked_BTE = weighted_sum(weights_BTS[:, 0], memory.embedded_BSE, memory.rows).unsqueeze(1)
-        direct_BTE = tanh(looked_BTE)
-        return tanh(self.hidden(direct_BTE).to(direct_BTE.dtype)) + direct_BTE
+        direct_BTE = torch.tanh(looked_BTE)
+        return torch.tanh(self.hidden(direct_BTE).to(direct_BTE.dtype)) + direct_BTE

@@ -1,6 +1,8 @@
-"""What the encoder leaves for the decoder. Values that are passed, so beams reorder cleanly and caches cannot go stale.
+"""The annotations that the encoder leaves for the decoder.
 
-Shapes: B batch, S source, C annotation, A attention, E embedding.
+They are values that are passed, so beams reorder cleanly and caches cannot go stale.
+
+Shapes: B batch, N rows of a decoder, S source, C annotation, A attention, E embedding.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ class Memory(NamedTuple):
     states_BSC: Tensor
     """The annotations h_j."""
     keys_BSA: Tensor
-    """What the attention compares its query with, projected once a sentence."""
+    """The annotations as the attention compares its query with them, projected once for each sentence."""
     valid_BS: Tensor
     """True where there is a piece, False on padding."""
     final_BC: Tensor
@@ -25,16 +27,18 @@ class Memory(NamedTuple):
     embedded_BSE: Tensor | None = None
     """The embedded source pieces, where a lexical model needs them."""
     rows: int = 1
-    """How many rows of a decoder look at each source, one after the other; more than one in a beam search alone."""
+    """Number of consecutive rows of a decoder that look at each source; more than one only in a beam search."""
+    hidden_NS: Tensor | None = None
+    """True where a row of the decoder must not look; None where all may look everywhere."""
 
     def select(self, sources: Tensor, rows: int = 1) -> Memory:
-        """The memory of the given sources, in that order, each for so many rows."""
+        """Return the memory of the given sources, in that order, each for so many rows."""
         states, keys, valid, final = (tensor.index_select(0, sources) for tensor in self[:4])
         embedded = None if self.embedded_BSE is None else self.embedded_BSE.index_select(0, sources)
         return Memory(states, keys, valid, final, embedded, rows)
 
     def join(self, other: Memory) -> Memory:
-        """The sources of both, padded to one width and with as many rows each, one after the other."""
+        """Return the sources of both, padded to one width and with as many rows each, one after the other."""
         states, keys, valid, final = (torch.cat(pair) for pair in zip(self[:4], other[:4], strict=True))
         embedded = None
         if self.embedded_BSE is not None and other.embedded_BSE is not None:
@@ -42,5 +46,6 @@ class Memory(NamedTuple):
         return Memory(states, keys, valid, final, embedded, self.rows)
 
     def valid_for(self, num_rows: int) -> Tensor:
-        """`valid_BS` of the source of each row."""
-        return self.valid_BS if self.rows == 1 else self.valid_BS.repeat_interleave(self.rows, dim=0)[:num_rows]
+        """Return where each row may look (N, S)."""
+        valid_NS = self.valid_BS if self.rows == 1 else self.valid_BS.repeat_interleave(self.rows, dim=0)[:num_rows]
+        return valid_NS if self.hidden_NS is None else valid_NS & ~self.hidden_NS

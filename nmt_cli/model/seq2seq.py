@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt_cli.model.attention import NoAttention
 from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import Decoded, Decoder, DecoderState
 from nmt_cli.model.encoder import Encoder
@@ -25,11 +26,11 @@ class OutputProduct(Protocol):
     """The product with the vocabulary in another precision."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """The logits of all pieces."""
+        """Return the logits of all pieces."""
         ...
 
     def columns(self, outputs: Tensor) -> Product:
-        """The product that gives those of some pieces."""
+        """Return the product that gives the logits of some pieces."""
         ...
 
 
@@ -71,7 +72,7 @@ class Seq2Seq(nn.Module):
     @property
     def has_attention(self) -> bool:
         """False where the weights are no alignment: the model has no attention."""
-        return type(self.decoder.attention).__name__ != "NoAttention"
+        return not isinstance(self.decoder.attention, NoAttention)
 
     def encode(self, source_BS: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Memory:
         """Read the sources; `valid_BS` is True on their pieces."""
@@ -81,7 +82,7 @@ class Seq2Seq(nn.Module):
         return Memory(states_BSC, self.decoder.attention.keys(states_BSC), valid_BS, final_BC, for_lexical)
 
     def start(self, memory: Memory) -> DecoderState:
-        """The decoder's state before the first piece."""
+        """Return the decoder's state before the first piece."""
         return self.decoder.initial_state(memory)
 
     def decode(self, inputs_BT: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
@@ -93,13 +94,13 @@ class Seq2Seq(nn.Module):
         return decoded._replace(readout_BTR=decoded.readout_BTR + self.lexical(decoded.weights_BTS, memory))
 
     def logits(self, readout_NR: Tensor) -> Tensor:
-        """Unnormalised scores of the vocabulary (N, V)."""
+        """Return unnormalised scores of the vocabulary (N, V)."""
         if self.quantised_output is not None:
             return self.quantised_output(readout_NR)
         return linear(readout_NR, self.output_weight, self.output_bias)
 
     def logits_of(self, pieces_U: Tensor) -> Product:
-        """The product that gives `logits` of some pieces alone (N, U)."""
+        """Return the product that gives `logits` of some pieces alone (N, U)."""
         if self.quantised_output is not None:
             return self.quantised_output.columns(pieces_U)
         return partial(linear, weight_OI=self.output_weight[pieces_U], bias_O=self.output_bias[pieces_U])

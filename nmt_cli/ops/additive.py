@@ -31,7 +31,7 @@ class AdditiveEnergies:
     """e_tj = v . tanh(q_t + k_j) for the steps t of one loop; keys and v get their gradients once, after it."""
 
     def __init__(self, keys_BSA: Tensor, v_A: Tensor, rows: int = 1) -> None:
-        """Without gradients, `rows` consecutive rows may share a source."""
+        """Prepare the keys. Without gradients, `rows` consecutive rows may share a source."""
         self._rows = rows
         self._steps = (_KernelSteps if native.takes(keys_BSA) else _FormulaSteps)(keys_BSA, v_A)
         self._shared = share(self._steps.gradients, keys_BSA, v_A)
@@ -62,7 +62,7 @@ class _Step(torch.autograd.Function):
 
 
 class _FormulaSteps:
-    """The plain formula. With s = sigmoid(2q + 2k) the energy is 2 v . s - sum_a v_a (see `ops/tanh.py`)."""
+    """The plain formula. With s = sigmoid(2q + 2k) the energy is 2 v . s - sum_a v_a."""
 
     def __init__(self, keys_BSA: Tensor, v_A: Tensor) -> None:
         self._keys_BSA, self._v_A = keys_BSA.detach(), v_A.detach()

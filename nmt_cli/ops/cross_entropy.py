@@ -152,8 +152,8 @@ class _FormulaSoftmax:
     """The same in torch's operations."""
 
     def __init__(self, bias_V: Tensor, _: int) -> None:
-        self._bias_V = bias_V
-        self._together = ROWS_IN_CACHE if bias_V.device.type == "cpu" else ROWS_AT_ONCE_CUDA
+        self._bias_V, self._is_on_cpu = bias_V, bias_V.device.type == "cpu"
+        self._together = ROWS_IN_CACHE if self._is_on_cpu else ROWS_AT_ONCE_CUDA
         self._scratch_NV = bias_V.new_empty(self._together, len(bias_V))
         self._gradient_V = torch.zeros_like(bias_V)
 
@@ -175,7 +175,7 @@ class _FormulaSoftmax:
             # max = normalizer + log p_max, and p_max is at least 1/V
             losses_N1 = largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1
             sums += torch.stack([_counted(values_N1, counted_N1).sum() for values_N1 in (losses_N1, chosen_N1)])
-            probability_NV.scatter_add_(1, target_N1, torch.full_like(chosen_N1, smoothing - 1.0))
+            add_at_targets_(probability_NV, target_N1, smoothing - 1.0, scatters=self._is_on_cpu)
             self._gradient_V += _counted(probability_NV, counted_N1).sum(dim=0)
             grad_NV[some] = probability_NV
         return grad_NV, sums
@@ -183,6 +183,17 @@ class _FormulaSoftmax:
     def bias_gradient(self) -> Tensor:
         """Return the gradient of the bias from all rows so far."""
         return self._gradient_V
+
+
+def add_at_targets_(values_NV: Tensor, targets_N1: Tensor, number: float, *, scatters: bool) -> None:
+    """Add a number to one value of each row, in place.
+
+    Scattering is faster on a CPU. On a GPU, deterministic kernels scatter by way of the host, which a graph cannot do.
+    """
+    if scatters:
+        values_NV.scatter_add_(1, targets_N1, values_NV.new_full(targets_N1.shape, number))
+    else:
+        values_NV.add_(torch.arange(values_NV.shape[1], device=values_NV.device) == targets_N1, alpha=number)
 
 
 def _counted(values_NX: Tensor, valid_N1: Tensor | None) -> Tensor:

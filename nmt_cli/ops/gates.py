@@ -55,7 +55,7 @@ class GateAffine:
     """The gain and bias of a term, for all steps of one loop."""
 
     def __init__(self, gain: Tensor | None, bias: Tensor) -> None:
-        """Without `gain` there is no layer normalisation."""
+        """Take gain and bias. Without `gain` there is no layer normalisation."""
         self.gain, self.bias = gain, bias
         parameters = [bias] if gain is None else [gain, bias]
         self.kept = KeptByAffine(parameters)

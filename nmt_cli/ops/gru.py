@@ -14,7 +14,6 @@ from torch.autograd.function import once_differentiable
 
 from nmt_cli.ops import native
 from nmt_cli.ops.gates import Gates, GateTerm, KeptByAffine, PackedTerm, as_rows, total
-from nmt_cli.ops.tanh import tanh_
 
 _TERMS, _SIZES = ctypes.POINTER(PackedTerm), (native.SIZE, native.SIZE, native.SIZE, native.COUNT)
 _FORWARD = native.Kernel("gru_forward", _TERMS, native.COUNT, *_SIZES, *[native.POINTER] * 2)
@@ -41,7 +40,7 @@ def gru_formula(inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> t
     size = hidden_BH.shape[-1]
     gates_BX = torch.add(inputs_BG[..., : 2 * size], recurrent_BG[..., : 2 * size]).sigmoid_()
     reset_BH, update_BH = gates_BX.split(size, dim=-1)
-    proposal_BH = tanh_(torch.addcmul(inputs_BG[..., 2 * size :], reset_BH, recurrent_BG[..., 2 * size :]))
+    proposal_BH = torch.addcmul(inputs_BG[..., 2 * size :], reset_BH, recurrent_BG[..., 2 * size :]).tanh_()
     return torch.lerp(proposal_BH, hidden_BH, update_BH), gates_BX, proposal_BH
 
 

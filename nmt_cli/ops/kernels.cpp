@@ -1,5 +1,6 @@
 // The inner loops of training and search on a CPU, each one pass over its data; what they compute is written plainly in
-// gru.py, additive.py, cross_entropy.py and log_softmax.py beside this file. Only pointers and sizes come in: no header of Python or torch.
+// gru.py, additive.py, cross_entropy.py and log_softmax.py beside this file. Only pointers and sizes come in: no header
+// of Python or torch.
 //
 // T is float or double, the type of states, gradients and sums; a product (P) is in T or in bfloat16.
 // Work is cut into `chunks` of rows whatever the number of threads that are really there, so that a sum over rows, of
@@ -22,7 +23,12 @@
 #endif
 #define INLINE __attribute__((always_inline)) inline
 
+// Clang 19 forgets the members of std::vector that only clones in an unnamed namespace call.
+#ifdef __clang__
+inline namespace kernels {
+#else
 namespace {
+#endif
 
 struct bfloat16 {
     uint16_t bits;
@@ -441,7 +447,7 @@ template <class Work> void in_chunks(int64_t rows, int count, const Work& work) 
         chunks.run(0, 1);
 }
 
-}  // namespace
+}  // namespace kernels, or an unnamed one
 
 extern "C" {
 

@@ -1,4 +1,4 @@
-"""Products of the steps of one recurrent loop with one matrix; the matrix gets its gradient once, after the loop.
+"""The products of a recurrent loop with one matrix.
 
 Under autocast the products are in bfloat16 and stay so: whoever needs them in another dtype converts them.
 
@@ -7,6 +7,7 @@ Shapes: B batch, I inputs, O outputs, T steps, N the rows of all steps; D direct
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,20 +18,11 @@ from nmt_cli.ops.deferred import StepGradients, share
 from nmt_cli.ops.matmul import matmul, summed_outer, with_missing_rows
 
 
-class LoopProduct:
-    """x_t W for the steps t of one loop; W is cast once."""
-
-    def __init__(self, weight_IO: Tensor) -> None:
-        """Take a matrix (I, O), or (D, I, O) for directions that run side by side."""
-        self._kept = _KeptByProducts(weight_IO)
-        (self._shared_IO,) = share(self._kept.weight_gradient, weight_IO)
-
-    def __call__(self, inputs_BI: Tensor) -> Tensor:
-        """Return x W (B, O)."""
-        if not torch.is_grad_enabled():
-            return self._kept.product(inputs_BI.to(self._kept.product_type))
-        product_BO: Tensor = _Product.apply(inputs_BI, self._shared_IO, self._kept)  # type: ignore[no-untyped-call]
-        return product_BO
+def loop_product(weight_IO: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the product x W (B, O) of the steps of one loop, for x (B, I); W is cast once."""
+    product_type = _product_type(weight_IO)
+    cast_IO = weight_IO.to(product_type)
+    return lambda inputs_BI: matmul(inputs_BI.to(product_type), cast_IO)
 
 
 class LoopInputs:
@@ -47,36 +39,6 @@ class LoopInputs:
             return self._kept.part(step)
         part_BO: Tensor = _Part.apply(*self._shared, self._kept, step)  # type: ignore[no-untyped-call]
         return part_BO
-
-
-class _KeptByProducts:
-    """The inputs and gradients of the steps of a `LoopProduct`."""
-
-    def __init__(self, weight_IO: Tensor) -> None:
-        self.product_type = _product_type(weight_IO)
-        self.cast_IO = weight_IO.detach().to(self.product_type)
-        self._inputs: list[Tensor] = []
-        self._weight_type = weight_IO.dtype
-        self._gradients = StepGradients(self.product_type)
-
-    def product(self, cast_BI: Tensor) -> Tensor:
-        return matmul(cast_BI, self.cast_IO)
-
-    def keep_inputs(self, inputs_BI: Tensor) -> int:
-        """Remember what a step multiplied and return the step's number."""
-        self._inputs.append(inputs_BI.detach())
-        return len(self._inputs) - 1
-
-    def keep_gradient(self, step: int, gradient_BO: Tensor) -> Tensor:
-        return self._gradients.keep(step, len(self._inputs), gradient_BO)
-
-    def weight_gradient(self) -> tuple[Tensor]:
-        """Return sum_t x_t^T g_t, computed as one product over the rows of all steps."""
-        gradients_NO = self._gradients.take()
-        missing = gradients_NO.shape[-2] - sum(inputs_BI.shape[-2] for inputs_BI in self._inputs)
-        zeros_XI = gradients_NO.new_zeros(*self._inputs[0].shape[:-2], missing, self._inputs[0].shape[-1])
-        inputs_NI = torch.cat([*self._inputs, zeros_XI], dim=-2)
-        return (summed_outer(inputs_NI, gradients_NO).to(self._weight_type),)
 
 
 class _KeptByInputs:
@@ -115,25 +77,6 @@ def _product_type(weight: Tensor) -> torch.dtype:
     device_type = weight.device.type
     autocasts = torch.is_autocast_enabled(device_type) and weight.dtype == torch.float32
     return torch.get_autocast_dtype(device_type) if autocasts else weight.dtype
-
-
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, inputs_BI: Tensor, _: Tensor, kept: _KeptByProducts) -> Tensor:
-        cast_BI = inputs_BI.to(kept.product_type)
-        ctx.kept, ctx.input_type = kept, inputs_BI.dtype
-        ctx.step = kept.keep_inputs(cast_BI) if ctx.needs_input_grad[1] else None
-        return kept.product(cast_BI)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient_BO: Tensor) -> tuple[Tensor | None, None, None]:
-        kept: _KeptByProducts = ctx.kept
-        if ctx.step is not None:
-            gradient_BO = kept.keep_gradient(ctx.step, gradient_BO)
-        if not ctx.needs_input_grad[0]:
-            return None, None, None
-        return matmul(gradient_BO, kept.cast_IO.transpose(-1, -2)).to(ctx.input_type), None, None
 
 
 class _Part(torch.autograd.Function):

@@ -47,8 +47,9 @@ def with_missing_rows(rows_NI: Tensor) -> Tensor:
 
 
 def matmul(left_NI: Tensor, right_IO: Tensor) -> Tensor:
-    """Return left right (N, O), or (D, N, O) for D pairs, in their dtype. No gradient is recorded."""
-    if left_NI.dim() != right_IO.dim() or not _is_for_onednn(left_NI, right_IO):
+    """Return left right (N, O), or (D, N, O) for D pairs, in their dtype."""
+    needs_gradient = torch.is_grad_enabled() and (left_NI.requires_grad or right_IO.requires_grad)
+    if needs_gradient or left_NI.dim() != right_IO.dim() or not _is_for_onednn(left_NI, right_IO):
         return torch.matmul(with_missing_rows(left_NI), right_IO)[..., : left_NI.shape[-2], :]
     if left_NI.dim() == 3:
         return torch.stack([_onednn(left, right.t()) for left, right in zip(left_NI, right_IO, strict=True)])

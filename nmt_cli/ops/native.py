@@ -41,7 +41,7 @@ def why_missing() -> str:
 
 @contextmanager
 def path(name: str) -> Iterator[None]:
-    """A region that takes the kernels (`native`), where they are built, or the plain formulas (`plain`)."""
+    """Take the kernels (`native`), where they are built, or the plain formulas (`plain`) while the block runs."""
     global _switched_on
     before, _switched_on = _switched_on, name == NATIVE
     try:

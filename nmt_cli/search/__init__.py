@@ -1,1 +1,4 @@
-"""From a model of the next piece to whole hypotheses. A model is a Protocol here: a table of probabilities will do."""
+"""Builds whole hypotheses from a model of the next piece.
+
+The model is a Protocol here: a table of probabilities will do.
+"""

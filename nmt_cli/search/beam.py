@@ -16,9 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.ops.log_softmax import fold
+from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.search.constraints import Constraints
+from nmt_cli.search.extensions import best_extensions
+from nmt_cli.search.guide import Guide, Plan, Progress
 from nmt_cli.search.hypothesis import (
     Hypothesis,
+    Prediction,
     SearchState,
     StepModel,
     Vocabulary,
@@ -26,22 +30,8 @@ from nmt_cli.search.hypothesis import (
     repeated_ngram_ends,
 )
 
-FOLDS = 32
-"""Into how many layers the vocabulary is folded to find its best pieces."""
 REFILL = 4
 """Sentences that wait begin when one place in so many is free: a few at a time would pay for their own small steps."""
-
-
-@dataclass(frozen=True, slots=True)
-class BeamOptions:
-    """How to search."""
-
-    beam_size: int = 5
-    length_penalty: float = 1.0
-    """alpha of Wu et al. (2016)."""
-    n_best: int = 1
-    no_repeat_ngram: int = 0
-    with_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +41,9 @@ class Candidate:
     prefix: tuple[int, ...]
     piece: int
     log_prob: float
-    """Of this piece."""
+    """Log-probability of this piece."""
     total: float
-    """Of the whole prefix with it."""
+    """Log-probability of the whole prefix with this piece."""
     kept: bool
     """The search goes on with it."""
     ended: bool
@@ -74,13 +64,15 @@ class _Live:
 
     sentences: list[int]
     begun: list[int]
-    """Of each sentence, how many columns of the prefixes stood there before it came; none of them is its own."""
+    """For each sentence, the number of columns that the prefixes had before it came. These columns are not its own."""
     prefixes_LKT: Tensor
     totals_LK: Tensor
     last_ids_N: Tensor
     """The pieces that the next step begins with."""
     state: SearchState
     weights_LKTS: Tensor | None = None
+    progress: Progress | None = None
+    """Progress of the rows among the constraints; None where no sentence of the search has any."""
 
     @property
     def width(self) -> int:
@@ -88,12 +80,12 @@ class _Live:
         return self.totals_LK.shape[1]
 
     def prefix(self, place: int, rank: int) -> list[int]:
-        """The pieces of a partial hypothesis."""
+        """Return the pieces of a partial hypothesis."""
         prefix: list[int] = self.prefixes_LKT[place, rank, self.begun[place] :].tolist()
         return prefix
 
     def next_step(self, place: int) -> int:
-        """The number of pieces of a sentence's hypotheses after its next step, </s> included."""
+        """Return the number of pieces of a sentence's hypotheses after its next step, </s> included."""
         return self.prefixes_LKT.shape[2] - self.begun[place] + 1
 
 
@@ -103,18 +95,24 @@ def beam_search(
     start: Start,
     max_lengths: Sequence[int],
     vocabulary: Vocabulary,
-    options: BeamOptions,
+    options: DecodingOptions,
     *,
     at_once: int,
     observe: Observer | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """The number of each sentence and its `n_best` best hypotheses, best first, as sentences are done.
+    """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done.
 
     At most `at_once` are searched together. A hypothesis has at most `max_lengths` pieces of its sentence with </s>. A
     sentence is done when it has as many finished hypotheses as its beam is wide, or when no unfinished one can still
     enter its n best.
+
+    `constraints` has those of each sentence. The search of a sentence without constraints is the same as ever.
     """
-    search = _Search(model, max_lengths, vocabulary, options, observe)
+    guide = None
+    if constraints is not None and any(constraints):
+        guide = Guide(constraints, vocabulary, max_lengths, options.glossary_weight)
+    search = _Search(model, max_lengths, vocabulary, options, observe, guide)
     waiting = list(range(len(max_lengths)))
     live: _Live | None = None
     while live or waiting:
@@ -131,20 +129,21 @@ def beam_search(
 
 @dataclass(slots=True)
 class _Search:
-    """What all steps of a search share."""
+    """The values that all steps of a search share."""
 
     model: StepModel
     max_lengths: Sequence[int]
     vocabulary: Vocabulary
-    options: BeamOptions
+    options: DecodingOptions
     observe: Observer | None
+    guide: Guide | None = None
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
-    """Of the sentences that are live."""
+    """Finished hypotheses of each live sentence."""
 
     def begin(self, sentences: Sequence[int], state: SearchState) -> _Live:
-        """Sentences before their first step."""
+        """Return sentences before their first step."""
         self.finished |= {sentence: [] for sentence in sentences}
-        return _Live(
+        live = _Live(
             sentences=list(sentences),
             begun=[0] * len(sentences),
             prefixes_LKT=torch.empty(len(sentences), 1, 0, dtype=torch.long),
@@ -152,9 +151,28 @@ class _Search:
             last_ids_N=torch.full((len(sentences),), self.vocabulary.bos, dtype=torch.long),
             state=state,
         )
+        if self.guide is not None:
+            live.progress = self.guide.start(sentences)
+            self._read(live, self.guide.beginnings(sentences))
+        return live
+
+    def _read(self, live: _Live, beginnings: Sequence[tuple[int, ...]]) -> None:
+        """Let the model read the first pieces of each sentence, with one row each."""
+        longest = max(map(len, beginnings), default=0)
+        if longest == 0:
+            return
+        bos = self.vocabulary.bos
+        totals_N, weights_NTS, live.state = self.model.read([(bos, *ids) for ids in beginnings], live.state)
+        live.totals_LK = totals_N.unsqueeze(1)
+        live.begun = [longest - len(ids) for ids in beginnings]
+        padded = [[0] * (longest - len(ids)) + list(ids) for ids in beginnings]
+        live.prefixes_LKT = torch.tensor(padded, dtype=torch.long).unsqueeze(1)
+        live.last_ids_N = torch.tensor([(bos, *ids)[-1] for ids in beginnings], dtype=torch.long)
+        if self.options.with_alignment and weights_NTS is not None:
+            live.weights_LKTS = weights_NTS.unsqueeze(1)
 
     def join(self, live: _Live, newcomers: _Live) -> _Live:
-        """Both together; they have as many rows a sentence."""
+        """Return the sentences of both together; they have as many rows a sentence."""
         # What stood there before the oldest came is nobody's. Both end with the same column.
         past = [min(part.begun) for part in (live, newcomers)]
         steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((live, newcomers), past, strict=True)]
@@ -173,24 +191,30 @@ class _Search:
             last_ids_N=torch.cat([live.last_ids_N, newcomers.last_ids_N]),
             state=self.model.join(live.state, newcomers.state),
             weights_LKTS=torch.cat(weights) if weights else None,
+            progress=live.progress and newcomers.progress and live.progress.join(newcomers.progress),
         )
 
     def advance(self, live: _Live) -> Generator[tuple[int, list[Hypothesis]], None, _Live | None]:
-        """One step: yields the sentences that are done, and returns the others, if there are any."""
-        num_live, width = live.totals_LK.shape
-        log_probs_NV, weights_NS, state, pieces_NV = self.model.step(live.last_ids_N, live.state)
+        """Do one step: yield the sentences that are done, and return the others, if there are any."""
+        (num_live, width), beam_size = live.totals_LK.shape, self.options.beam_size
+        (log_probs_NV, weights_NS, state, pieces_NV), plan = self._predict(live)
         self._forbid(log_probs_NV, pieces_NV, live)
+        if self.guide is not None and live.progress is not None and plan is not None:
+            self.guide.apply(plan, live.progress, live.prefixes_LKT.flatten(0, 1), log_probs_NV)
         # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
-        beam_size = self.options.beam_size
         totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, live.totals_LK, 2 * beam_size)
         first_rows_L1 = torch.arange(num_live).unsqueeze(1) * width
+        after = None
+        if self.guide is not None and live.progress is not None and plan is not None:
+            rows_M = (parents_LC + first_rows_L1).flatten()
+            after = self.guide.after(plan, live.progress, rows_M, pieces_LC.flatten())
         if pieces_NV is not None:
             pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
-        if self.options.with_weights and weights_NS is not None:
+        if self.options.with_alignment and weights_NS is not None:
             new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
             old = live.weights_LKTS
             live.weights_LKTS = new_LK1S if old is None else torch.cat([old, new_LK1S], dim=2)
-        ends_LK = self._collect(live, totals_LC, parents_LC, pieces_LC)
+        ends_LK = self._collect(live, totals_LC, parents_LC, pieces_LC, after)
 
         goes_on_LC = pieces_LC != self.vocabulary.eos
         order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, :beam_size]
@@ -205,7 +229,7 @@ class _Search:
         for place, is_done in enumerate(done):
             if is_done:
                 sentence = live.sentences[place]
-                by_score = sorted(self.finished.pop(sentence), key=lambda hypothesis: -hypothesis.score)
+                by_score = sorted(self.finished.pop(sentence), key=lambda found: -found.score)
                 yield sentence, by_score[: self.options.n_best]
             else:
                 stay.append(place)
@@ -228,7 +252,34 @@ class _Search:
             weights_LKTS=None
             if live.weights_LKTS is None
             else live.weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, shape),
+            progress=None
+            if after is None
+            else after.select((order_LK[kept] + kept.unsqueeze(1) * totals_LC.shape[1]).flatten()),
         )
+
+    def _predict(self, live: _Live) -> tuple[Prediction, Plan | None]:
+        """Return what the model predicts, and what the constraints allow of it."""
+        guide, progress = self.guide, live.progress
+        if guide is None or progress is None:
+            return self.model.step(live.last_ids_N, live.state), None
+        ids_N = guide.read(progress, live.last_ids_N)
+        found = self.model.step(ids_N, live.state, guide.hidden(progress))
+        assert found.weights_NS is not None
+        looks = guide.look(progress, found.log_probs_NV, found.weights_NS)
+        owed_M = looks.is_owed_N.nonzero().squeeze(1)
+        if len(owed_M):
+            hidden_MS = guide.only_unsaid(progress.select(owed_M))
+            again = self.model.step(ids_N[owed_M], live.state.apart(owed_M), hidden_MS)
+            assert again.weights_NS is not None
+            log_probs_NV = found.log_probs_NV
+            log_probs_NV[owed_M] = again.log_probs_NV
+            weights_NS = found.weights_NS.index_copy(0, owed_M, again.weights_NS)
+            found = Prediction(log_probs_NV, weights_NS, found.state.replace(owed_M, again.state))
+            looks = guide.look(progress, log_probs_NV, weights_NS, looks.is_owed_N)
+        waiting_M = guide.unread(progress)
+        if len(waiting_M):
+            found = found._replace(state=found.state.replace(waiting_M, live.state.apart(waiting_M)))
+        return found, guide.plan(progress, looks, found.log_probs_NV)
 
     def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, live: _Live) -> None:
         """Write minus infinity where something must not be said."""
@@ -240,7 +291,9 @@ class _Search:
                 ends = torch.tensor(repeated_ngram_ends(live.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 
-    def _collect(self, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor) -> Tensor:
+    def _collect(
+        self, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, after: Progress | None
+    ) -> Tensor:
         """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`.
 
         Returns:
@@ -256,13 +309,15 @@ class _Search:
             ended = piece == self.vocabulary.eos
             total = float(totals_LC[place, rank])
             weights = None if live.weights_LKTS is None else live.weights_LKTS[place, parent, live.begun[place] :]
+            extension = place * totals_LC.shape[1] + rank
             self.finished[live.sentences[place]].append(
                 Hypothesis(
                     ids=tuple(prefix if ended else [*prefix, piece]),
-                    log_prob=total,
+                    log_prob=total - (0.0 if after is None else float(after.bonus_N[extension])),
                     score=total / length_penalty(live.next_step(place), self.options.length_penalty),
                     ended=ended,
                     weights_TS=None if weights is None else weights.clone(),
+                    said=() if after is None else after.said(extension),
                 )
             )
         return ends_LK
@@ -279,43 +334,6 @@ class _Search:
         # A log-probability only falls, and no divisor is larger than that of the longest output.
         bound = best_total / length_penalty(self.max_lengths[live.sentences[place]], self.options.length_penalty)
         return sorted((hypothesis.score for hypothesis in finished), reverse=True)[n_best - 1] >= bound
-
-
-def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best totals (L, C) of each sentence, its rows' totals with one more piece, best first, with the rows (in the
-    sentence) and the pieces that give them; C is `count`, or less where there are not so many.
-
-    Sorting all K x V is what would take the time. So the vocabulary is folded: the best of M places is found for all
-    rows at once, and the best `count` extensions can only stand in the `count` best of these.
-    """
-    (num_live, width), vocab_size = totals_LK.shape, log_probs_NV.shape[1]
-    count = min(count, width * vocab_size)
-    num_folded = vocab_size // FOLDS
-    folded_end = num_folded * FOLDS
-    if width * num_folded < count:
-        totals_LC, flat_LC = (
-            (totals_LK.unsqueeze(-1) + log_probs_NV.unflatten(0, (num_live, width))).flatten(1).topk(count)
-        )
-        return totals_LC, flat_LC // vocab_size, flat_LC % vocab_size
-    # Place m of M holds pieces m, m + M, m + 2M ...; what remains of the vocabulary has places of its own.
-    best_NM = fold(log_probs_NV, FOLDS)
-    num_places = best_NM.shape[1]
-    best_LKM = totals_LK.unsqueeze(-1) + best_NM.unflatten(0, (num_live, width))
-    flat_LC = best_LKM.flatten(1).topk(count).indices
-    parents_LC, places_LC = flat_LC // num_places, flat_LC % num_places
-    is_folded_LC1 = (places_LC < num_folded).unsqueeze(-1)
-    folds_F = torch.arange(FOLDS)
-    pieces_LCF = torch.where(
-        is_folded_LC1,
-        places_LC.unsqueeze(-1) + num_folded * folds_F,
-        (places_LC + folded_end - num_folded).unsqueeze(-1),
-    )
-    rows_LC = parents_LC + torch.arange(num_live).unsqueeze(1) * width
-    totals_LCF = log_probs_NV[rows_LC.unsqueeze(-1), pieces_LCF] + totals_LK.gather(1, parents_LC).unsqueeze(-1)
-    totals_LCF = totals_LCF.masked_fill(~is_folded_LC1 & (folds_F > 0), -math.inf)
-    totals_LC, chosen_LC = totals_LCF.flatten(1).topk(count)
-    pieces_LC = pieces_LCF.flatten(1).gather(1, chosen_LC)
-    return totals_LC, parents_LC.gather(1, chosen_LC // FOLDS), pieces_LC
 
 
 def _show(

@@ -1,14 +1,26 @@
-"""What a search returns, what it asks of a model, and the length penalty.
+"""The result of a search, the interface of the model that it asks, and the length penalty.
 
 Shapes: N rows (partial hypotheses), V vocabulary or what of it a model says, S source, T target with </s>.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
+
+
+class Said(NamedTuple):
+    """A term of the source in a translation."""
+
+    term: int
+    """The number of the term among those of its sentence."""
+    begin: int
+    """The number of its first piece in the translation."""
+    end: int
+    """The number of the piece after its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +31,32 @@ class Hypothesis:
     log_prob: float
     """Sum over the pieces and </s>, in nats, before any length penalty."""
     score: float
-    """`log_prob` divided by the length penalty."""
+    """`log_prob`, and what constraints added to it, divided by the length penalty."""
     ended: bool
     """False: cut at the length limit."""
     weights_TS: Tensor | None = None
     """Attention weights of each piece, and of </s> where it ended; None where they were not asked for."""
+    said: tuple[Said, ...] = ()
+    """Terms of its constraints that it says."""
 
 
 class SearchState(Protocol):
-    """What a model remembers of each row."""
+    """The state that a model keeps for each row."""
 
     def select(self, rows: Tensor) -> SearchState:
-        """The given rows, in that order; a row stays with a hypothesis of its own sentence."""
+        """Return the given rows, in that order; a row stays with a hypothesis of its own sentence."""
         ...
 
     def keep(self, rows: Tensor) -> SearchState:
-        """The given rows, in that order, when sentences have left."""
+        """Return the given rows, in that order, when sentences have left."""
+        ...
+
+    def apart(self, rows: Tensor) -> SearchState:
+        """Return any of the rows, for a step without the others."""
+        ...
+
+    def replace(self, rows: Tensor, other: SearchState) -> SearchState:
+        """Return all rows, the given ones as another state has them, whose rows they are, in that order."""
         ...
 
 
@@ -45,18 +67,33 @@ class Prediction(NamedTuple):
     weights_NS: Tensor | None
     state: SearchState
     pieces_NV: Tensor | None = None
-    """Where a model says fewer pieces than there are: which piece each column is, none of them banned."""
+    """The piece of each column, where a model predicts only some of the vocabulary. None of them is banned."""
+
+
+class Reading(NamedTuple):
+    """A model after it has read the first pieces of every row."""
+
+    totals_N: Tensor
+    """Log-probability of each row's pieces."""
+    weights_NTS: Tensor | None
+    """Attention weights of each piece, those of the last piece in the last column; zeros stand before the first."""
+    state: SearchState
 
 
 class StepModel(Protocol):
     """Predicts the next piece of every row from the last one and the state."""
 
-    def step(self, ids_N: Tensor, state: SearchState) -> Prediction:
-        """One step of all rows."""
+    def step(self, ids_N: Tensor, state: SearchState, hidden_NS: Tensor | None = None) -> Prediction:
+        """Do one step of all rows. The attention of a row gives no weight to its hidden source positions; those beyond
+        the given S are not hidden."""
+        ...
+
+    def read(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> Reading:
+        """Read the first pieces of every row, which begin with <s>; the last piece is left to the next step."""
         ...
 
     def join(self, first: SearchState, second: SearchState) -> SearchState:
-        """The rows of both, one after the other; their sources are of one width."""
+        """Return the rows of both, one after the other; their sources are of one width."""
         ...
 
 
@@ -67,10 +104,12 @@ class Vocabulary(NamedTuple):
     eos: int
     banned: tuple[int, ...] = ()
     """Never produced: padding, line feeds and the like."""
+    inside_words: tuple[int, ...] = ()
+    """Pieces that go on with the word before them. They may not follow a term."""
 
 
 def length_penalty(num_pieces: int, alpha: float) -> float:
-    """Divisor of a log-probability: ((5 + n) / 6) ** alpha (Wu et al., 2016, eq. 14); alpha 0 gives 1.
+    """Return the divisor of a log-probability: ((5 + n) / 6) ** alpha (Wu et al., 2016, eq. 14); alpha 0 gives 1.
 
     n counts the pieces with </s>.
     """
@@ -78,7 +117,7 @@ def length_penalty(num_pieces: int, alpha: float) -> float:
 
 
 def repeated_ngram_ends(prefix: list[int], order: int) -> list[int]:
-    """The pieces that would make the last `order` pieces of `prefix` plus one a sequence seen before."""
+    """Return the pieces that would make the last `order` pieces of `prefix` plus one a sequence seen before."""
     if order == 0 or len(prefix) < order:
         return []
     context = prefix[len(prefix) - order + 1 :]

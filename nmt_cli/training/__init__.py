@@ -1,1 +1,1 @@
-"""From batches to parameters."""
+"""Trains the parameters of a model."""

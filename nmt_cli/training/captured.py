@@ -2,37 +2,39 @@
 
 A recurrent loop launches many short kernels for every position, and a GPU is done with most of them sooner than the
 host has launched the next. Here batches are padded to few shapes, and each shape's kernels, forward and backward, are
-launched as one CUDA graph (docs/adr/0014). What cannot be captured is launched kernel by kernel, on the same padded
-batch with the same noise: whether a step is replayed changes its speed and nothing else. This file knows of no
-optimizer and of no step.
+launched as one CUDA graph (docs/adr/0014). `training.cuda_graphs` switches this on.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt_cli.allocator import is_out_of_memory
-from nmt_cli.console import log, warn
+from nmt_cli.console import log
 from nmt_cli.data.batch import Batch, round_up
 from nmt_cli.model.noise import Noise
-from nmt_cli.model.seq2seq import Seq2Seq
-from nmt_cli.training.loss import LossSum, TranslationLoss
+from nmt_cli.training.loss import LossSum
+from nmt_cli.training.update import GraphsFailedError, Objective, Part
 
-SHAPES_KEPT = 64
-"""More than a corpus of sentences usually has; beyond it the shape that was not met for longest is forgotten."""
+SHAPES_KEPT = 256
+"""Shapes whose graphs are kept: more than a corpus has, for 200,000 pairs have about 103. Beyond this number the shape
+that was not met for longest is forgotten."""
+TOLERANCE = 1e-3
+"""Relative difference that is allowed between a first replay and the plain step: of the loss, and of each parameter's
+gradient as a norm. A gradient's own norm counts, or a thousandth of the whole gradient's norm if that is larger."""
 
 Work = Callable[[], None]
 
 
 class Shape(NamedTuple):
-    """What batches must share to share a graph."""
+    """Properties that batches must have in common to share a graph."""
 
     num_sentences: int
     source_width: int
@@ -42,31 +44,35 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch, *, bf16: bool) -> Shape:
-        """The shape up to which a batch is padded."""
+        """Return the shape up to which a batch is padded."""
         (rows, source), (_, target) = batch.source_BS.shape, batch.outputs_BT.shape
         return cls(bucket(rows), bucket(source), bucket(target), batch.links_BTS is not None, bf16)
 
 
 def bucket(size: int) -> int:
-    """The next multiple of 4, or of an eighth of the next power of two if that is more: at most four sizes for every
-    doubling, so the number of graphs grows with the logarithm of the lengths."""
+    """Return the next multiple of 4, or of an eighth of the next power of two if that is more.
+
+    There are at most four sizes for every doubling, so the number of graphs grows with the logarithm of the lengths.
+    """
     return round_up(size, max(4, (1 << (size - 1).bit_length()) // 8))
 
 
 class Graphs(Protocol):
-    """The device's side of it."""
+    """The device's side of a capture."""
 
     def run(self, work: Work) -> None:
-        """Do the work once, as it would be captured."""
+        """Do the work once, as it would be captured, and give back the memory that it took."""
         ...
 
     def capture(self, work: Work, generator: torch.Generator) -> Work:
-        """What does the work again, with the masks that the generator's seed of that moment gives. The work itself is
-        not done."""
+        """Return what does the work again, with the masks of the generator's seed of that moment.
+
+        The work itself is not done.
+        """
         ...
 
     def release(self) -> None:
-        """Nothing that was captured will be asked for any more."""
+        """Give back the memory of all that was captured; nothing of it is replayed any more."""
         ...
 
 
@@ -91,6 +97,7 @@ class CudaGraphs:
         with torch.cuda.stream(self._stream):
             work()
         current.wait_stream(self._stream)
+        torch.cuda.empty_cache()  # else it is held beside the graphs' pool, which takes as much
 
     def capture(self, work: Work, generator: torch.Generator) -> Work:
         graph = torch.cuda.CUDAGraph()
@@ -100,95 +107,125 @@ class CudaGraphs:
             graph.register_generator_state(generator)
         # The outer stream is today's: torch.cuda.graph leaves its own in place when the end of a capture fails.
         with torch.cuda.device(self._device), torch.cuda.stream(torch.cuda.current_stream(self._device)):
-            # Other threads may allocate meanwhile.
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
-                work()
+            try:
+                # Other threads may allocate meanwhile.
+                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+                    work()
+            except BaseException:
+                self._end_allocating()
+                raise
         return graph.replay
+
+    def _end_allocating(self) -> None:
+        """Tell the allocator that a broken capture is over, for which torch's `capture_end` raises too early: else it
+        neither frees memory nor lets the pool go."""
+        # The first call raises if torch did end it, and then the graph lets go of the pool by itself.
+        with suppress(RuntimeError, AttributeError):
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)
+            torch._C._cuda_releasePool(torch.cuda.current_device(), self._pool)
 
     def release(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
+        torch.cuda.empty_cache()
 
 
 def graphs_for(device: torch.device) -> Graphs | None:
-    """The graphs of a device; None where there are none and nothing would be gained."""
+    """Return the graphs of a device, or None where there are none and nothing would be gained."""
     return CudaGraphs(device) if device.type == "cuda" else None
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(NamedTuple):
     """A shape that was met: the tensors that its batches are copied into, and what is done with them."""
 
     inputs: Batch
-    replay: Work | None = None
+    replay: Work
 
 
-class CapturedBackward:
-    """Adds the gradients of batches to those of a model's parameters.
+class Captured:
+    """Replays the graph of a part's shape. One process, without sums over others.
 
-    A shape is run when it is met first, which is the warm-up that a capture needs, captured when it is met again, and
-    replayed from then on.
+    When a shape is met first, it is done plainly, captured, and replayed, and both results are compared. The gradients
+    of a part depend on its noise and its padded shape, not on what was captured before.
     """
 
-    def __init__(self, model: Seq2Seq, loss: TranslationLoss, graphs: Graphs) -> None:
-        self._model, self._loss, self._graphs = model, loss, graphs
-        self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._gradients = [torch.zeros_like(parameter) for parameter in self._trained]
+    def __init__(self, objective: Objective, graphs: Graphs) -> None:
+        self._objective, self._graphs = objective, graphs
+        self._trained: list[nn.Parameter] = [one for one in objective.parameters() if one.requires_grad]
+        self._gradients: list[Tensor] = []
         device = self._trained[0].device
         self._generator = torch.Generator(device)
         self._nll = torch.zeros((), dtype=torch.float64, device=device)
         self._num_tokens = torch.ones((), device=device)
         self._known: dict[Shape, _Known] = {}
         """The shape that was met last stands last."""
-        self._captures = True
 
     def clear(self) -> None:
         """Set the gradients to zero, where they are: a graph has their addresses."""
+        self._gradients = self._gradients or [torch.zeros_like(parameter) for parameter in self._trained]
         torch._foreach_zero_(self._gradients)
         for parameter, gradient in zip(self._trained, self._gradients, strict=True):
             parameter.grad = gradient
 
-    def __call__(self, batch: Batch, num_tokens: int, seed: int, *, bf16: bool) -> Tensor:
-        """Add the gradient of a batch's loss over `num_tokens`; its summed nll comes back, on the device.
+    def __call__(self, part: Part) -> Tensor:
+        """Add the gradient of a part; return its summed nll.
 
-        The noise depends on `seed` and on the padded shape, not on what was captured before.
+        Raises:
+            GraphsFailedError: a shape cannot be captured, or its replay differs; no graph is held any more.
         """
-        shape = Shape.of(batch, bf16=bf16)
+        shape = Shape.of(part.batch, bf16=part.bf16)
+        padded = part.batch.padded(*shape[:3])
+        self._num_tokens.fill_(part.num_tokens)
         try:
-            known, is_new = self._put(batch, shape)
-            self._num_tokens.fill_(num_tokens)
-            work = partial(self._work, known.inputs, bf16=bf16)
-            if known.replay is None and not is_new and self._captures:
-                known.replay = self._capture(work)
-            self._generator.manual_seed(seed)
-            if known.replay is None:
-                self._graphs.run(work)
-            else:
-                known.replay()
-        except (MemoryError, RuntimeError) as error:
-            if is_out_of_memory(error):
-                self._forget()
-            raise
-        return self._nll.clone()
-
-    def _put(self, batch: Batch, shape: Shape) -> tuple[_Known, bool]:
-        """Copy the batch to where its shape's graph reads it. True if the shape is new."""
-        padded = batch.padded(*shape[:3])
-        known = self._known.pop(shape, None)
-        is_new = known is None
-        if known is None:
-            known = _Known(padded.to(self._nll.device))
-        else:
+            known = self._known.pop(shape, None) or self._met(padded, part)
+            if known is None:
+                return self._nll.clone()
             for kept, values in zip(known.inputs, padded, strict=True):
                 if kept is not None and values is not None:
                     kept.copy_(values, non_blocking=True)
+            self._seeded(known.replay, part.seed)
+        except (MemoryError, RuntimeError, GraphsFailedError) as error:
+            if isinstance(error, GraphsFailedError) or is_out_of_memory(error):
+                self._forget()
+            raise
         self._known[shape] = known
         if len(self._known) > SHAPES_KEPT:
             del self._known[next(iter(self._known))]
-        return known, is_new
+        return self._nll.clone()
+
+    def _met(self, inputs: Batch, part: Part) -> _Known | None:
+        """Capture a shape, and leave the gradients as they were.
+
+        If the plain way gives nothing finite, there is nothing to compare. Then its results stay, and None comes back.
+        """
+        work = partial(self._work, inputs, bf16=part.bf16)
+        before = [gradient.clone() for gradient in self._gradients]
+        # The plain run is also the warm-up that torch asks for before a capture.
+        plain = self._results(partial(self._graphs.run, work), part.seed)
+        if not bool(torch.stack([tensor.isfinite().all() for tensor in plain]).all()):
+            return None
+        replay = self._capture(work)
+        difference = _difference(plain, self._results(replay, part.seed))
+        if not difference <= TOLERANCE:
+            raise GraphsFailedError(f"a CUDA graph differs from the plain step by {difference:.2g} of its gradient")
+        torch._foreach_copy_(self._gradients, before)
+        if not self._known:
+            log("forward and backward pass are replayed from CUDA graphs, one for each shape of batch")
+        return _Known(inputs, replay)
+
+    def _results(self, act: Work, seed: int) -> list[Tensor]:
+        """Return loss and gradients of the part by itself."""
+        torch._foreach_zero_(self._gradients)
+        self._seeded(act, seed)
+        return [tensor.clone() for tensor in (self._nll, *self._gradients)]
+
+    def _seeded(self, act: Work, seed: int) -> None:
+        self._generator.manual_seed(seed)
+        act()
 
     def _forget(self) -> None:
         """Give back all graphs, and leave a generator behind that a broken capture may hold for ever."""
         self._known.clear()
+        self._gradients = []
         self._graphs.release()
         self._generator = torch.Generator(self._nll.device)
 
@@ -196,23 +233,25 @@ class CapturedBackward:
         device_type = self._nll.device.type
         # A cast that autocast remembers would be that of another graph, in memory that is no longer its own.
         with torch.autocast(device_type, dtype=torch.bfloat16, enabled=bf16, cache_enabled=False):
-            loss: LossSum = self._loss(self._model, inputs, Noise(self._generator), fixed_shapes=True)
+            loss: LossSum = self._objective(inputs, Noise(self._generator), fixed_shapes=True)
         (loss.total / self._num_tokens).backward()
         self._nll.copy_(loss.nll)
 
-    def _capture(self, work: Work) -> Work | None:
+    def _capture(self, work: Work) -> Work:
         try:
-            replay = self._graphs.capture(work, self._generator)
+            return self._graphs.capture(work, self._generator)
         except RuntimeError as error:
             # What fails inside a capture makes its end fail too, and that is what is raised.
             first = error.__context__ or error
             if is_out_of_memory(first):
                 raise first from error
-            self._captures = False
-            self._forget()
             reason = str(first).partition("\n")[0]  # what follows in a CUDA error is advice for debugging
-            warn(f"CUDA graphs cannot be captured ({reason}); training goes on kernel by kernel, more slowly")
-            return None
-        if not any(known.replay for known in self._known.values()):
-            log("forward and backward pass are replayed from CUDA graphs, one for each shape of batch")
-        return replay
+            raise GraphsFailedError(f"CUDA graphs cannot be captured ({reason})") from error
+
+
+def _difference(plain: list[Tensor], replayed: list[Tensor]) -> float:
+    """Return the largest difference of loss or gradients, as `TOLERANCE` counts it; NaN where the replay has one."""
+    sizes = torch.stack([tensor.double().norm() for tensor in plain])
+    apart = torch.stack([(one - other).double().norm() for one, other in zip(plain, replayed, strict=True)])
+    sizes[1:] = torch.maximum(sizes[1:], sizes[1:].norm() / 1000)
+    return float(torch.where(apart == 0, 0.0, apart / sizes).max())

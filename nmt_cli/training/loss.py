@@ -21,7 +21,7 @@ class LossSum:
     """Sums over the target pieces of a batch, in nats."""
 
     total: Tensor
-    """What is minimised; carries the gradient."""
+    """The loss that is minimised. It carries the gradient."""
     nll: Tensor
     """The negative log-likelihood alone, in float64. Like the count it stays on the device until somebody looks."""
     num_tokens: Tensor
@@ -77,7 +77,7 @@ class TranslationLoss:
 
 @torch.no_grad()
 def evaluate_nll(model: Seq2Seq, batch: Batch) -> tuple[float, int]:
-    """The summed negative log-likelihood of a batch and its number of target pieces."""
+    """Return the summed negative log-likelihood of a batch and its number of target pieces."""
     memory = model.encode(batch.source_BS, batch.source_valid_BS)
     decoded = model.decode(batch.inputs_BT, memory, model.start(memory))
     readout_NR = decoded.readout_BTR[batch.target_valid_BT]

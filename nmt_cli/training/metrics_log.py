@@ -13,16 +13,15 @@ from nmt_cli.files import atomic_path, sync
 
 
 class MetricsLog:
-    """Appends records; on resuming, those after the restored checkpoint are cut, for they will come again."""
+    """Appends records, once `cut` has said from where on."""
 
-    def __init__(self, path: Path | None, *, keep_to_step: int, tensorboard: Path | None = None) -> None:
-        """Without a path nothing is written: of several processes one writes."""
+    def __init__(self, path: Path | None, *, tensorboard: Path | None = None) -> None:
+        """Open the file. Without a path nothing is written: of several processes one writes."""
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
-        self.cut(keep_to_step)
 
     def cut(self, keep_to_step: int) -> None:
-        """Remove the records after a step."""
+        """Remove the records after a step, which will come again."""
         if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
             with atomic_path(self._path) as temporary:
@@ -81,7 +80,7 @@ def _event_of(line: str) -> tuple[str | None, int]:
 
 
 def _step_of(line: bytes) -> float:
-    """The step of a record; infinity for a line that is cut off or empty, so that it goes."""
+    """Return the step of a record; infinity for a line that is cut off or empty, so that it goes."""
     try:
         return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):
@@ -89,7 +88,7 @@ def _step_of(line: bytes) -> float:
 
 
 def check_tensorboard() -> None:
-    """`InputError` where TensorBoard is not installed."""
+    """Raise `InputError` where TensorBoard is not installed."""
     try:
         import torch.utils.tensorboard  # noqa: F401 (only whether it is there)
     except ImportError as error:

@@ -23,7 +23,8 @@ def build_optimizer(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
 ) -> torch.optim.Optimizer:
-    """`name` is adam, adamw, adadelta (Zeiler, 2012; Bahdanau et al. take epsilon 1e-6, rho 0.95) or sgd."""
+    """Return the optimizer called adam, adamw, adadelta (Zeiler, 2012; Bahdanau et al. take epsilon 1e-6, rho 0.95) or
+    sgd."""
     common: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
     match name:
         case "adam":
@@ -37,7 +38,7 @@ def build_optimizer(
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's moments by name, `PARAMETER.MOMENT`."""
+    """Return the optimizer's moments by name, `PARAMETER.MOMENT`."""
     state = optimizer.state_dict()["state"]
     return {
         f"optimizer.{index}.{key}": torch.as_tensor(value)
@@ -79,7 +80,8 @@ class Schedule:
     final: float = 0.0
 
     def rate(self, step: int, done: float) -> float:
-        """For update `step` (from 1), when the share `done` in [0, 1] of the whole training lies behind it.
+        """Return the rate of update `step` (from 1), when the share `done` in [0, 1] of the whole training lies behind
+        it.
 
         After a linear warm-up: constant (and plateau, whose factor is applied elsewhere), inverse_sqrt (Vaswani et al.,
         2017: peak * sqrt(warmup / step)), linear or cosine (Loshchilov & Hutter, 2017) down to `final`.

@@ -1,59 +1,53 @@
-"""Soundness: weights are worth keeping where they predict. And what is said where a training has lost them."""
+"""Soundness: weights are worth keeping where they predict."""
 
 from __future__ import annotations
 
 import math
 
-from nmt_cli.checkpoint import Checkpoints
+from nmt_cli.console import warn
 from nmt_cli.data.batch import Batch
 from nmt_cli.distributed import World
-from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.training.loss import evaluate_nll
-from nmt_cli.training.state import TrainingState
+from nmt_cli.training.weights import Weights
 
-MAX_SKIPPED_IN_A_ROW = 10
-"""Updates that are not finite, from which on a training has diverged."""
 MAX_SENTENCES = 64
 """Sentences of a batch by which weights are tried: far less time and memory than an update takes."""
 
 
-def predicts(model: Seq2Seq, batch: Batch, world: World) -> bool:
-    """Return True where every process has a finite loss, without dropout, of some sentences of its batch.
+class Soundness:
+    """Knows whether the weights as they are predict."""
 
-    Weights may be finite, each of them, and still give activations that are not.
-    """
-    parts = -(-batch.num_sentences // MAX_SENTENCES)
-    nll, _ = evaluate_nll(model, batch.split(parts)[0].to(world.device))
-    (num_broken,) = world.sums(not math.isfinite(nll))
-    return not num_broken
+    def __init__(self, weights: Weights, world: World) -> None:
+        self._weights, self._world = weights, world
+        self._batch: Batch | None = None
+        self._known: bool | None = None
 
+    def forget(self, batch: Batch) -> None:
+        """Forget the answer, for the weights move; `batch` is this process's part of the update."""
+        self._batch, self._known = batch, None
 
-def diverged(state: TrainingState, reason: str | None) -> str:
-    """Say how a training diverged: amid its updates, or at its end, for which there is a reason."""
-    if reason is None or state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-        return f"step {state.step}: {state.skipped_in_a_row} updates in a row were not finite, training has diverged"
-    return f"step {state.step}: {reason}, but with weights whose loss is not finite: training has diverged"
+    def deny(self) -> None:
+        """Remember that the weights do not predict."""
+        self._known = False
 
+    def __call__(self, step: int) -> bool:
+        """Return True where both the weights that translate and those that training goes on with predict."""
+        if self._known is None:
+            with self._weights.averaged():
+                translates = self._predicts()
+            goes_on = self._weights.average is None or self._predicts()
+            self._known = translates and goes_on
+            if not self._known:
+                warn(f"step {step}: the loss with these weights is not finite; they are not kept")
+        return self._known
 
-def remedy(checkpoints: Checkpoints, *, clips: bool, rewinds: bool) -> str:
-    """Say how to go on after a divergence that ended a training, which clips its gradients and goes back, or not."""
-    ways = ["with a lower training.learning_rate"]
-    ways += [] if clips else ["with training.clip_grad_norm"]
-    ways += [] if rewinds else ["with training.on_divergence: rewind"]
-    index, advice = checkpoints.index(), ", or ".join(ways)
-    if index.last is None:
-        return f"begin anew {advice}"
-    step, run = index.best[0].step if index.best else index.last, checkpoints.directory.parent
-    return (
-        f"begin anew in another model_dir {advice}. Step {step} is kept; training.init_from: {run} begins with its "
-        "weights"
-    )
+    def _predicts(self) -> bool:
+        """Return True where every process has a finite loss, without dropout, of some sentences of its batch.
 
-
-def interrupted(step: int, is_saved: bool, checkpoints: Checkpoints) -> str:
-    """Say at which step a signal ended the training, and from where it goes on."""
-    if is_saved:
-        return f"interrupted at step {step}, which is saved; the same command goes on from there"
-    last = checkpoints.index().last
-    how = "begins anew" if last is None else f"goes on from step {last}"
-    return f"interrupted at step {step}, whose weights do not predict and are not saved; the same command {how}"
+        Weights may be finite, each of them, and still give activations that are not.
+        """
+        assert self._batch is not None
+        parts = -(-self._batch.num_sentences // MAX_SENTENCES)
+        nll, _ = evaluate_nll(self._weights.model, self._batch.split(parts)[0])
+        (num_broken,) = self._world.sums(not math.isfinite(nll))
+        return not num_broken

@@ -1,4 +1,4 @@
-"""What a training knows beyond its tensors, as a value that goes into JSON and comes back equal."""
+"""The state of a training beyond its tensors, as a value that goes into JSON and comes back equal."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from torch import Tensor
+
 from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
-from nmt_cli.ops.native import PLAIN
+from nmt_cli.ops import native
 
-ADDED = ("pool", "rewinds", "path", "text", "accumulate", "validated_step")
-"""What the states of earlier versions lack."""
+ADDED = ("pool", "rewinds", "path", "text", "accumulate", "validated_step", "graphs_failed")
+"""Fields that the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
+
+
+def sign(metric: str) -> float:
+    """Return 1 where more of a metric is better, else -1."""
+    return 1.0 if HIGHER_IS_BETTER[metric] else -1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingState:
-    """Where a training stands after `step` updates."""
+    """The state of a training after `step` updates."""
 
     step: int = 0
     epoch: int = 0
@@ -26,12 +33,12 @@ class TrainingState:
     batch: int = 0
     epochs_done: float = 0.0
     best_value: float | None = None
-    """Of the early-stopping metric."""
+    """Best value of the early-stopping metric."""
     best_step: int | None = None
     stalled: int = 0
     """Validations since the best one."""
     rate_factor: float = 1.0
-    """What the plateau schedule has made of the learning rate."""
+    """Factor of the plateau schedule on the learning rate."""
     plateau_stalled: int = 0
     skipped_in_a_row: int = 0
     logged_nll: float = 0.0
@@ -44,26 +51,33 @@ class TrainingState:
     """Spent training, before the last resumption too."""
     precision: str = "fp32"
     """The precision on which the run began and goes on."""
-    path: str = PLAIN
-    """Whether the run began, and goes on, by the kernels (`native.NATIVE`) or the plain formulas."""
+    path: str = native.PLAIN
+    """The way the run began and goes on: by the kernels (`native.NATIVE`) or by the plain formulas."""
     rewinds: int = 0
-    """How often it diverged and went back to a checkpoint."""
+    """Number of times that it diverged and went back to a checkpoint."""
     text: str = ""
-    """What the files hold on which the training depends: their digests."""
+    """Digests of the files on which the training depends."""
     accumulate: int = 0
     """Parts of a batch: as configured, or more since memory ran out. 0 where an earlier version did not keep it."""
     validated_step: int = 0
     """The step of the last validation that `validated` has counted."""
+    graphs_failed: bool = False
+    """CUDA graphs were on, and were switched off because they did not work."""
+
+    @classmethod
+    def first(cls, parameter: Tensor, *, bf16: bool, text: str, accumulate: int) -> TrainingState:
+        """Return the state of a training that begins; `parameter` decides whether kernels take part."""
+        path = native.NATIVE if native.takes(parameter) else native.PLAIN
+        return cls(precision="bf16" if bf16 else "fp32", path=path, text=text, accumulate=accumulate)
 
     @property
     def cursor(self) -> Cursor:
         return Cursor(self.epoch, self.pool, self.batch)
 
     def validated(self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int) -> TrainingState:
-        """The state after a validation that gave `value`."""
-        sign = 1.0 if HIGHER_IS_BETTER[metric] else -1.0
+        """Return the state after a validation that gave `value`."""
         state = replace(self, validated_step=self.step)
-        if self.best_value is None or sign * value > sign * self.best_value:
+        if self.best_value is None or sign(metric) * value > sign(metric) * self.best_value:
             return replace(state, best_value=value, best_step=self.step, stalled=0, plateau_stalled=0)
         state = replace(state, stalled=self.stalled + 1, plateau_stalled=self.plateau_stalled + 1)
         if state.plateau_stalled >= plateau_patience:
@@ -75,7 +89,7 @@ class TrainingState:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], place: str) -> TrainingState:
-        """Back from `to_json`; `ModelError` names `place` where the values are not those of a training."""
+        """Take back what `to_json` gave; `ModelError` names `place` where the values are not those of a training."""
         defaults = asdict(cls())
         if not set(defaults) - set(ADDED) <= set(values) <= set(defaults):
             raise ModelError(f"{place}: does not hold the state of a training")
@@ -87,9 +101,9 @@ class TrainingState:
 
 
 def _fits(value: Any, default: Any) -> bool:
-    """Whether a field with such a default can hold it; None stands for a number that is not there yet."""
-    if isinstance(default, str):
-        return isinstance(value, str)
+    """Return whether a field with such a default can hold it; None stands for a number that is not there yet."""
+    if isinstance(default, (str, bool)):
+        return isinstance(value, type(default))
     if default is None and value is None:
         return True
     if isinstance(value, bool) or not isinstance(value, int if isinstance(default, int) else (int, float)):
@@ -99,20 +113,20 @@ def _fits(value: Any, default: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When training ends."""
+    """Limits at which training ends."""
 
     max_steps: int | None
     max_epochs: int | None
     patience: int | None
 
     def done(self, state: TrainingState) -> float:
-        """The share of the training that is behind, in [0, 1]."""
+        """Return the share of the training that is behind, in [0, 1]."""
         by_step = state.step / self.max_steps if self.max_steps else 0.0
         by_epoch = state.epochs_done / self.max_epochs if self.max_epochs else 0.0
         return min(1.0, max(by_step, by_epoch))
 
     def reached(self, state: TrainingState) -> str | None:
-        """Why training ends here, or None."""
+        """Return why training ends here, or None."""
         if self.max_steps is not None and state.step >= self.max_steps:
             return f"max_steps {self.max_steps} reached"
         if self.max_epochs is not None and state.epoch >= self.max_epochs:
@@ -120,3 +134,27 @@ class Limits:
         if self.patience is not None and state.stalled >= self.patience:
             return f"no better validation in {state.stalled}"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """Intervals in steps, and the numbers of checkpoints that are kept."""
+
+    validation_freq: int | None
+    """None without a dev set."""
+    checkpoint_freq: int
+    logging_freq: int
+    keep_best: int
+    keep_last: int
+    early_stopping_metric: str
+    plateau_factor: float
+    plateau_patience: int
+
+    def is_validated(self, step: int) -> bool:
+        """Return whether an undisturbed run validates at a step, if no update was skipped just before."""
+        return self.validation_freq is not None and step % self.validation_freq == 0
+
+    def is_due(self, step: int) -> bool:
+        """Return whether an undisturbed run writes a checkpoint of a step, if no update was skipped just before; the
+        others are those of signals and of ends that were moved."""
+        return self.is_validated(step) or step % self.checkpoint_freq == 0

@@ -1,4 +1,4 @@
-"""How good the weights are: the loss on the dev set, and its translation by the same path as `nmt translate`."""
+"""Judges the weights: the loss on the dev set, and its translation by the same path as `nmt translate`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.console import log
 from nmt_cli.data.batch import make_batch
-from nmt_cli.data.corpus import Corpus, read_pairs
+from nmt_cli.data.pairs import Corpus, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.distributed import World
 from nmt_cli.errors import InputError, PredictionError
@@ -18,7 +19,7 @@ from nmt_cli.scoring import score_corpus
 from nmt_cli.signals import Deferred
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.translator import Translator, TranslatorOptions
+from nmt_cli.translation.translator import Translator
 
 BATCH_TOKENS = 4096
 Result = TypeVar("Result")
@@ -56,7 +57,7 @@ class Validator:
         self,
         dev: DevSet,
         tokenizers: tuple[Tokenizer, Tokenizer],
-        options: TranslatorOptions,
+        options: DecodingOptions,
         *,
         world: World,
         tokenize: str | None = None,

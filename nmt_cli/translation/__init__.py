@@ -1,1 +1,1 @@
-"""From lines of raw text to translated lines, alignments and scores of pairs."""
+"""Translates and aligns lines of raw text, and scores pairs of lines."""

@@ -38,7 +38,8 @@ def merge_to_words(
 
 
 def hard_links(weights: Matrix) -> list[Link]:
-    """Each target word with its heaviest source word, in the order of the target; none where all weights are zero."""
+    """Return each target word with its heaviest source word, in the order of the target; none where all weights are
+    zero."""
     if weights.size == 0:
         return []
     heaviest = weights.argmax(axis=1)
@@ -46,14 +47,15 @@ def hard_links(weights: Matrix) -> list[Link]:
 
 
 def pharaoh(links: Sequence[Link]) -> str:
-    """`0-0 1-2`."""
+    """Return links in Pharaoh format: `0-0 1-2`."""
     return " ".join(f"{source}-{target}" for source, target in links)
 
 
 def alignment_error_rate(
     hypotheses: Sequence[Sequence[Link]], sure: Sequence[set[Link]], possible: Sequence[set[Link]]
 ) -> float:
-    """1 - (|A & S| + |A & P|) / (|A| + |S|), summed over sentences (Och & Ney, 2003); S counts as possible too."""
+    """Return 1 - (|A & S| + |A & P|) / (|A| + |S|), summed over sentences (Och & Ney, 2003); S counts as possible
+    too."""
     hits = size = 0
     for links, sure_links, possible_links in zip(hypotheses, sure, possible, strict=True):
         found = set(links)

@@ -1,20 +1,24 @@
-"""How a translation is written: text, JSON lines, Moses n-best lists."""
+"""Formats of translations: text, JSON lines, Moses n-best lists."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from nmt_cli.translation.alignment import Matrix, pharaoh
 from nmt_cli.translation.results import Translated, Translation
 
 Formatter = Callable[[int, Translated], str]
-"""From a line's number (from 0) and its translations to the output, which ends in a line feed."""
+"""A function from a line's number (from 0) and its translations to the output, which ends in a line feed."""
 
 
-def formatter(name: str, *, n_best: int = 1, alignment: str = "none") -> Formatter:
-    """The formatter `text`, `jsonl` or `moses`; `alignment` is none, hard or soft."""
+def formatter(name: str, *, n_best: int = 1, alignment: str = "none", glossary: bool = False) -> Formatter:
+    """Return the formatter `text`, `jsonl` or `moses`; `alignment` is none, hard or soft.
+
+    With `glossary`, JSON lines list the terms of the source and their translations.
+    """
 
     def suffix(translation: Translation) -> str:
         shown = _aligned(translation, alignment)
@@ -32,11 +36,14 @@ def formatter(name: str, *, n_best: int = 1, alignment: str = "none") -> Formatt
             "translation": best.text,
             "score": best.score,
             "hypotheses": [
-                {"translation": t.text, "score": t.score, "alignment": _aligned(t, alignment)}
+                {"translation": t.text, "score": t.score, "alignment": _aligned(t, alignment), **confidence_of(t)}
                 for t in translated.translations
             ],
             "alignment": _aligned(best, alignment),
+            **confidence_of(best),
         }
+        if glossary:
+            record["glossary"] = [asdict(use) for use in best.terms]
         return json.dumps(record, ensure_ascii=False) + "\n"
 
     def moses(number: int, translated: Translated) -> str:
@@ -49,10 +56,20 @@ def formatter(name: str, *, n_best: int = 1, alignment: str = "none") -> Formatt
 
 
 def _aligned(translation: Translation, kind: str) -> str | list[list[float]] | None:
-    """`hard`: Pharaoh pairs; `soft`: the matrix, a row a target word; None where there is none."""
+    """Return Pharaoh pairs (`hard`), or the matrix, a row a target word (`soft`); None where there is none."""
     if kind == "hard" and translation.links is not None:
         return pharaoh(translation.links)
     return _rounded(translation.weights) if kind == "soft" and translation.weights is not None else None
+
+
+def confidence_of(translation: Translation) -> dict[str, Any]:
+    """Return the fields of JSON lines that say how sure a translation is; none where that was not asked for."""
+    if translation.confidence is None or translation.word_confidence is None:
+        return {}
+    return {
+        "confidence": round(translation.confidence, 6),
+        "word_confidence": [round(value, 6) for value in translation.word_confidence],
+    }
 
 
 def _rounded(weights: Matrix) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""What a translation must not change, carried across by the alignment: tags, placeholders, words unknown to the model.
+"""Carries tags, placeholders and words unknown to the model across by the alignment, so that they stay unchanged.
 
 Tags (`<b>`, `</b>`, `<br/>`) are taken out before the model sees a line and put around the target words that look at
 what they enclosed. Placeholders (`__URL__`) and unknown words stand in the place of the target word that looks at them
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,10 +19,14 @@ from nmt_cli.translation.alignment import Matrix
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
+_EDGES = re.compile(r"(\W*)(.*\w)(\W*)", re.S)
+"""A word between the punctuation before it and the punctuation after it."""
+_LONG_WORD = 15
+"""Characters around a placeholder beyond which they are text, as where a script writes no spaces."""
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
 """Names of HTML tags that stand alone without a slash."""
 UNKNOWN = "⁇"
-"""How SentencePiece writes a piece that it does not know."""
+"""The sign that SentencePiece writes for a piece that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,12 @@ class Tag:
     """The first word it encloses, or the word that follows."""
     end: int
     """After the last word it encloses."""
+    is_after: bool = False
+    """It stands alone and belongs to the word before `start`, as the mark of a footnote does."""
+    cuts_first: bool = False
+    """It begins within its first word, so the punctuation before that word is outside."""
+    cuts_last: bool = False
+    """It ends within its last word, so the punctuation after that word is outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class PlainLine:
 
     text: str
     tags: tuple[Tag, ...]
-    """In the order of their beginning."""
+    """Tags in the order of their beginning."""
 
     @property
     def has_unpaired_tag(self) -> bool:
@@ -90,7 +100,24 @@ def restore(
     copy_unknown: bool = False,
     unknown_runs: Mapping[int, int] | None = None,
 ) -> str:
-    """The translation with placeholders and tags, unknown words, or both, of the source in their places.
+    """Return the translation as `restored_words` restores it, in one text."""
+    found = restored_words(
+        plain, translation, weights, keep_markup=keep_markup, copy_unknown=copy_unknown, unknown_runs=unknown_runs
+    )
+    return translation if found == translation.split() else " ".join(word for word in found if word)
+
+
+def restored_words(
+    plain: PlainLine,
+    translation: str,
+    weights: Matrix,
+    *,
+    keep_markup: bool = True,
+    copy_unknown: bool = False,
+    unknown_runs: Mapping[int, int] | None = None,
+) -> list[str]:
+    """Return the words of the translation with placeholders and tags, unknown words, or both, of the source in their
+    places. An item stands for a word of the translation and may hold several words; items after these are added.
 
     `weights` (target words, source words) are those of the plain line and its translation; `unknown_runs` has the
     source words that are one unknown piece, the first of each run with its end, which are copied together.
@@ -102,39 +129,80 @@ def restore(
                 first = _heaviest(weights[row])
                 target[row] = " ".join(source[first : (unknown_runs or {}).get(first, first + 1)])
     if keep_markup:
-        _put_placeholders(source, target, weights)
+        put_placeholders(source, target, weights, _PLACEHOLDER)
     if not plain.tags:
-        return " ".join(target) if target != translation.split() else translation
-    looks_at = [_heaviest(row) for row in weights] if source else []
+        return target
+    return tagged_words(target, plain.tags, [_heaviest(row) for row in weights] if source else [])
+
+
+def with_tags(
+    target: Sequence[str], tags: Sequence[Tag], looks_at: Sequence[int], spell: Callable[[str], str] = str
+) -> str:
+    """Return the words as `tagged_words` writes them, in one text."""
+    return " ".join(word for word in tagged_words(target, tags, looks_at, spell) if word)
+
+
+def tagged_words(
+    target: Sequence[str], tags: Sequence[Tag], looks_at: Sequence[int], spell: Callable[[str], str] = str
+) -> list[str]:
+    """Return the words with each tag once, in its place, and last the tags that stand behind all words, or "".
+
+    `looks_at` has the source word that each looks at most. `spell` writes the text between the tags, as with `&amp;`
+    for an ampersand.
+    """
     before: list[list[_Placed]] = [[] for _ in range(len(target) + 1)]
     after: list[list[_Placed]] = [[] for _ in target]
     placed: list[_Placed] = []
-    for tag in plain.tags:
+    for tag in tags:
         rows = [row for row, column in enumerate(looks_at) if tag.start <= column < tag.end]
         if tag.closing is not None and rows:
-            around = _nested(_Placed(tag.text, tag.closing, rows[0], rows[-1]), rows, placed)
+            around = _nested(_Placed(tag, tag.text, tag.closing, rows[0], rows[-1]), rows, placed)
             placed.append(around)
             before[around.first].append(around)
             after[around.last].insert(0, around)
             continue
+        text = tag.text + (tag.closing or "")
+        if tag.is_after and (own := [row for row, column in enumerate(looks_at) if column == tag.start - 1]):
+            after[own[-1]].append(_Placed(tag, "", text, own[-1], own[-1]))
+            continue
         place = next((row for row, column in enumerate(looks_at) if column >= tag.start), len(target))
         # Alone it keeps its place among those that open here, inside the one before it.
         last = before[place][-1].last if before[place] else len(target)
-        before[place].append(_Placed(tag.text + (tag.closing or ""), "", place, last))
+        before[place].append(_Placed(tag, text, "", place, last))
     for opening in before:
-        opening.sort(key=lambda tag: -tag.last)
+        opening.sort(key=lambda placed: -placed.last)
     for closing in after:
-        closing.sort(key=lambda tag: -tag.first)
+        closing.sort(key=lambda placed: -placed.first)
     words = [
-        "".join(tag.text for tag in opening) + word + "".join(tag.closing for tag in closing)
-        for opening, word, closing in zip(before, target, after, strict=False)
+        _tagged(word, opening, closing, spell) for opening, word, closing in zip(before, target, after, strict=False)
     ]
-    return " ".join([*words, *(["".join(tag.text for tag in before[-1])] if before[-1] else [])])
+    return [*words, "".join(placed.text for placed in before[-1])]
+
+
+def _tagged(word: str, opening: Sequence[_Placed], closing: Sequence[_Placed], spell: Callable[[str], str]) -> str:
+    """Return a word between its tags, the outermost first in `opening` and last in `closing`."""
+    found = _EDGES.fullmatch(word)
+    head, core, tail = found.groups() if found else ("", word, "")
+    if not any(placed.tag.cuts_first for placed in opening):
+        head, core = "", head + core
+    if not any(placed.tag.cuts_last for placed in closing):
+        core, tail = core + tail, ""
+    written = spell(core)
+    for placed in reversed(opening):
+        if not placed.tag.cuts_first:
+            head, written = "", spell(head) + written
+        written = placed.text + written
+    for placed in closing:
+        if not placed.tag.cuts_last:
+            written, tail = written + spell(tail), ""
+        written += placed.closing
+    return spell(head) + written + spell(tail)
 
 
 class _Placed(NamedTuple):
     """A tag around words of the target."""
 
+    tag: Tag
     text: str
     closing: str
     first: int
@@ -142,8 +210,10 @@ class _Placed(NamedTuple):
 
 
 def _nested(tag: _Placed, rows: Sequence[int], placed: Sequence[_Placed]) -> _Placed:
-    """The tag around as many of its rows as it can hold without crossing one that has its place: words that look at
-    what it enclosed may stand on both sides of another's."""
+    """Return the tag around as many of its rows as it can hold without crossing a tag that has its place.
+
+    Words that look at what the tag enclosed may stand on both sides of the words of another tag.
+    """
     while crossed := next((other for other in placed if _cross(tag, other)), None):
         if tag.first < crossed.first:
             cuts = (tag._replace(last=crossed.first - 1), tag._replace(first=crossed.first))
@@ -159,12 +229,16 @@ def _cross(one: _Placed, other: _Placed) -> bool:
     return one.first < other.first <= one.last < other.last or other.first < one.first <= other.last < one.last
 
 
-def _put_placeholders(source: list[str], target: list[str], weights: Matrix) -> None:
-    """Have each placeholder as often in the target as in the source; none takes the place of another."""
-    there = Counter(placeholder for word in target for placeholder in _PLACEHOLDER.findall(word))
-    free = [row for row, word in enumerate(target) if not _PLACEHOLDER.search(word)]
+def put_placeholders(source: Sequence[str], target: list[str], weights: Matrix, pattern: re.Pattern[str]) -> int:
+    """Make each placeholder, a match of `pattern`, stand in the target as often as in the source, or more often.
+
+    None takes the place of another. Returns how many were missing.
+    """
+    there = Counter(placeholder for word in target for placeholder in pattern.findall(word))
+    free = [row for row, word in enumerate(target) if not pattern.search(word)]
+    num_missing = 0
     for column, word in enumerate(source):
-        placeholders = _PLACEHOLDER.findall(word)
+        placeholders = pattern.findall(word)
         missing = []
         for placeholder in placeholders:
             if there[placeholder]:
@@ -173,12 +247,15 @@ def _put_placeholders(source: list[str], target: list[str], weights: Matrix) -> 
                 missing.append(placeholder)
         if not missing:
             continue
-        written = word if missing == placeholders else " ".join(missing)
+        num_missing += len(missing)
+        is_whole = missing == placeholders and len(pattern.sub("", word)) <= _LONG_WORD
+        written = word if is_whole else " ".join(missing)
         if free:
             row = free.pop(_heaviest(weights[free, column]))
             target[row] = written
         else:
             target.append(written)
+    return num_missing
 
 
 def _name(tag: str) -> str:

@@ -17,22 +17,22 @@ class Bf16Product:
     """x W + b with x and W in bfloat16, cast once and not at every step."""
 
     def __init__(self, weight_IO: Tensor, bias_O: Tensor | None) -> None:
-        """`weight_IO` is (inputs, outputs) in bfloat16."""
-        self._weight_IO, self._bias_O = weight_IO, bias_O
+        """Take `weight_IO` (inputs, outputs) in bfloat16."""
+        self.weight_IO, self.bias_O = weight_IO, bias_O
 
     @classmethod
     def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Bf16Product:
-        """The product with a matrix in float32."""
+        """Return the product with a matrix in float32."""
         return cls(weight_IO.to(torch.bfloat16).contiguous(), bias_O)
 
     def columns(self, outputs: Tensor) -> Bf16Product:
-        """The product that gives some of the outputs."""
-        return Bf16Product(self._weight_IO[:, outputs], None if self._bias_O is None else self._bias_O[outputs])
+        """Return the product that gives some of the outputs."""
+        return Bf16Product(self.weight_IO[:, outputs], None if self.bias_O is None else self.bias_O[outputs])
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        product = torch.matmul(inputs.to(torch.bfloat16), self._weight_IO)
+        product = torch.matmul(inputs.to(torch.bfloat16), self.weight_IO)
         # One pass casts and adds: the largest of these tensors has a number for every piece of the vocabulary.
-        return product.to(inputs.dtype) if self._bias_O is None else torch.add(product, self._bias_O)
+        return product.to(inputs.dtype) if self.bias_O is None else torch.add(product, self.bias_O)
 
 
 class Int8Product:
@@ -40,29 +40,29 @@ class Int8Product:
     with a scale a row, so that a sentence does not depend on its neighbours."""
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> None:
-        """`weight_OI` is (outputs, inputs) in int8, the layout in which the product is fastest."""
-        self._weight_OI, self._scale_O, self._bias_O = weight_OI, scale_O, bias_O
+        """Take `weight_OI` (outputs, inputs) in int8, the layout in which the product is fastest."""
+        self.weight_OI, self.scale_O, self.bias_O = weight_OI, scale_O, bias_O
 
     @classmethod
     def of(cls, weight_IO: Tensor, bias_O: Tensor | None = None) -> Int8Product:
-        """The product with a matrix in float32."""
+        """Return the product with a matrix in float32."""
         scale_O = weight_IO.abs().amax(dim=0).clamp(min=1e-12) / 127.0
         return cls((weight_IO / scale_O).round().to(torch.int8).t().contiguous(), scale_O, bias_O)
 
     def columns(self, outputs: Tensor) -> Int8Product:
-        """The product that gives some of the outputs."""
-        bias_O = None if self._bias_O is None else self._bias_O[outputs]
-        return Int8Product(self._weight_OI[outputs], self._scale_O[outputs], bias_O)
+        """Return the product that gives some of the outputs."""
+        bias_O = None if self.bias_O is None else self.bias_O[outputs]
+        return Int8Product(self.weight_OI[outputs], self.scale_O[outputs], bias_O)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         rows_NI = inputs.reshape(-1, inputs.shape[-1])
         scale_N1 = rows_NI.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127.0
         quantised_NI = (rows_NI / scale_N1).round().to(torch.int8)
-        product_NO = torch._int_mm(quantised_NI, self._weight_OI.t()).to(inputs.dtype).mul_(scale_N1)
-        if self._bias_O is None:
-            product_NO.mul_(self._scale_O)
+        product_NO = torch._int_mm(quantised_NI, self.weight_OI.t()).to(inputs.dtype).mul_(scale_N1)
+        if self.bias_O is None:
+            product_NO.mul_(self.scale_O)
         else:
-            product_NO = torch.addcmul(self._bias_O, product_NO, self._scale_O)
+            product_NO = torch.addcmul(self.bias_O, product_NO, self.scale_O)
         return product_NO.view(*inputs.shape[:-1], -1)
 
 
@@ -87,14 +87,19 @@ class _Linear(nn.Module):
         return self._product(inputs)
 
 
+def is_large(weight: Tensor) -> bool:
+    """Return whether a layer's matrix gains something; those of cells, queries and the vocabulary always take part."""
+    return min(weight.shape) >= SMALLEST
+
+
 def in_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
-    """The model, changed in place, with its products in bf16 or int8 and the rest as it is; fp32 changes nothing."""
+    """Return the model, changed in place: its products in bf16 or int8, the rest as it is. fp32 changes nothing."""
     if precision not in ("bf16", "int8"):
         return model
     make = Bf16Product.of if precision == "bf16" else Int8Product.of
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
+            if isinstance(child, nn.Linear) and is_large(child.weight):
                 bias = None if child.bias is None else child.bias.detach()
                 setattr(parent, name, _Linear(make(child.weight.detach().t(), bias)))
         if isinstance(parent, (InputProjection, RecurrentCell)) and len(parent.weight):
@@ -103,4 +108,18 @@ def in_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
         if isinstance(parent, AdditiveScore):
             parent.quantised = make(parent.query.detach())
     model.quantised_output = make(model.output_weight.detach().t(), model.output_bias.detach())
+    if precision == "int8":
+        for table in {id(table): table for table in (model.source_embedding, model.target_embedding)}.values():
+            if is_large(table):
+                table.data = rounded_rows(table.detach())
     return model
+
+
+def rounded_rows(table_VE: Tensor) -> Tensor:
+    """Return a table whose rows are int8 numbers times a scale.
+
+    To the products that an embedding enters this is the same, because they round their inputs so. Only the lexical
+    model adds embeddings as they are. A copy of the model elsewhere needs no more than int8 to say the same.
+    """
+    product = Int8Product.of(table_VE.t())
+    return product.weight_OI * product.scale_O.unsqueeze(1)

@@ -6,10 +6,60 @@ to the `Translation`s of the line, which leave as a `Translated`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from nmt_cli.confidence.features import Values
 from nmt_cli.console import counted, warn
+from nmt_cli.data.tokenizer import PieceWords
+from nmt_cli.search.constraints import Constraints, Term
 from nmt_cli.translation.alignment import Link, Matrix, hard_links
+
+if TYPE_CHECKING:
+    from nmt_cli.translation.prefix import Prefix
+
+
+Span = tuple[int, int]
+"""The first of some words, and the word after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class TermFound:
+    """A term of a glossary in a part."""
+
+    text: str
+    words: Span
+    """Its words in the line."""
+    term: Term
+    """Its pieces in the part, and those of its translations."""
+    forms: tuple[str, ...]
+
+    def within(self, begin: int, end: int) -> TermFound:
+        """Return the term of a line as that of a part of it, which is given by its pieces."""
+        places = tuple(place - begin for place in self.term.places if place < end)
+        return replace(self, term=Term(places, self.term.forms))
+
+
+@dataclass(frozen=True, slots=True)
+class TermUse:
+    """A term of a glossary and its translation."""
+
+    term: str
+    source: Span
+    """Its words in the line."""
+    translation: str | None = None
+    """The words that translate it, or None where there are none."""
+    target: Span | None = None
+    """These words in the translation."""
+
+    def after(self, num_words: int) -> TermUse:
+        """Return the use in a translation that has some words before this one."""
+        return (
+            self
+            if self.target is None
+            else replace(self, target=(self.target[0] + num_words, self.target[1] + num_words))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +74,21 @@ class Part:
     """The number of this part in its line, from 0."""
     ids: tuple[int, ...]
     words: tuple[int, ...]
-    """For each piece, the number of its word in the line; empty where no alignment is wanted."""
+    """The number of each piece's word in the line; empty where no alignment is wanted."""
+    prefix: Prefix | None = None
+    """The beginning of its translation."""
+    terms: tuple[TermFound, ...] = ()
+    """Terms of the glossary in it."""
+    words_of_terms: tuple[int, ...] = ()
+    """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
+
+    @property
+    def constraints(self) -> Constraints | None:
+        """The requirements on its translation."""
+        terms = tuple(found.term for found in self.terms)
+        if self.prefix is not None:
+            return replace(self.prefix.constraints, terms=terms, words=self.words_of_terms)
+        return Constraints(terms=terms, words=self.words_of_terms) if terms else None
 
     @property
     def first_word(self) -> int:
@@ -45,6 +109,16 @@ class Translation:
     """Each target word with its heaviest source word; None where it was not asked for."""
     num_words: int = 0
     """Words of the text; 0 where no alignment was asked for."""
+    terms: tuple[TermUse, ...] = ()
+    """Terms of the glossary in the source, with their translations."""
+    pieces: PieceWords | None = None
+    """The pieces of a part, each with its word of the text; None where its words have been measured, or need not be."""
+    features: Values | None = None
+    """Features of the words (words, features), from which confidence follows."""
+    word_confidence: tuple[float, ...] | None = None
+    """Probability that each white-space word of the text is correct; None where it was not asked for."""
+    confidence: float | None = None
+    """Probability that the whole text is correct."""
 
     @property
     def weights(self) -> Matrix | None:
@@ -55,6 +129,18 @@ class Translation:
         """Return the translation with its links alone, which take far less memory."""
         weights = self.weights
         return self if weights is None else replace(self, weights_with_end=None, links=tuple(hard_links(weights)))
+
+    def rewritten(self, text: str, counts: Sequence[int]) -> Translation:
+        """Return the translation with another text, in which `counts[i]` words stand for word i of this one.
+
+        Each of them has the confidence of word i. Words beyond, which only the source brought in, have the confidence
+        of the line.
+        """
+        if self.word_confidence is None or self.confidence is None:
+            return replace(self, text=text)
+        own = [*self.word_confidence, *[self.confidence] * (len(counts) - len(self.word_confidence))]
+        spread = tuple(value for value, count in zip(own, counts, strict=True) for _ in range(count))
+        return replace(self, text=text, word_confidence=spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +178,11 @@ class Counts:
             warn(f"{counted(self.cut, 'line')} of more than {max_source_pieces} pieces translated in parts")
         if self.without_weights:
             warn(
-                f"{counted(self.without_weights, 'line')} too long for a matrix of weights, with hard links but "
+                f"{counted(self.without_weights, 'line')} too long for a matrix of weights. They have hard links but "
                 "no soft alignment, and neither markup nor unknown words carried across"
             )
         if self.unpaired_tags:
             warn(
-                f"{counted(self.unpaired_tags, 'line')} with a tag that is not closed, or closed but not opened; such "
-                "a tag is kept, but encloses no words"
+                f"{counted(self.unpaired_tags, 'line')} with a tag that is not closed, or closed but not opened. Such "
+                "a tag is kept, but it encloses no words"
             )

@@ -19,12 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from nmt_cli.data.lines import is_special_file, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError, NmtError
 from nmt_cli.files import atomic_path, locked, remove_unfinished, sync
+from nmt_cli.translation.json_lines import JsonField, LineFormat, PlainText, is_json_lines
 from nmt_cli.translation.results import Counts
 from nmt_cli.translation.translator import Translator
 from nmt_cli.translation.windows import WINDOW_SIZE
@@ -53,74 +54,13 @@ class Answer(NamedTuple):
 
 
 def translate_request(translator: Translator, request: Request) -> Answer:
-    """What a worker does, window by window, as `nmt translate` does."""
+    """Translate as `nmt translate` does, window by window: the work of one worker."""
     translator.counts, translator.first_line = Counts(), request.first_line
     texts: list[str] = []
     for start in range(0, len(request.lines), WINDOW_SIZE):
         window = translator.translate_window(request.lines[start : start + WINDOW_SIZE])
         texts.extend(translated.translations[0].text for translated in window)
     return Answer(texts, translator.counts)
-
-
-# What a line of an input is ----------------------------------------------------------------------------------------
-
-
-class LineFormat(Protocol):
-    """Where the text stands in a line, and where its translation goes."""
-
-    def text(self, line: bytes) -> bytes:
-        """The text to translate; `ValueError` says what is wrong with the line."""
-        ...
-
-    def written(self, line: bytes, translation: bytes, /) -> bytes:
-        """The line of the output, without its newline."""
-        ...
-
-
-class PlainText:
-    """A line is a sentence."""
-
-    def text(self, line: bytes) -> bytes:
-        return line
-
-    def written(self, _: bytes, translation: bytes) -> bytes:
-        return translation
-
-
-@dataclass(frozen=True, slots=True)
-class JsonField:
-    """A line is a JSON object; `field` is translated, and the translation is added to the line as `output_field`.
-
-    The line itself is not written anew: its numbers, spaces and escapes stay as they stand.
-    """
-
-    field: str
-    output_field: str
-
-    def text(self, line: bytes) -> bytes:
-        try:
-            record = json.loads(line.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"is not valid JSON: {error}") from None
-        if not isinstance(record, dict):
-            raise ValueError("is not a JSON object")
-        if not isinstance(text := record.get(self.field), str):
-            found = "is not a string" if self.field in record else "is missing"
-            raise ValueError(f"the field {self.field!r} {found}; --field NAME says which is translated")
-        if self.output_field in record:
-            raise ValueError(f"has the field {self.output_field!r} already; choose another --output-field")
-        return text.encode("utf-8", errors="replace")
-
-    def written(self, line: bytes, translation: bytes) -> bytes:
-        head, brace, tail = line.rpartition(b"}")
-        name = json.dumps(self.output_field, ensure_ascii=False).encode()
-        value = json.dumps(translation.decode("utf-8"), ensure_ascii=False).encode()
-        return head + b", " + name + b": " + value + brace + tail
-
-
-def is_json_lines(path: Path) -> bool:
-    """True of the names that stand for JSON lines."""
-    return path.name.endswith((".jsonl", ".jsonl.gz"))
 
 
 # Shards and their parts --------------------------------------------------------------------------------------------
@@ -147,7 +87,7 @@ class Shard:
         return sum(self.part_lines)
 
     def check_unchanged(self) -> None:
-        """`InputError` where the input is no longer what it was."""
+        """Raise `InputError` where the input is no longer what it was."""
         try:
             found = self.source.stat()
             is_unchanged = (found.st_size, found.st_mtime_ns) == (self.size, self.modified)
@@ -157,7 +97,7 @@ class Shard:
             raise self.changed()
 
     def changed(self) -> InputError:
-        """What to say of an input that is no longer what it was."""
+        """Return the error for an input that is no longer what it was."""
         return InputError(f"{self.source}: has changed since its translation began; choose another --output")
 
 
@@ -168,7 +108,7 @@ class Part:
     shard: Shard
     number: int
     first_line: int
-    """From 0."""
+    """Number of the first line, from 0."""
     lines: list[bytes]
 
     def __str__(self) -> str:
@@ -176,7 +116,7 @@ class Part:
 
 
 def cut(lines: Iterable[bytes], part_lines: int) -> Iterator[list[bytes]]:
-    """The lines in parts of `part_lines`, or fewer where they are long: the same cuts whenever it is done."""
+    """Yield the lines in parts of `part_lines`, or fewer where they are long: the same cuts whenever it is done."""
     part: list[bytes] = []
     num_bytes = 0
     for line in lines:
@@ -281,7 +221,7 @@ class Corpus:
         return sum(s.part_lines[number] for s in self.shards for number in self._missing.get(s.name, ()))
 
     def parts(self) -> Iterator[Part]:
-        """Every part that is still to be done, in order, read when it is asked for."""
+        """Yield every part that is still to be done, in order; each is read when it is asked for."""
         for shard in self.shards:
             missing = self._missing.get(shard.name)
             if not missing:
@@ -299,7 +239,7 @@ class Corpus:
                 raise shard.changed()
 
     def request(self, part: Part) -> Request:
-        """The text of a part."""
+        """Return the text of a part."""
         text = self._format(part.shard.source).text
         return Request(part.first_line, [text(line) for line in part.lines])
 
@@ -340,12 +280,13 @@ class Corpus:
         for source in sources:
             if source.name in seen:
                 raise InputError(
-                    f"{seen[source.name]} and {source}: have the same name, which their outputs would have in "
+                    f"{seen[source.name]} and {source}: have the same name, so their outputs would have the same "
+                    "name in "
                     f"{self.directory}; rename one, or translate them into two directories"
                 )
             seen[source.name] = source
             if is_special_file(source):
-                raise InputError(f"{source}: is no regular file; inputs are read twice")
+                raise InputError(f"{source}: is not a regular file, and inputs are read twice")
             with open_input(source):  # says what is wrong
                 pass
             if source.name in known:
@@ -357,7 +298,7 @@ class Corpus:
                 )
 
     def _missing_parts(self, shard: Shard) -> set[int] | None:
-        """The numbers of the parts that are to be done; None of a shard that is whole."""
+        """Return the numbers of the parts that are to be done, or None for a shard that is whole."""
         folder = self._parts_path / shard.name
         if os.path.lexists(self.directory / shard.name):
             if folder.is_dir():
@@ -381,7 +322,9 @@ class Corpus:
                     raise NmtError(f"{path}: is damaged; remove it and run the same command again")
                 out.write(content)
         if os.path.lexists(output):
-            raise InputError(f"{output}: was made by another meanwhile; move it away and run the same command again")
+            raise InputError(
+                f"{output}: another program made this file meanwhile. Move it away and run the same command again"
+            )
         os.replace(joined, output)
         sync(self.directory)
         del self._missing[shard.name]
@@ -389,7 +332,7 @@ class Corpus:
 
 
 def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:
-    """The shards that were begun here, if under the same conditions."""
+    """Return the shards that were begun here, if under the same conditions."""
     if not path.exists():
         return {}
     directory = path.parent.parent

@@ -25,26 +25,26 @@ from nmt_cli.data.tokenizer import EOS
 from nmt_cli.errors import ModelError
 
 SMALLEST_SHARE = 0.05
-"""Of a target piece's attention: less is no link."""
+"""Share of a target piece's attention below which there is no link."""
 NONE = -1
 """Fills the rows of source pieces with fewer than K likely ones."""
 
 
 class Candidates(NamedTuple):
-    """What the sentences of a batch may say."""
+    """The target pieces that the sentences of a batch may use."""
 
     pieces_U: Tensor
     """The pieces of all of them."""
     pieces_BW: Tensor
     """Each sentence's own, in their order, padded at the end."""
     columns_BW: Tensor
-    """Where these stand in `pieces_U`."""
+    """Places of these pieces in `pieces_U`."""
     valid_BW: Tensor
     """False on padding."""
 
     @staticmethod
     def of(pieces_BW: Tensor, valid_BW: Tensor, vocab_size: int, multiple: int) -> Candidates:
-        """From the pieces of each sentence, padded with pieces of others; U is a multiple of `multiple`."""
+        """Build from the pieces of each sentence, padded with pieces of others; U is a multiple of `multiple`."""
         allowed_V = torch.zeros(vocab_size, dtype=torch.bool, device=pieces_BW.device)
         allowed_V[pieces_BW.flatten()] = True
         pieces = allowed_V.nonzero().flatten()
@@ -53,11 +53,11 @@ class Candidates(NamedTuple):
         return Candidates(pieces_U, pieces_BW, column_of_V[pieces_BW], valid_BW)
 
     def select(self, rows: Tensor) -> Candidates:
-        """Those of the given sentences, in that order."""
+        """Return the candidates of the given sentences, in that order."""
         return Candidates(self.pieces_U, *(tensor[rows] for tensor in self[1:]))
 
     def join(self, other: Candidates, vocab_size: int, multiple: int) -> Candidates:
-        """Those of the sentences of both, one after the other."""
+        """Return the candidates of the sentences of both, one after the other."""
         width = max(self.pieces_BW.shape[1], other.pieces_BW.shape[1])
         pieces, valid = [], []
         for part in (self, other):
@@ -67,7 +67,7 @@ class Candidates(NamedTuple):
         return Candidates.of(torch.cat(pieces), torch.cat(valid), vocab_size, multiple)
 
     def to(self, device: torch.device) -> Candidates:
-        """The same on a device."""
+        """Return the same on a device."""
         return Candidates(*(tensor.to(device) for tensor in self))
 
 
@@ -78,16 +78,16 @@ class Shortlist:
     frequent_F: Tensor
     """Pieces that any sentence may use."""
     likely_VK: Tensor
-    """Of each source piece, the likely ones; `NONE` at the end where there are fewer."""
+    """Likely target pieces of each source piece, with `NONE` at the end where there are fewer."""
 
     def without(self, pieces: Sequence[int]) -> Shortlist:
-        """The same without pieces that must not be said."""
+        """Return the same without pieces that must not be said."""
         banned = torch.tensor(list(pieces), dtype=self.frequent_F.dtype)
         frequent_F = self.frequent_F[~torch.isin(self.frequent_F, banned)]
         return Shortlist(frequent_F, self.likely_VK.masked_fill(torch.isin(self.likely_VK, banned), NONE))
 
     def candidates(self, sources: Sources, vocab_size: int, multiple: int) -> Candidates:
-        """What each source allows; U and W are multiples of `multiple`."""
+        """Return what each source allows; U and W are multiples of `multiple`."""
         likely_BSK = self.likely_VK[sources.ids_BS].long()
         nothing_BSK = (likely_BSK == NONE) | ~sources.valid_BS.unsqueeze(-1)
         allowed_BV = torch.zeros(len(likely_BSK), vocab_size + 1, dtype=torch.bool)
@@ -101,7 +101,7 @@ class Shortlist:
 
 
 class LinkCounts:
-    """How often source and target pieces were linked in parallel text."""
+    """Counts of links between source and target pieces in parallel text."""
 
     def __init__(self, source_vocab_size: int, target_vocab_size: int) -> None:
         self._sizes = (source_vocab_size, target_vocab_size)
@@ -123,8 +123,8 @@ class LinkCounts:
         self._counts = np.bincount(places, weights=np.concatenate(shares), minlength=len(self._links))
 
     def shortlist(self, *, frequent: int, likely: int, joint: bool) -> Shortlist:
-        """The `frequent` most frequent target pieces, with </s>, and for each source piece the `likely` others that it
-        is linked with most; with a `joint` vocabulary the piece itself too, as names stay what they are."""
+        """Return the `frequent` most frequent target pieces, with </s>, and for each source piece the `likely` others
+        that it is linked with most; with a `joint` vocabulary the piece itself too, as names stay what they are."""
         source_size, target_size = self._sizes
         ranked = np.argsort(-self._frequency_V, kind="stable")[:frequent]
         common = np.union1d(ranked[self._frequency_V[ranked] > 0], [EOS])
@@ -142,7 +142,8 @@ class LinkCounts:
         return Shortlist(torch.from_numpy(common), torch.from_numpy(likely_VK))
 
     def share_within(self, shortlist: Shortlist) -> float:
-        """Which share of the counted links the shortlist allows, at least: another source piece may allow more."""
+        """Return which share of the counted links the shortlist allows, at least: another source piece may allow
+        more."""
         sources, targets = np.divmod(self._links, self._sizes[1])
         likely_LK = shortlist.likely_VK.numpy()[sources]
         allowed = (likely_LK == targets[:, None]).any(axis=1) | np.isin(targets, shortlist.frequent_F.numpy())

@@ -7,13 +7,15 @@ into pieces segment by segment, so that it needs no more memory than its text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, zip_longest
+from dataclasses import replace
+from itertools import accumulate, chain, groupby, zip_longest
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt_cli.data.tokenizer import SEGMENT_LENGTH, Tokenizer
 from nmt_cli.translation.alignment import Link, hard_links
+from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Part, Translation
 
 ROUND_LENGTH = 4_000_000
@@ -119,9 +121,15 @@ def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
     return [*cuts, len(ids)]
 
 
-def joined(parts: Sequence[PartTranslations], num_words: int, *, with_alignment: bool) -> tuple[Translation, ...]:
+def joined(
+    parts: Sequence[PartTranslations], num_words: int, *, with_alignment: bool, prefix: Prefix | None = None
+) -> tuple[Translation, ...]:
     """Return the translations of a line of `num_words` words from those of its parts: the best with the best, and so on
-    down the list. A line without parts has one empty translation."""
+    down the list. A line without parts has one translation, which is empty or its prefix."""
+    if not parts and prefix is not None:
+        num_own = len(prefix.text.split())
+        weights = np.zeros((num_own, num_words + 1)) if with_alignment else None
+        return (Translation(prefix.text, 0.0, 0.0, weights, () if with_alignment else None, num_own),)
     ranks = [
         [translation or own[-1] for translation, (_, own) in zip(ranked, parts, strict=True)]
         for ranked in zip_longest(*(own for _, own in parts))
@@ -132,7 +140,13 @@ def joined(parts: Sequence[PartTranslations], num_words: int, *, with_alignment:
         text = " ".join(translation.text for translation in ranked)
         log_prob = sum((translation.log_prob for translation in ranked), 0.0)
         score = sum((translation.score for translation in ranked), 0.0)
-        line = Translation(text, log_prob, score)
+        before = accumulate((len(translation.text.split()) for translation in ranked), initial=0)
+        terms = tuple(
+            use.after(words) for words, one in zip(before, ranked, strict=False) for use in one.terms if one.terms
+        )
+        features = [translation.features for translation in ranked if translation.features is not None]
+        measured = np.concatenate(features) if features else None
+        line = Translation(text, log_prob, score, terms=terms, features=measured)
         if with_alignment:
             has_weights = fits_a_matrix(parts, num_words) and all(one.weights is not None for one in ranked)
             line = _aligned(line, ranked, first_words, num_words, has_weights=has_weights)
@@ -163,7 +177,7 @@ def _aligned(
                 weights[rows, -1] = block[:, num_own:].sum(axis=1)
         links += [(first_word + source, row + target) for source, target in own]
         row += translation.num_words
-    return Translation(line.text, line.log_prob, line.score, weights, tuple(links), num_target_words)
+    return replace(line, weights_with_end=weights, links=tuple(links), num_words=num_target_words)
 
 
 def fits_a_matrix(parts: Sequence[PartTranslations], num_words: int) -> bool:

@@ -23,29 +23,33 @@ from nmt_cli.errors import PredictionError
 from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import DecoderState
 from nmt_cli.model.memory import Memory
+from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.log_softmax import log_softmax_
-from nmt_cli.search.hypothesis import Prediction, SearchState
+from nmt_cli.search.hypothesis import Prediction, Reading, SearchState
 from nmt_cli.translation.precision import in_precision
 from nmt_cli.translation.shortlist import Candidates, Shortlist
 
 MULTIPLE = 16
-"""Of rows and of source positions, vectors of a processor fit into which (docs/adr/0005)."""
+"""Rows and source positions are padded to multiples of this, which fit the vectors of a processor (docs/adr/0005)."""
+
+SCORED_AT_ONCE = 1024
+"""Pieces of given beginnings whose probabilities over the whole vocabulary are held in memory at once."""
 
 
 class _Words(NamedTuple):
-    """What the rows may say, and how each model scores it."""
+    """The pieces that the rows may use, and the product with which each model scores them."""
 
     products: tuple[Product, ...]
-    """Of each model: the logits (P, U) of the candidates' pieces, or of all (P, V)."""
+    """For each model, the product that gives the logits (P, U) of the candidates' pieces, or of all (P, V)."""
     candidates: Candidates | None = None
-    """Of each row; None: all pieces are everybody's."""
+    """Candidates of each row; None means that every row may use all pieces."""
 
     def keep(self, rows: Tensor) -> _Words:
         return self if self.candidates is None else _Words(self.products, self.candidates.select(rows))
 
     def log_probs(self, part: int, readout_PR: Tensor, num_rows: int) -> Tensor:
-        """Log-probabilities (N, W) of each row's pieces under one of the models."""
+        """Return log-probabilities (N, W) of each row's pieces under one of the models."""
         logits = self.products[part](readout_PR)[:num_rows].float()
         if self.candidates is None:
             return log_softmax_(logits)
@@ -61,7 +65,7 @@ class _Rows(NamedTuple):
     """Without those."""
     parts: tuple[tuple[Memory, DecoderState], ...]
     shares: tuple[bool, ...]
-    """Of each model: whether rows of one source may share its memory."""
+    """For each model, True if rows of one source may share its memory."""
     words: _Words
 
     def select(self, rows: Tensor) -> _Rows:
@@ -77,8 +81,21 @@ class _Rows(NamedTuple):
         )
         return _Rows(len(rows), parts, self.shares, self.words.keep(padded[: len(rows)]))
 
+    def apart(self, rows: Tensor) -> _Rows:
+        # Each with a memory of its own: whether rows share one may change the last bit, and which are here is chance.
+        return self._replace(shares=(False,) * len(self.shares)).keep(rows)
+
+    def replace(self, rows: Tensor, other: SearchState) -> _Rows:
+        assert isinstance(other, _Rows)
+        rows = rows.to(self.parts[0][0].valid_BS.device)
+        parts = tuple(
+            (memory, state.replace(rows, new))
+            for (memory, state), (_, new) in zip(self.parts, other.parts, strict=True)
+        )
+        return self._replace(parts=parts)
+
     def join(self, other: _Rows, words: _Words) -> _Rows:
-        """The rows of both, one after the other."""
+        """Return the rows of both, one after the other."""
         device = self.parts[0][0].valid_BS.device
         num_rows = self.num_rows + other.num_rows
         missing = -num_rows % MULTIPLE
@@ -100,6 +117,19 @@ class _Rows(NamedTuple):
         return _Rows(num_rows, parts, self.shares, words)
 
 
+class Observed(NamedTuple):
+    """Predictions for given targets, piece by piece. The values at padding mean nothing."""
+
+    log_probs_BT: Tensor
+    """Log-probability of each piece of the target."""
+    best_log_probs_BT: Tensor
+    """Log-probability of the most probable piece in its place."""
+    entropies_BT: Tensor
+    """Entropy of the predicted distribution over the whole vocabulary, in nats."""
+    weights_BTS: Tensor
+    """Attention weights."""
+
+
 class TrainedModels:
     """One model or an ensemble: the mean of the predicted probabilities, and of the attention weights."""
 
@@ -112,14 +142,23 @@ class TrainedModels:
         shortlist: Shortlist | None = None,
         refusals: Sequence[str] = (),
     ) -> None:
-        """`precision` is fp32, bf16 or int8; the models are moved to the device and changed in place. With a
-        `shortlist`, without banned pieces, a search says no others than those that go with its source. `refusals` are
-        what `PredictionError` says of each model."""
+        """Move the models to the device and change them in place to `precision`, which is fp32, bf16 or int8.
+
+        With a `shortlist` (without banned pieces) a search says only the pieces that go with its source. `refusals`
+        has the message of `PredictionError` for each model.
+        """
         self._models = [in_precision(model.to(device), precision) for model in models]
         self._device = device
         self._shortlist = shortlist
         self._refusals = refusals
         self.has_attention = all(model.has_attention for model in models)
+
+    def leave_files(self) -> None:
+        """Copy the weights into memory: as they are read, they lie in the mapped file, and a program that still needs
+        them dies when somebody writes over it."""
+        for model in self._models:
+            for tensor in (*model.parameters(), *model.buffers()):
+                tensor.data = tensor.data.clone()
 
     @torch.inference_mode()
     def start(self, sources: Sources, copies: int) -> SearchState:
@@ -147,7 +186,7 @@ class TrainedModels:
 
     @torch.inference_mode()
     def join(self, first: SearchState, second: SearchState) -> SearchState:
-        """The rows of both, one after the other; their sources are padded to one width."""
+        """Return the rows of both, one after the other; their sources are padded to one width."""
         assert isinstance(first, _Rows)
         assert isinstance(second, _Rows)
         words = first.words
@@ -157,19 +196,24 @@ class TrainedModels:
         return first.join(second, words)
 
     @torch.inference_mode()
-    def step(self, ids_N: Tensor, state: SearchState) -> Prediction:
-        """Predict the next piece of every row.
+    def step(self, ids_N: Tensor, state: SearchState, hidden_NS: Tensor | None = None) -> Prediction:
+        """Predict the next piece of every row, which looks away from the hidden positions of its source.
 
         Raises:
             PredictionError: a row's probabilities are no numbers.
         """
         assert isinstance(state, _Rows)
         num_rows = len(ids_N)
-        ids_P1 = ids_N[padded_rows(torch.arange(num_rows))].unsqueeze(1).to(self._device)
+        rows_P = padded_rows(torch.arange(num_rows))
+        ids_P1 = ids_N[rows_P].unsqueeze(1).to(self._device)
+        hidden_PS = None
+        if hidden_NS is not None:
+            width = state.parts[0][0].valid_BS.shape[1]
+            hidden_PS = F.pad(hidden_NS, (0, width - hidden_NS.shape[1]))[rows_P].to(self._device)
         log_probs, weights, parts = [], [], []
         words = state.words
         for part, (model, (memory, decoder_state)) in enumerate(zip(self._models, state.parts, strict=True)):
-            decoded = model.decode(ids_P1, memory, decoder_state)
+            decoded = model.decode(ids_P1, memory._replace(hidden_NS=hidden_PS), decoder_state)
             log_probs.append(words.log_probs(part, decoded.readout_BTR[:, 0], num_rows))
             weights.append(decoded.weights_BTS[:num_rows, 0].float())
             parts.append((memory, decoded.state))
@@ -182,8 +226,57 @@ class TrainedModels:
         return Prediction(log_probs_NW, _mean(weights).cpu(), new_state, pieces_NW)
 
     @torch.inference_mode()
+    def read(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> Reading:
+        """Read the first pieces of every row, which begin with <s>; the last piece is left to the next step.
+
+        A row that has read its pieces keeps its state while the others go on. All pieces are scored in one product.
+        """
+        assert isinstance(state, _Rows)
+        lengths_N = torch.tensor([len(ids) - 1 for ids in beginnings])
+        longest = int(lengths_N.max())
+        padded_NT = torch.tensor([[*ids, *[PAD] * (longest + 1 - len(ids))] for ids in beginnings])
+        rows_P = padded_rows(torch.arange(len(beginnings)))
+        inputs_PT, is_read_NT = padded_NT[rows_P].to(self._device), torch.arange(longest) < lengths_N.unsqueeze(1)
+        places_NT = is_read_NT.flatten().nonzero().squeeze(1)
+        outputs_M = padded_NT[:, 1:].flatten()[places_NT]
+        log_probs, weights, parts = [], [], []
+        for model, (memory, decoder_state) in zip(self._models, state.parts, strict=True):
+            readouts, looks = [], []
+            for step in range(longest):
+                decoded = model.decode(inputs_PT[:, step : step + 1], memory, decoder_state)
+                goes_on_P = (step < lengths_N)[rows_P]
+                chosen_P = torch.arange(len(rows_P)) + torch.where(goes_on_P, 0, len(rows_P))
+                decoder_state = decoded.state.join(decoder_state).select(chosen_P.to(self._device))
+                readouts.append(decoded.readout_BTR[: len(beginnings), 0])
+                looks.append(decoded.weights_BTS[: len(beginnings), 0].float())
+            readout_MR = torch.stack(readouts, dim=1).flatten(0, 1)[places_NT.to(self._device)]
+            log_probs.append(self._scored(model, readout_MR, outputs_M))
+            weights.append(torch.stack(looks, dim=1))
+            parts.append((memory, decoder_state))
+        totals_NT = torch.zeros(is_read_NT.numel()).index_copy(0, places_NT, _log_mean(log_probs)).view_as(is_read_NT)
+        # The weights of a row's last piece stand in the last column.
+        back_NT = torch.arange(longest) - (longest - lengths_N).unsqueeze(1)
+        weights_NTS = _mean(weights).cpu()
+        at_end_NTS = weights_NTS.gather(1, back_NT.clamp(min=0).unsqueeze(-1).expand_as(weights_NTS))
+        at_end_NTS = at_end_NTS.masked_fill((back_NT < 0).unsqueeze(-1), 0.0)
+        return Reading(totals_NT.sum(dim=1), at_end_NTS, state._replace(parts=tuple(parts)))
+
+    @staticmethod
+    def _scored(model: Seq2Seq, readout_MR: Tensor, outputs_M: Tensor) -> Tensor:
+        """Return the log-probability (M) of each piece, computed for some thousand pieces at a time."""
+        found = []
+        for readout_CR, outputs_C in zip(
+            readout_MR.split(SCORED_AT_ONCE), outputs_M.split(SCORED_AT_ONCE), strict=True
+        ):
+            rows = padded_rows(torch.arange(len(outputs_C)))
+            log_probs_CV = F.log_softmax(model.logits(readout_CR[rows.to(readout_CR.device)]).float(), dim=-1)
+            found.append(log_probs_CV[: len(outputs_C)].cpu().gather(1, outputs_C.unsqueeze(1)).squeeze(1))
+        return torch.cat(found)
+
+    @torch.inference_mode()
     def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (B, T) and weights (B, T, S) of given targets; sources are padded to a multiple of 16.
+        """Return log-probabilities (B, T) and weights (B, T, S) of given targets; sources are padded to a multiple of
+        16.
 
         What stands at the padding of targets means nothing; it comes after them, so it changes nothing in them.
 
@@ -207,6 +300,54 @@ class TrainedModels:
             self._refuse([~part_BT.cpu()[valid_BT].isfinite() for part_BT in log_probs])
         return log_probs_BT, _mean(weights).cpu()
 
+    @torch.inference_mode()
+    def observe(
+        self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor, noises: Sequence[Noise] = ()
+    ) -> list[Observed]:
+        """Return the predictions for given targets, once without noise and once with each of `noises`, by which units
+        are dropped as in training; sources are padded to a multiple of 16.
+
+        Raises:
+            PredictionError: the probabilities of a piece are no numbers.
+        """
+        rows = padded_rows(torch.arange(inputs_BT.shape[0]))
+        padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
+        inputs_PT, outputs_PT = inputs_BT[rows].to(self._device), outputs_BT[rows].to(self._device)
+        return [self._observed(padded, inputs_PT, outputs_PT, len(inputs_BT), noise) for noise in (None, *noises)]
+
+    def _observed(
+        self, sources: Sources, inputs_PT: Tensor, outputs_PT: Tensor, num_sentences: int, noise: Noise | None
+    ) -> Observed:
+        """Score the pieces of all targets, without padding, some thousand at a time."""
+        outputs_BT = outputs_PT[:num_sentences]
+        places_M = (outputs_BT != PAD).flatten().nonzero().squeeze(1)
+        outputs_M = outputs_BT.flatten()[places_M]
+        readouts, weights = [], []
+        for model in self._models:
+            memory = model.encode(*sources, noise)
+            decoded = model.decode(inputs_PT, memory, model.start(memory), noise)
+            readouts.append(decoded.readout_BTR.flatten(0, 1)[places_M].split(SCORED_AT_ONCE))
+            weights.append(decoded.weights_BTS[:num_sentences].float())
+        found = []
+        for outputs_C, *readouts_CR in zip(outputs_M.split(SCORED_AT_ONCE), *readouts, strict=True):
+            rows_P = padded_rows(torch.arange(len(outputs_C))).to(self._device)
+            log_probs = [
+                log_softmax_(model.logits(readout_CR[rows_P]).float())[: len(outputs_C)]
+                for model, readout_CR in zip(self._models, readouts_CR, strict=True)
+            ]
+            log_probs_CV = _log_mean(log_probs)
+            chosen_C = log_probs_CV.gather(1, outputs_C.unsqueeze(1)).squeeze(1)
+            best_C = log_probs_CV.amax(dim=1)
+            if bool(best_C.isnan().any()):
+                self._refuse([part_CV[:, 0].isnan() for part_CV in log_probs])
+            probs_CV = log_probs_CV.exp()
+            # What is impossible adds nothing: 0 times the bound.
+            entropies_C = -torch.einsum("cv,cv->c", probs_CV, log_probs_CV.clamp_(min=-1e4))
+            found.append(torch.stack([chosen_C, best_C, entropies_C]))
+        values_3N = torch.zeros(3, outputs_BT.numel()).index_copy(1, places_M.cpu(), torch.cat(found, dim=1).cpu())
+        log_probs_BT, best_BT, entropies_BT = values_3N.view(3, *outputs_BT.shape)
+        return Observed(log_probs_BT, best_BT, entropies_BT, _mean(weights).cpu())
+
     def _refuse(self, is_broken: Sequence[Tensor]) -> NoReturn:
         """Raise what is to be said of the first model that is broken in some place."""
         part = next(part for part, places in enumerate(is_broken) if bool(places.any()))
@@ -214,7 +355,7 @@ class TrainedModels:
 
 
 def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool) -> Memory:
-    """The memory of the rows given by their old numbers, of which those after `num_rows` only pad."""
+    """Return the memory of the rows given by their old numbers, of which those after `num_rows` only pad."""
     source_P = padded_P // memory.rows
     if shared and num_rows:
         sources, counts = source_P[:num_rows].unique_consecutive(return_counts=True)
@@ -231,7 +372,7 @@ def padded_width(ids: Sequence[int]) -> int:
 
 
 def padded_rows(rows: Tensor) -> Tensor:
-    """Row numbers, the first repeated at the end up to a multiple of 16."""
+    """Return row numbers, the first repeated at the end up to a multiple of 16."""
     missing = -len(rows) % MULTIPLE
     return torch.cat([rows, rows[:1].expand(missing)]) if missing else rows
 

@@ -7,7 +7,7 @@ every translation finds its own place again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -16,41 +16,22 @@ import numpy as np
 import torch
 
 from nmt_cli.allocator import halved, is_out_of_memory, without_running_out
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.lines import decode_line
-from nmt_cli.data.tokenizer import BOS, EOS, Tokenizer
-from nmt_cli.search.beam import BeamOptions, Observer, beam_search
+from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
+from nmt_cli.search.beam import Observer, beam_search
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import merge_to_words
-from nmt_cli.translation.markup import UNKNOWN, PlainLine, restore, strip_tags
-from nmt_cli.translation.results import Counts, Part, Translated, Translation
+from nmt_cli.translation.doubts import Doubts
+from nmt_cli.translation.glossary import TermFinder
+from nmt_cli.translation.markup import UNKNOWN, PlainLine, restored_words, strip_tags
+from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of, restored_after
+from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
 from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
 from nmt_cli.translation.windows import WINDOW_SIZE
-
-
-@dataclass(frozen=True, slots=True)
-class TranslatorOptions:
-    """How to translate."""
-
-    beam_size: int = 5
-    length_penalty: float = 1.0
-    n_best: int = 1
-    no_repeat_ngram: int = 0
-    max_source_pieces: int = 250
-    max_length_a: float = 2.0
-    max_length_b: int = 20
-    batch_tokens: int = 16384
-    """Rows of the beam times positions of the padded sources in one batch."""
-    with_alignment: bool = False
-    copy_unknown: bool = False
-    """Words that the model does not know are copied from where it looked."""
-    keep_markup: bool = False
-    """Tags and placeholders are carried across. Both need `with_alignment`, whose words are those without tags."""
-    sampling_temperature: float | None = None
-    """None searches; else hypotheses are drawn, `n_best` a line."""
-    seed: int = 1
 
 
 @dataclass(slots=True)
@@ -59,28 +40,56 @@ class Translator:
 
     models: TrainedModels
     tokenizers: tuple[Tokenizer, Tokenizer]
-    options: TranslatorOptions
+    options: DecodingOptions
     counts: Counts = field(default_factory=Counts)
     first_line: int = 0
     """The number of the first line in the whole input, of which this may be a part: samples belong to it."""
+    terms: TermFinder | None = None
+    """Finds the terms of a glossary."""
+    doubts: Doubts | None = None
+    """Tells how sure the models are of the words, where that is asked for."""
+    _index: PieceIndex | None = None
+    """Pieces of the target by what they spell, once a prefix has needed them."""
 
-    def translate_window(self, lines: Sequence[bytes], observe: Observer | None = None) -> list[Translated]:
-        """Return the translations of each line, in order."""
+    def translate_window(
+        self, lines: Sequence[bytes], observe: Observer | None = None, prefixes: Sequence[str] | None = None
+    ) -> list[Translated]:
+        """Return the translations of each line, in order; `prefixes` are their beginnings, empty ones for none."""
+        steps = self.in_steps(lines, observe, prefixes)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: list[Translated] = end.value
+                return found
+
+    def in_steps(
+        self, lines: Sequence[bytes], observe: Observer | None = None, prefixes: Sequence[str] | None = None
+    ) -> Generator[None, None, list[Translated]]:
+        """Translate a window, and pause whenever the search is done with a part, so that the caller can do something
+        else in between. The generator returns the translations of each line, in order."""
         texts = [self._decoded(line) for line in lines]
         plain = self._plain(texts)
-        parts, num_words = self._translated_parts([line.text for line in plain], observe)
+        shown = prefixes or [""] * len(lines)
+        begun = [self._prefix(prefix) for prefix in shown]
+        parts, num_words = yield from self._translated_parts([line.text for line in plain], begun, observe)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
         with_alignment = self.options.with_alignment
         found = [
-            joined(of_line, words, with_alignment=with_alignment)
-            for of_line, words in zip(parts, num_words, strict=True)
+            joined(of_line, words, with_alignment=with_alignment, prefix=prefix)
+            for of_line, words, prefix in zip(parts, num_words, begun, strict=True)
         ]
+        if self.doubts is not None:
+            found = [tuple(map(self.doubts.judged, translations)) for translations in found]
         if with_alignment:
             self.counts.without_weights += sum(translations[0].weights is None for translations in found)
         if self.options.keep_markup or self.options.copy_unknown:
-            found = [self._restored(line, translations) for line, translations in zip(plain, found, strict=True)]
+            found = [
+                self._restored(line, translations, prefix, text)
+                for line, translations, prefix, text in zip(plain, found, begun, shown, strict=True)
+            ]
         return [Translated(text, translations) for text, translations in zip(texts, found, strict=True)]
 
     def _decoded(self, line: bytes) -> str:
@@ -97,14 +106,25 @@ class Translator:
         self.counts.unpaired_tags += sum(line.has_unpaired_tag for line in plain)
         return plain
 
+    def _prefix(self, text: str) -> Prefix | None:
+        """Return the beginning of a translation without what the model must not see; None where there is none."""
+        if text and self._index is None:
+            self._index = PieceIndex(self.tokenizers[1])
+        if not text or self._index is None:
+            return None
+        (plain,) = self._plain([text])
+        is_cut = plain.text != text and text[-1].isspace()
+        return prefix_of(plain.text + " " if is_cut else plain.text, self._index)
+
     def _translated_parts(
-        self, texts: Sequence[str], observe: Observer | None
-    ) -> tuple[list[list[PartTranslations]], list[int]]:
-        """Return the parts of each line with their translations, and the number of words of each line."""
+        self, texts: Sequence[str], prefixes: Sequence[Prefix | None], observe: Observer | None
+    ) -> Generator[None, None, tuple[list[list[PartTranslations]], list[int]]]:
+        """Pause with each part that is done; return the parts of each line with their translations, and the number of
+        words of each line."""
         with_words = self.options.with_alignment
         parts: list[list[PartTranslations]] = [[] for _ in texts]
         num_words = [0] * len(texts)
-        for segments in rounds(texts, with_words=with_words):
+        for segments in rounds(texts, with_words=with_words or self.terms is not None):
             new = parts_of(
                 segments,
                 self.tokenizers[0],
@@ -113,11 +133,17 @@ class Translator:
                 first_line=self.first_line + self.counts.lines,
                 num_parts=[len(of_line) for of_line in parts],
             )
+            new = [replace(part, prefix=prefixes[part.line]) if part.part == 0 else part for part in new]
+            if self.terms is not None:
+                new = self.terms.added_to(new, segments)
             self.counts.source_pieces += sum(len(part.ids) for part in new)
             translations: dict[tuple[int, int], list[Translation]] = {}
             for group, at_once in self._groups(new):
                 for part, hypotheses in self._hypotheses(group, at_once, observe):
                     translations[part.line, part.part] = [self._finish(part, hypothesis) for hypothesis in hypotheses]
+                    yield
+                if self.doubts is not None:
+                    yield from self.doubts.measure(self.models, group, translations, self.options.batch_tokens)
             for part in new:
                 parts[part.line].append((part, translations[part.line, part.part]))
             if with_words:
@@ -127,20 +153,27 @@ class Translator:
                         parts[line] = [(part, [one.without_weights() for one in own]) for part, own in parts[line]]
         return parts, num_words
 
-    def _restored(self, line: PlainLine, translations: Sequence[Translation]) -> tuple[Translation, ...]:
+    def _restored(
+        self, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None, shown: str
+    ) -> tuple[Translation, ...]:
         """Return the translations with what the model must not change put back by their alignments."""
         has_unknown = self.options.copy_unknown and any(UNKNOWN in found.text for found in translations)
         restored = partial(
-            restore,
-            line,
+            restored_words,
             keep_markup=self.options.keep_markup,
             copy_unknown=self.options.copy_unknown,
             unknown_runs=self.tokenizers[0].unknown_runs(line.text) if has_unknown else None,
         )
-        return tuple(
-            found if found.weights is None else replace(found, text=restored(found.text, found.weights))
-            for found in translations
-        )
+
+        def whole(found: Translation) -> Translation:
+            if prefix is not None:
+                return restored_after(prefix.text, shown, line, found, restored)
+            words = found.text.split() if found.weights is None else restored(line, found.text, found.weights)
+            if words == found.text.split():
+                return found
+            return found.rewritten(" ".join(word for word in words if word), [len(word.split()) for word in words])
+
+        return tuple(map(whole, translations))
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
         """Yield the translations of each line, window by window; only a window is held in memory."""
@@ -172,26 +205,17 @@ class Translator:
         self, parts: Sequence[Part], at_once: int, observe: Observer | None
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
         """Yield each part with its hypotheses, as they are found."""
-        temperature = self.options.sampling_temperature
-        if temperature is None:
+        if self.options.sampling_temperature is None:
             yield from self._search(parts, at_once, observe)
             return
         for start in range(0, len(parts), at_once):
             batch = parts[start : start + at_once]
-            drawn = without_running_out(batch, partial(self._sample, temperature=temperature))
+            drawn = without_running_out(batch, self._sample)
             yield from zip(batch, drawn, strict=True)
 
     def _search(
         self, parts: Sequence[Part], at_once: int, observe: Observer | None
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
-        options = self.options
-        beam = BeamOptions(
-            beam_size=options.beam_size,
-            length_penalty=options.length_penalty,
-            n_best=options.n_best,
-            no_repeat_ngram=options.no_repeat_ngram,
-            with_weights=options.with_alignment,
-        )
         waiting = list(parts)
         while waiting:
             done = set()
@@ -199,8 +223,9 @@ class Translator:
             limits = self._limits(waiting)
             try:
                 for number, found in beam_search(
-                    self.models, start, limits, self._vocabulary(), beam, at_once=at_once, observe=observe
-                ):
+                    self.models, start, limits, self._vocabulary(), self.options, at_once=at_once, observe=observe,
+                    constraints=[part.constraints for part in waiting],
+                ):  # fmt: skip
                     done.add(number)
                     yield waiting[number], found
                 return
@@ -215,12 +240,18 @@ class Translator:
 
     def _limits(self, parts: Sequence[Part]) -> list[int]:
         """Return the most pieces that each translation may have, with </s>."""
-        return [int(self.options.max_length_a * len(part.ids)) + self.options.max_length_b for part in parts]
+        a, b = self.options.max_length_a, self.options.max_length_b
+        begun = [0 if part.prefix is None else part.prefix.num_pieces for part in parts]
+        terms = [sum(found.term.size for found in part.terms) for part in parts]
+        return [
+            max(int(a * len(part.ids)), own) + b + all_ for part, own, all_ in zip(parts, begun, terms, strict=True)
+        ]
 
     def _vocabulary(self) -> Vocabulary:
-        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids())
+        inside = () if self.terms is None else self.terms.inside_words
+        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), inside)
 
-    def _sample(self, parts: Sequence[Part], temperature: float) -> list[list[Hypothesis]]:
+    def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
         options, limits = self.options, self._limits(parts)
         copies = options.n_best
         uniforms = [_uniforms(options.seed, part, copy, max(limits)) for part in parts for copy in range(copies)]
@@ -229,29 +260,51 @@ class Translator:
             self._start(parts, range(len(parts)), copies),
             [limit for limit in limits for _ in range(copies)],
             self._vocabulary(),
+            options,
             torch.from_numpy(np.stack(uniforms)),
-            temperature=temperature,
-            no_repeat_ngram=options.no_repeat_ngram,
-            with_weights=options.with_alignment,
         )
         return [drawn[start : start + copies] for start in range(0, len(drawn), copies)]
 
     def _finish(self, part: Part, hypothesis: Hypothesis) -> Translation:
-        """Return a part's translation as text, with its attention between words where that is wanted."""
+        """Return a part's translation as text, with its words as far as they are needed."""
         tokenizer = self.tokenizers[1]
         self.counts.target_pieces += len(hypothesis.ids)
         log_prob, score = hypothesis.log_prob, hypothesis.score
-        if not self.options.with_alignment:
+        if not self.options.with_alignment and part.constraints is None and self.doubts is None:
             return Translation(tokenizer.decode(hypothesis.ids), log_prob, score)
-        text, target = tokenizer.decode_words(hypothesis.ids)
-        first = part.first_word
-        shape = (target.num_words, part.words[-1] + 1 - first)
-        if hypothesis.weights_TS is None or not target.ids:
-            weights = np.zeros((shape[0], shape[1] + 1))
+        if part.prefix is None or self._index is None:
+            text, target = tokenizer.decode_words(hypothesis.ids)
         else:
-            pieces = hypothesis.weights_TS[: len(target.ids), : len(part.ids) + 1].double().numpy()
-            weights = merge_to_words(pieces, [word - first for word in part.words], target.words, shape)
-        return Translation(text, log_prob, score, weights, num_words=target.num_words)
+            text, target = part.prefix.spelt(hypothesis.ids, self._index)
+        terms = _uses(part, hypothesis, text, target)
+        found = Translation(text, log_prob, score, terms=terms, pieces=None if self.doubts is None else target)
+        return _aligned(found, part, hypothesis, target) if self.options.with_alignment else found
+
+
+def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: PieceWords) -> Translation:
+    """Return a part's translation with its attention between words."""
+    first = part.first_word
+    shape = (target.num_words, part.words[-1] + 1 - first)
+    if hypothesis.weights_TS is None or not target.ids:
+        weights = np.zeros((shape[0], shape[1] + 1))
+    else:
+        pieces = hypothesis.weights_TS[: len(target.ids), : len(part.ids) + 1].double().numpy()
+        weights = merge_to_words(pieces, [word - first for word in part.words], target.words, shape)
+    return replace(found, weights_with_end=weights, num_words=target.num_words)
+
+
+def _uses(part: Part, hypothesis: Hypothesis, text: str, target: PieceWords) -> tuple[TermUse, ...]:
+    """Return the terms of a part, each with the words that translate it."""
+    words = text.split()
+    uses = []
+    said = {one.term: one for one in hypothesis.said}
+    for number, found in enumerate(part.terms):
+        use = TermUse(found.text, found.words)
+        if number in said:
+            first, last = target.words[said[number].begin], target.words[said[number].end - 1]
+            use = replace(use, translation=" ".join(words[first : last + 1]), target=(first, last + 1))
+        uses.append(use)
+    return tuple(uses)
 
 
 def _uniforms(seed: int, part: Part, copy: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

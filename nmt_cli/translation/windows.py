@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from nmt_cli.console import counted, warn
-from nmt_cli.data.corpus import Corpus, FilterReport, Pair, read_pairs
+from nmt_cli.data.pairs import Corpus, FilterReport, Pair, read_pairs
 
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
@@ -69,13 +69,14 @@ class _ReadAhead(Generic[Item]):
 
 
 def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> Iterator[list[bytes]]:
-    """Lines in windows that are bounded in number and bytes."""
+    """Yield lines in windows that are bounded in number and bytes."""
     return _ReadAhead(lines, len, MAX_WINDOW_BYTES, window_size).windows()
 
 
 def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
-    """The pairs of two files in windows that are bounded in number and in the size of their matrices of weights; at the
-    end it is said how many were not UTF-8.
+    """Yield the pairs of two files in windows that are bounded in number and in the size of their matrices of weights.
+
+    At the end a warning counts the pairs that were not UTF-8.
 
     Raises:
         InputError: the files differ in length (both counts are named), or one cannot be read.

@@ -179,8 +179,11 @@ def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corp
             "tokenizer.symbols=[" + ", ".join(f"<{n}>" for n in range(150)) + "]",
             "nmt: tokenizer.vocab_size: 320 is too",
         ),
-        ("data.train.0.source=pipe", "pipe: is a pipe or a device; text that is read more than once must be a file"),
-        ("data.train.0.alignment=pipe", "pipe: is a pipe or a device; text that is read more than once must be a file"),
+        ("data.train.0.source=pipe", "pipe: is a pipe or a device, but this text is read more than once. Give a file"),
+        (
+            "data.train.0.alignment=pipe",
+            "pipe: is a pipe or a device, but this text is read more than once. Give a file",
+        ),
         ("model_dir=c.yaml", "c.yaml: cannot be a model directory: file exists"),
         ("model_dir=c.yaml/run", "c.yaml/run: cannot be a model directory: file exists"),
         ("training.tensorboard=true", "training.tensorboard: needs tensorboard; pip install 'nmt-cli[logs]'"),
@@ -235,9 +238,9 @@ def test_tokenizers_that_no_run_has_made_are_in_the_way_of_the_check_as_of_train
     for command in ("check", "tokenizer", "train"):
         code, _, err = nmt(corpus, command, "--config", "c.yaml")
         assert code == 2
-        assert f"{foreign}: is in the way, and not by `nmt tokenizer`".replace(f"{corpus}/", "") in err.replace(
+        assert f"{foreign}: is in the way. It does not come from `nmt tokenizer`".replace(
             f"{corpus}/", ""
-        )
+        ) in err.replace(f"{corpus}/", "")
         assert foreign.read_bytes() == b"mine"
 
 
@@ -356,12 +359,18 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
         (["-o", "no/where.yaml"], "no/where.yaml: there is no directory no; make it first"),
         (["--source", "dev.en", "--target", "a.de"], "dev.en has 2 lines and a.de has 169 lines"),
         (["--source", "nil", "--target", "a.de"], "nil: there is no such file"),
-        (["-o", "-"], "-o -: a configuration is a file, to whose name that of the run belongs; give -o NAME.yaml"),
+        (
+            ["-o", "-"],
+            "-o -: the configuration must be a file, because the run takes its name from it. Give -o NAME.yaml",
+        ),
         (["-o", "my.yaml.gz"], "my.yaml.gz: a configuration is read as plain text; leave out .gz"),
-        (["--name", "here", "-o", "runs/here/config.yaml"], "is where the run keeps its own configuration; choose"),
+        (
+            ["--name", "here", "-o", "runs/here/config.yaml"],
+            "the run keeps its own configuration under this name. Choose",
+        ),
         (
             ["--source", "/dev/null", "--target", "a.de"],
-            "/dev/null: is a pipe or a device; text that is read more than",
+            "/dev/null: is a pipe or a device, but this text is read more than",
         ),
     ],
 )

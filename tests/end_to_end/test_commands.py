@@ -239,7 +239,10 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
         "exists already; choose another name"
         in nmt("average", "--model", model, "--last", "2", "--name", "mean-of-two").err
     )
-    refused = f"has {len(index['recent'])} last checkpoints, not 50; training.keep_last says how many are kept"
+    refused = (
+        f"holds only {len(index['recent'])} recent checkpoints, but 50 are to be averaged; "
+        "training.keep_last says how many are kept"
+    )
     assert refused in nmt("average", "--model", model, "--last", "50").err
     assert "give --last N or --best N, not both" in nmt("average", "--model", model, "--last", "1", "--best", "1").err
     steps = ", ".join(map(str, index["recent"]))
@@ -252,13 +255,19 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
 
 def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
     shown = nmt("inspect", model).out.decode()
-    for word in ("bidirectional gru, 1 x 16", "additive", "unigram, 420 pieces", "max_steps 100 reached", "(best)"):
+    for word in (
+        "bidirectional gru, 1 layer of 16 units in each direction",
+        "additive",
+        "unigram, 420 pieces",
+        "max_steps 100 reached",
+        "(best)",
+    ):
         assert word in shown
     report = json.loads(nmt("inspect", model, "--json").out)
     assert report["parameters"]["all"] > 10_000
     best, second = (ranked["step"] for ranked in json.loads((model / "checkpoints/index.json").read_text())["best"])
     assert report["checkpoints"][str(best)].endswith("  (best)")
-    assert report["checkpoints"][str(second)].endswith("  (best but 1)")
+    assert report["checkpoints"][str(second)].endswith("  (number 2 by score)")
     assert nmt("inspect", "/tmp/nothing-here").code == 2
 
 
@@ -275,7 +284,7 @@ def test_inspect_and_curves_find_the_model_as_translate_does(nmt, model: Path, t
     assert nmt("plot", "curves", "--model", model, "-o", "option.svg").code == 0
     assert Path("argument.svg").read_bytes() == Path("option.svg").read_bytes()
     assert nmt("plot", "curves", model, "--model", model, "-o", "c.svg").err == (
-        f"nmt: {model}: stands twice; name each run once\n"
+        f"nmt: {model}: is named twice. Name each run once\n"
     )
     for command in (("inspect",), ("plot", "curves", "-o", "c.svg")):
         result = nmt(*command)
@@ -470,7 +479,7 @@ def test_evaluate_chooses_the_length_penalty_on_the_dev_set_alone(nmt, model: Pa
         by_hand[penalty] = json.loads(nmt("score", hypotheses, "--reference", corpus / "dev.fr", "--json").out)["bleu"]
     assert report["dev_bleu"] == pytest.approx({penalty: score["score"] for penalty, score in by_hand.items()})
     assert report["dev_bleu"][f"{report['chosen']:g}"] == max(report["dev_bleu"].values())
-    assert f"length penalty {report['chosen']:g} is taken; so it is with nmt translate --length-penalty" in result.err
+    assert f"length penalty {report['chosen']:g} is best. To use it: nmt translate --length-penalty" in result.err
     nmt("translate", corpus / "test.en", "--model", model, "--length-penalty", str(report["chosen"]), "-o", hypotheses)
     assert hypotheses.read_bytes() == (tmp_path / "book.fr").read_bytes()
 
@@ -491,7 +500,7 @@ def test_what_happened_to_odd_lines_is_said_by_evaluate_and_plots(nmt, model: Pa
     assert re.search(r"1 line of more than \d+ pieces translated in parts", result.err)
     drawn = nmt("plot", "attention", tmp_path / "t.en", "--model", model, "-o", tmp_path / "a.html")
     assert drawn.code == 0, drawn.err
-    assert "of lines translated in parts the steps of the search are left out" in drawn.err
+    assert "the page leaves out the steps of the search for lines that were translated in parts" in drawn.err
     assert "1 line is not valid UTF-8" in drawn.err
 
 
@@ -520,7 +529,7 @@ def test_a_last_line_of_metrics_that_was_cut_off_is_left_out(nmt, model: Path, t
     metrics.write_text((model / "metrics.jsonl").read_text() + '{"event": "train", "st')
     result = nmt("plot", "curves", metrics, "-o", tmp_path / "c.svg")
     assert result.code == 0
-    assert "the last line was cut off on the way, and is left out" in result.err
+    assert "the last line was cut off, and is left out" in result.err
 
 
 def test_a_backend_that_is_none_does_no_harm(tmp_path: Path):
@@ -562,7 +571,7 @@ def test_a_place_that_may_not_be_entered_is_the_users_to_mend(nmt, monkeypatch, 
 def test_a_shortlist_is_not_compressed(nmt, model: Path, corpus: Path, tmp_path: Path):
     path = tmp_path / "s.safetensors.gz"
     result = nmt("shortlist", corpus / "dev.en", corpus / "dev.fr", "--model", model, "-o", path)
-    assert (result.code, result.err) == (2, f"nmt: {path}: a shortlist is read as it lies on the disk; leave out .gz\n")
+    assert (result.code, result.err) == (2, f"nmt: {path}: a shortlist cannot be compressed. Leave out .gz\n")
     assert not path.exists()
 
 
@@ -606,7 +615,10 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
     assert "c.txt" in wrong.err
     nowhere = nmt("plot", "curves", tmp_path / "nowhere", "-o", tmp_path / "c.png")
     assert nowhere.code == 2
-    assert nowhere.err == f"nmt: {tmp_path / 'nowhere'}: is not there; give a model directory or its metrics.jsonl\n"
+    assert (
+        nowhere.err
+        == f"nmt: {tmp_path / 'nowhere'}: there is no such file. Give a model directory or its metrics.jsonl\n"
+    )
 
 
 def drawn_on(page: Path) -> list[dict[str, Any]]:
@@ -639,6 +651,7 @@ def test_an_attention_page_accounts_for_all_attention(nmt, model: Path, corpus: 
     assert [row[:-1] for row in pictures[0]["weights"]] == [pytest.approx(row, abs=0.0001) for row in of_words]
 
 
+@pytest.mark.slow
 def test_a_picture_of_many_lines_says_what_it_leaves_out(nmt, model: Path, tmp_path: Path):
     lines = b"Where is the red car?\n" * 201
     page = nmt("plot", "attention", "--model", model, "-o", tmp_path / "a.html", stdin=lines)
@@ -647,7 +660,7 @@ def test_a_picture_of_many_lines_says_what_it_leaves_out(nmt, model: Path, tmp_p
     assert page.err.endswith(f"200 sentences -> {tmp_path / 'a.html'}\n")
     figure = nmt("plot", "attention", "--model", model, "-o", tmp_path / "a.png", stdin=lines)
     assert figure.code == 0, figure.err
-    (number,) = re.findall(r"warning: only the first (\d+) sentences are drawn, as many as can be read", figure.err)
+    (number,) = re.findall(r"warning: only the first (\d+) sentences are drawn, as many as one figure can", figure.err)
     assert 4 < int(number) < 50
     assert figure.err.endswith(f"{number} sentences -> {tmp_path / 'a.png'}\n")
 
@@ -784,4 +797,4 @@ def test_a_configuration_may_come_by_standard_input(nmt, config: Path):
 
 def test_a_run_is_drawn_once(nmt, model: Path, tmp_path: Path):
     result = nmt("plot", "curves", model, model, "-o", tmp_path / "c.png")
-    assert (result.code, result.err) == (2, f"nmt: {model}: stands twice; name each run once\n")
+    assert (result.code, result.err) == (2, f"nmt: {model}: is named twice. Name each run once\n")

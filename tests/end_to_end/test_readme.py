@@ -54,6 +54,7 @@ def run(commands: list[str], directory: Path) -> subprocess.CompletedProcess[str
     return ran
 
 
+@pytest.mark.slow
 def test_the_quick_commands_of_the_readme_work_in_their_order(model: Path, corpus: Path, tmp_path: Path):
     """After a `make demo`, with a smaller model and the environment of the tests."""
     shutil.copytree(model, tmp_path / "runs/demo")

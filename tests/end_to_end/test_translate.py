@@ -80,8 +80,23 @@ def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model:
 
 def test_help_says_where_more_lines_come_out_than_go_in(nmt):
     shown = " ".join(nmt("translate", "--help").out.decode().split())
-    promise = "as many come out as go in, in order. With --n-best N each line gives N lines, as text;"
+    promise = "As many lines come out as go in, in order. With --n-best N and the format text, each line gives N lines."
     assert promise in shown
+
+
+def test_help_shows_the_options_in_groups_each_once(nmt):
+    sections = re.split(r"^(\w+):\n", nmt("translate", "--help").out.decode(), flags=re.MULTILINE)[1:]
+    options = {
+        name: re.findall(r"^ +(?:-\w, )?(--[\w-]+)", text, flags=re.MULTILINE)
+        for name, text in zip(sections[::2], sections[1::2], strict=True)
+    }
+    assert list(options) == ["Arguments", "Options", "Search", "Output", "Speed"]
+    assert {"--model", "--output", "--checkpoint", "--help"} == set(options["Options"])
+    assert {"--beam-size", "--n-best", "--sample"} < set(options["Search"])
+    assert {"--format", "--alignment"} < set(options["Output"])
+    assert {"--threads", "--precision"} < set(options["Speed"])
+    everywhere = [name for names in options.values() for name in names]
+    assert len(everywhere) == len(set(everywhere))
 
 
 def test_formats(nmt, model: Path):
@@ -143,6 +158,7 @@ def test_output_goes_to_a_file_whole_and_compressed_by_its_name(nmt, model: Path
     assert [path.name for path in tmp_path.iterdir()] == ["out.gz"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_shards", [1, 4, 45])
 def test_the_shards_of_a_file_one_after_the_other_are_its_translation(
     nmt, model: Path, corpus: Path, tmp_path: Path, num_shards: int
@@ -311,7 +327,7 @@ def test_tags_and_placeholders_come_through(nmt, model: Path):
     text = b"Where is <b>the red</b> car?\n<p></p>\n__URL__ is here.\n\n"
     result = nmt("translate", "--model", model, "--markup", "--copy-unknown", stdin=text)
     assert result.code == 0, result.err
-    assert "warning: --copy-unknown does nothing: this model spells what it does not know, so no word" in result.err
+    assert "warning: --copy-unknown does nothing: this model spells unknown words with bytes, so no word" in result.err
     assert len(result.lines) == 4
     assert result.lines[0].count("<b>") == result.lines[0].count("</b>") == 1
     assert result.lines[1] == "<p></p>"
@@ -320,7 +336,7 @@ def test_tags_and_placeholders_come_through(nmt, model: Path):
 
 def test_lines_with_a_tag_that_has_no_partner_are_counted(nmt, model: Path):
     text = b"Where is <b>the red car?\nWhere is the red</b> car?\n<i>Where</i> is<br> the <x/> car?\nWhere?\n"
-    told = "warning: 2 lines with a tag that is not closed, or closed but not opened; such a tag is kept, but encloses"
+    told = "warning: 2 lines with a tag that is not closed, or closed but not opened. Such a tag is kept, but it"
     result = nmt("translate", "--model", model, "--markup", stdin=text)
     assert result.code == 0
     assert result.err.count(told) == 1

@@ -132,7 +132,7 @@ def test_the_outputs_are_those_of_translate_whatever_the_files_hold(nmt, model: 
         "open.en": text.rstrip(b"\n"),
         "packed.en.gz": gzip.compress(text),
         "empty.en": b"",
-        "bytes": random.Random(seed).randbytes(800),
+        "bytes": b"a" + random.Random(seed).randbytes(800),
         "lines.jsonl.gz": gzip.compress(
             b"".join(b'{"n": 1.50, "en": %s}\n' % json.dumps(line.decode()).encode() for line in text.split(b"\n")[:-1])
         ),
@@ -155,7 +155,9 @@ def test_the_outputs_are_those_of_translate_whatever_the_files_hold(nmt, model: 
     assert sorted(path.name for path in out.iterdir()) == sorted([*sources, ".translate-corpus"])
     again = finished(bulk(*given))
     assert (again.code, again.out) == (0, b"")
-    assert again.err == ("6 shards, 6 of them finished before; 0 parts of the others done before, 0 to do (0 lines)\n")
+    # Random bytes may look like a table, which is warned about.
+    lines = [line for line in again.err.splitlines() if "/in/bytes: looks like" not in line]
+    assert lines == ["6 shards, 6 of them finished before; 0 parts of the others done before, 0 to do (0 lines)"]
 
 
 @pytest.mark.ray
@@ -261,7 +263,7 @@ print("data", flush=True)
         ("good", "True", 2),
         ("wrong", "2 five is wrong", None),
         ("bug", "1 item 5 failed: KeyError: 'five'", None),
-        ("mortal", "1 item 5: 3 workers died of it one after the other; the last: ", None),
+        ("mortal", "1 item 5: 3 workers died one after the other while they worked on it; the last: ", None),
         ("stillborn", "1 3 workers in a row died before they were ready: ", None),
     ],
 )

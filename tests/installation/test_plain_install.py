@@ -5,35 +5,54 @@ Nothing of the environment of development is there: a library that the package n
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
+import lzma
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 from command_line import CONFIG
 
 from nmt_cli.commands import COMMANDS, GROUPS
-from nmt_cli.data import phrasebook
+from nmt_cli.demo import phrasebook
 from nmt_cli.ops import native
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
 MAKE_A_MODEL = {"wheel": "nmt demo", "sdist": "nmt train --config tiny.yaml --set model_dir=runs/demo"}
+CORE_FORMATS = (
+    *(f"odd/pairs.{ending}" for ending in ("zip", "tsv.gz", "tsv.xz", "csv", "tmx", "xlf", "jsonl")),
+    "odd/cues.en.srt odd/cues.fr.vtt",
+    "odd/old.en odd/old.fr",
+)
 NEED_NOTHING = [
     "nmt --version",
     "nmt --help",
+    *(
+        f"nmt import {files} -o imported{number} --source-lang en --target-lang fr"
+        for number, files in enumerate(CORE_FORMATS)
+    ),
+    "nmt clean data/train.en data/train.fr -o cleaned",
+    "nmt init --pairs odd/pairs.csv --source-lang en --target-lang fr -o paired.yaml",
     "nmt init --source data/train.en --target data/train.fr --source-lang en --target-lang fr -o my.yaml",
     "nmt check --config tiny.yaml",
     "nmt schema",
     "nmt tokenizer --config tiny.yaml --set model_dir=runs/pieces",
     "nmt train --config tiny.yaml --set model_dir=runs/dry --dry-run",
     "nmt train --config tiny.yaml --set model_dir=runs/trained",
+    "sed 's/^/Oui, /' data/train.fr > mono.fr",
+    "nmt improve --config tiny.yaml --set 'data.monolingual.target=[mono.fr]' --set training.max_steps=3 -o runs/up",
     "nmt encode file.txt --model runs/demo | nmt decode --model runs/demo --side source",
     "nmt translate file.txt --model runs/demo --threads 1 --shard 2/2",
     "nmt translate file.txt --model runs/demo --alignment hard",
@@ -51,6 +70,8 @@ NEED_NOTHING = [
     "nmt translate file.txt --model runs/demo --shortlist short.safetensors",
     "nmt average --model runs/demo --last 1 --name mean",
     "nmt inspect runs/demo",
+    "nmt card --model runs/demo",
+    "nmt export --model runs/demo -o translator.html",
     "nmt plot attention file.txt --model runs/demo -o attention.html",
 ]
 LENGTHS = "nmt plot lengths --source file.txt --reference ref.txt --hypothesis ref.txt"
@@ -60,6 +81,13 @@ NEED_MORE = [
     (f"{LENGTHS} -o lengths.svg", "nmt-cli[plots]"),
     ("nmt check --config tiny.yaml --set training.tensorboard=true", "nmt-cli[logs]"),
     ("nmt train --config tiny.yaml --set model_dir=runs/logged --set training.tensorboard=true", "nmt-cli[logs]"),
+    ("nmt import odd/pairs.po -o po --source-lang en --target-lang fr", "nmt-cli[formats]"),
+    ("nmt import odd/pairs.xlsx -o xlsx --source-lang en --target-lang fr", "nmt-cli[formats]"),
+    ("nmt import odd/pairs.zst -o zst --source-lang en --target-lang fr", "nmt-cli[formats]"),
+    ("nmt translate odd/pairs.po -o translated.po --model runs/demo", "nmt-cli[documents]"),
+    ("nmt translate file.txt --paragraphs --model runs/demo", "nmt-cli[documents]"),
+    ("nmt export --model runs/demo -o exported --format onnx", "nmt-cli[onnx]"),
+    ("nmt serve --model runs/demo", "nmt-cli[serve]"),
     ("nmt translate-corpus file.txt --output translated --model runs/demo", "nmt-cli[ray]"),
     ("nmt score ref.txt --reference ref.txt --tokenize ja-mecab", "sacrebleu[ja]"),
     ("nmt score ref.txt --reference ref.txt --tokenize ko-mecab", "sacrebleu[ko]"),
@@ -127,6 +155,38 @@ def write_text(work: Path) -> None:
     (work / "tiny.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="data"), encoding="utf-8")
 
 
+def write_odd_files(work: Path) -> None:
+    """The same pairs in each format that needs no extra, and the beginning of one that does."""
+    odd = work / "odd"
+    odd.mkdir()
+    texts = [(work / f"data/train.{language}").read_text(encoding="utf-8").splitlines() for language in ("en", "fr")]
+    pairs = list(zip(*texts, strict=True))
+    table = "".join(f"{source}\t{target}\n" for source, target in pairs).encode()
+    (odd / "pairs.tsv.gz").write_bytes(gzip.compress(table))
+    (odd / "pairs.tsv.xz").write_bytes(lzma.compress(table))
+    (odd / "pairs.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(9))
+    with zipfile.ZipFile(odd / "pairs.zip", "w") as archive:
+        archive.writestr("pairs.txt", table)
+    with zipfile.ZipFile(odd / "pairs.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "")
+    with (odd / "pairs.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("English", "French"), *pairs])
+    (odd / "pairs.po").write_text('msgid "a"\nmsgstr "b"\n', encoding="utf-8")
+    records = [json.dumps({"en": source, "fr": target}) for source, target in pairs]
+    (odd / "pairs.jsonl").write_text("\n".join(records), encoding="utf-8")
+    pairs = [(escape(source), escape(target)) for source, target in pairs]
+    units = (f"<tu><tuv lang='en'><seg>{s}</seg></tuv><tuv lang='fr'><seg>{t}</seg></tuv></tu>" for s, t in pairs)
+    (odd / "pairs.tmx").write_text(f"<tmx version='1.4'><body>{''.join(units)}</body></tmx>", encoding="utf-8")
+    units = (f"<trans-unit><source>{s}</source><target>{t}</target></trans-unit>" for s, t in pairs)
+    begin = "<xliff version='1.2'><file source-language='en' target-language='fr'><body>"
+    (odd / "pairs.xlf").write_text(f"{begin}{''.join(units)}</body></file></xliff>", encoding="utf-8")
+    cue = "00:00:01{0}000 --> 00:00:02{0}000\n"
+    (odd / "cues.en.srt").write_text(f"1\n{cue.format(',')}Hello.\n", encoding="utf-8")
+    (odd / "cues.fr.vtt").write_text(f"WEBVTT\n\n{cue.format('.')}Salut.\n", encoding="utf-8")
+    for side, language in enumerate(("en", "fr")):
+        (odd / f"old.{language}").write_text("\r".join(texts[side]), encoding="utf-16" if side else "cp1252")
+
+
 def commands_in(script: str) -> Iterator[str]:
     for name, inner in re.findall(r"nmt ([a-z][a-z-]*)(?: (\w+))?", script):
         yield f"{name} {inner}" if name in GROUPS else name
@@ -145,6 +205,7 @@ def test_the_package_alone_runs_what_needs_no_extra_and_says_how_to_install_what
     """One test, so that the environment is made once however tests are shared out."""
     with installed(form, tmp_path) as package:
         write_text(package.directory)
+        write_odd_files(package.directory)
         for script in (MAKE_A_MODEL[form], *NEED_NOTHING):
             ran = package.run(script)
             assert ran.returncode == 0, (script, ran.stderr)

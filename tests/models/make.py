@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from nmt_cli.checkpoint import FORMAT
-from nmt_cli.data import phrasebook
+from nmt_cli.demo import phrasebook
 
 HERE = Path(__file__).parent
 CONFIG = """

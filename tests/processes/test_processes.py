@@ -24,6 +24,7 @@ def twenty_steps(launch, directory, size, accumulate=1):
     return json.loads(ends[0].out), load_file(directory / "parameters.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "accumulate"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.soak)], ids=["two", "three, two parts each"]
 )
@@ -264,7 +265,8 @@ def test_processes_that_do_not_belong_together_are_told_so_by_the_first(launch, 
 
     told = refused(launch.python(2, *train(config, "training.batch_type=sentences", "training.batch_size=1")))
     assert told == (
-        "nmt: training.batch_size: 1 sentences are about 1.0 sentences, for 2 processes; raise it, or start fewer"
+        "nmt: training.batch_size: a batch holds only about 1.0 sentences, but 2 processes share it. Raise "
+        "training.batch_size, or start fewer processes"
     )
     shutil.rmtree(tmp_path / "run")
 
@@ -279,15 +281,15 @@ import os, sys
 from pathlib import Path
 from nmt_cli.checkpoint import Checkpoints, Index
 from nmt_cli.cli import main
-from nmt_cli.commands import refusals
 from nmt_cli.experiment import Experiment
+from nmt_cli.preflight import processes
 what = sys.argv.pop(1)
 if os.environ["RANK"] == "1" and what == "directory":
     Experiment.lock_path = property(lambda self: Path("/nowhere/.lock"))
 if os.environ["RANK"] == "1" and what == "checkpoint":
     Checkpoints.index = lambda self: Index(None, (), ())
 if os.environ["RANK"] == "1" and what == "program":
-    refusals._fingerprint = lambda: "another"
+    processes._fingerprint = lambda: "another"
 main()
 """
 
@@ -297,7 +299,7 @@ main()
     ("what", "begins", "ends"),
     [
         ("directory", "nmt: {run}: is another directory on rank 1 on ", "on a file system that they share"),
-        ("program", "nmt: rank 1 on ", "install the same on all"),
+        ("program", "nmt: rank 1 on ", "Install the same version everywhere"),
     ],
 )
 def test_another_directory_or_program_is_noticed(launch, config, tmp_path, what, begins, ends):

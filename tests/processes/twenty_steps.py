@@ -13,17 +13,20 @@ import numpy as np
 import torch
 
 from nmt_cli.checkpoint import Checkpoints, parameters_of, save_tensors
-from nmt_cli.config.schema import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
+from nmt_cli.config.model import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
+from nmt_cli.data.batch import BatchMaker
 from nmt_cli.data.sampler import Sampler
 from nmt_cli.data.store import PairStore
 from nmt_cli.distributed import open_world
 from nmt_cli.model.build import build_model, initialize
-from nmt_cli.training.batches import BatchMaker
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule, build_optimizer
-from nmt_cli.training.state import Limits
-from nmt_cli.training.trainer import Rhythm, Trainer, Update
+from nmt_cli.training.recovery import Recovery
+from nmt_cli.training.state import Limits, Rhythm, TrainingState
+from nmt_cli.training.trainer import Trainer
+from nmt_cli.training.update import Feed, Objective, Plain, Updates
+from nmt_cli.training.weights import Weights
 
 VOCAB_SIZE, NUM_PAIRS, STEPS = 30, 200, 20
 NEVER = 1_000_000
@@ -62,31 +65,32 @@ def main() -> None:
         )
         model = build_model(config, source_vocab_size=VOCAB_SIZE, target_vocab_size=VOCAB_SIZE).double()
         initialize(model, seed=1)
-        trainer = Trainer(
-            model,
-            build_optimizer("adam", model.parameters(), learning_rate=0.01),
-            Sampler(
-                *pairs.lengths,
-                bounds=(0, NUM_PAIRS),
-                target_pieces=[int(pairs.lengths[1].sum())],
-                weights=[1.0],
-                batch_size=45,
-                batch_type="tokens",
-                seed=1,
-            ),
-            BatchMaker(pairs, (), seed=1),
-            update=Update(
-                TranslationLoss(label_smoothing=0.1), Schedule("constant", 0.01), accumulate=accumulate,
-                clip_grad_norm=1.0, bf16=False, seed=1,
-            ),
-            limits=Limits(max_steps=STEPS, max_epochs=None, patience=None),
-            rhythm=Rhythm(NEVER, NEVER, 1, 1, 1, "loss", 1.0, 1),
-            validator=None,
-            ema_decay=0.9,
-            world=world,
+        optimizer = build_optimizer("adam", model.parameters(), learning_rate=0.01)
+        weights = Weights(model, optimizer, ema_decay=0.9)
+        sampler = Sampler(
+            *pairs.lengths,
+            bounds=(0, NUM_PAIRS),
+            target_pieces=[int(pairs.lengths[1].sum())],
+            weights=[1.0],
+            batch_size=45,
+            batch_type="tokens",
+            seed=1,
+        )
+        plain = Plain(Objective(model, TranslationLoss(label_smoothing=0.1)), world)
+        metrics = MetricsLog(directory / "metrics.jsonl" if world.is_primary else None)
+        limits = Limits(max_steps=STEPS, max_epochs=None, patience=None)
+        rhythm = Rhythm(None, NEVER, 1, 1, 1, "loss", 1.0, 1)
+        state = TrainingState.first(weights.trained[0], bf16=False, text="", accumulate=accumulate)
+        recovery = Recovery(
+            Checkpoints(directory / "checkpoints"), {}, weights, metrics, first=state, limits=limits, rhythm=rhythm,
+            rewinds=False, clips=True, world=world,
         )  # fmt: skip
-        metrics = MetricsLog(directory / "metrics.jsonl" if world.is_primary else None, keep_to_step=0)
-        trainer.run(Checkpoints(directory / "checkpoints"), {}, metrics)
+        trainer = Trainer(
+            weights, Feed(sampler, BatchMaker(pairs, (), seed=1), world), Updates(plain, None, world, seed=1), recovery,
+            schedule=Schedule("constant", 0.01), clip_grad_norm=1.0, limits=limits, rhythm=rhythm,
+            validator=None, metrics=metrics, world=world,
+        )  # fmt: skip
+        trainer.run()
         if world.is_primary:
             save_tensors(parameters_of(model), directory / "parameters.safetensors")
             lines = (directory / "metrics.jsonl").read_text().splitlines()

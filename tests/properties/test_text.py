@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
 from nmt_cli.config.loader import dump_config, parse_yaml, validate
-from nmt_cli.data import phrasebook
 from nmt_cli.data.tokenizer import UNK, Tokenizer, segments, train_tokenizer
+from nmt_cli.demo import phrasebook
 from nmt_cli.errors import ConfigError
 
 BOOK = phrasebook.generate(seed=3, num_train=300, num_dev=1, num_test=1).train

@@ -1,8 +1,8 @@
 """Commands under a disk that fails or a power that is cut: run as a script, a server that has everything imported and
 forks a process for each command, which is killed, or given an error, at the file-system operation that it is told.
 
-Operations are those that Python sees: opening for writing, each write, fsync, rename, unlink, mkdir, rmdir, and the
-writing of a safetensors file as one. A killed write is torn: its first half has arrived.
+Operations are those that Python sees: opening for writing, each write, fsync, rename, link, unlink, mkdir, rmdir, and
+the writing of a safetensors file as one. A killed write is torn: its first half has arrived.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def watched(disk: _Disk) -> Iterator[None]:
     """Let the operations of this process go through `disk`."""
     from nmt_cli import checkpoint
 
-    before = {name: getattr(os, name) for name in ("fsync", "replace", "unlink", "rmdir", "mkdir")}
+    before = {name: getattr(os, name) for name in ("fsync", "replace", "link", "unlink", "rmdir", "mkdir")}
     before_open, before_save = Path.open, checkpoint.save_file
 
     def patched(name: str) -> Callable[..., Any]:

@@ -252,6 +252,7 @@ def test_a_finished_run_is_reported_where_nothing_can_be_written(nmt, config: Pa
     assert "these keys differ: seed" in result.err
 
 
+@pytest.mark.slow
 def test_a_finished_run_on_a_read_only_file_system_is_reported(nmt, config: Path):
     run = config.parent / "run"
     own_mounts = ["unshare", "--mount", "sh", "-c"]

@@ -254,6 +254,7 @@ RESUMED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", RESUMED.values(), ids=RESUMED)
 def test_a_training_whose_last_state_is_damaged_goes_on_from_the_one_before(faulty: Faulty, sound, stranger, case):
     """Breaks where it is refused, or where the damaged one still counts."""
@@ -266,7 +267,7 @@ def test_a_training_whose_last_state_is_damaged_goes_on_from_the_one_before(faul
     assert outcome.code == 0, outcome.err
     (warning,) = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
     assert message in warning
-    assert warning.endswith("; going on from step 50, the newest checkpoint that is whole")
+    assert warning.endswith("; going on from step 50, the newest whole checkpoint")
     records = map(json.loads, (stranger / "metrics.jsonl").read_text().splitlines())
     steps = [record["step"] for record in records if record["event"] == "checkpoint"]
     assert steps == [50, 100, 102]
@@ -277,7 +278,7 @@ def test_a_training_whose_last_state_is_damaged_goes_on_from_the_one_before(faul
     outcome = faulty.run("train", "--config", config, *(word for one in settings for word in ("--set", one)))
     assert outcome.code == 2
     assert (
-        "there is no such file; the checkpoint is incomplete; no checkpoint of the run can be gone on from: "
+        "there is no such file; the checkpoint is incomplete. No checkpoint of the run is whole. "
         in (outcome.err.splitlines()[-1])
     )
 
@@ -353,6 +354,7 @@ def damage(content: bytes, rng: random.Random, *, in_header: bool) -> bytes:
     return bytes(changed[: rng.randrange(len(changed))]) if changed and rng.random() < 0.1 else bytes(changed)
 
 
+@pytest.mark.slow
 def test_whatever_byte_is_wrong_there_is_a_translation_or_one_message(
     faulty: Faulty, sound: Outcome, model: Path, line: Path, tmp_path: Path
 ):

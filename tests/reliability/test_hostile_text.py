@@ -127,6 +127,7 @@ def test_any_text_is_scored_or_refused(tmp_path: Path):
     QUICK(given(files)(lambda data: scored(tmp_path, data, data)))()
 
 
+@pytest.mark.slow
 def test_any_pairs_are_aligned_or_refused(model: Path, tmp_path: Path):
     QUICK(given(files, files)(lambda ours, theirs: aligned(tmp_path, model, ours, theirs)))()
     QUICK(given(files)(lambda data: aligned(tmp_path, model, data, data)))()
@@ -170,6 +171,7 @@ def base(model: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     return memory
 
 
+@pytest.mark.slow
 def test_a_line_that_cannot_be_held_is_refused_before_it_is(model: Path, tmp_path: Path, base: int):
     """A gzip bomb: a few megabytes that stand for a line of four gigabytes."""
     bomb = tmp_path / "bomb.gz"
@@ -266,6 +268,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(model: Path, tmp_path:
     process.stderr.close()
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_slow_holds_the_writer_back(model: Path, tmp_path: Path):
     """The writer waits: what is not read lies in the pipe and in one window, not in memory."""
     process = start_nmt("translate", "--model", model, "--beam-size", "1", stdin=-1, stdout=-1, stderr=-3)

@@ -70,6 +70,7 @@ def killed_at(faulty: Faulty, config: Path, choose: Callable[[Sequence[Operation
         resume_and_compare(faulty, config, name, *sets, whole=whole)
 
 
+@pytest.mark.slow
 def test_killed_at_each_kind_of_operation_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
     """Breaks where the sums behind a log line or the cursor are left out of the state, where the metrics are not cut at
     the restored checkpoint, where the index is written before the checkpoint, and where a file is written in place."""
@@ -101,6 +102,7 @@ def killed_at_random_moments(faulty: Faulty, config: Path, times: int, *sets: st
     print(f"killed {kills} times in {run} runs")
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
     killed_at_random_moments(faulty, config, 10)
 
@@ -114,6 +116,7 @@ def test_killed_many_times_at_random_moments_it_ends_like_an_undisturbed_run(
     killed_at_random_moments(faulty, config, times, *sets)
 
 
+@pytest.mark.slow
 def test_killed_at_any_operation_it_leaves_the_configuration_that_the_command_names(faulty: Faulty, config: Path):
     own = config.parent / "run/config.yaml"
     own.parent.mkdir()

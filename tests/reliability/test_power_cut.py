@@ -140,6 +140,7 @@ def goes_on(faulty: Faulty, config: Path, disks: list[Path]) -> None:
         assert contents(disk / "run") == whole, disk
 
 
+@pytest.mark.slow
 def test_a_power_cut_at_any_moment_leaves_the_last_checkpoint_whole(faulty: Faulty, config: Path):
     """Breaks where a file, its directory or a new directory is not pushed, where the index is written before the
     checkpoint is pushed, and where metrics are not pushed before the index."""

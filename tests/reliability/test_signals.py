@@ -117,6 +117,7 @@ def test_a_training_does_not_hear_what_it_was_started_to_ignore(start: Start, co
     assert (code, SAVED in last) == (CODES[heard], True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: Path):
     arguments = map(str, train(config, "run", "training.max_steps=100000", "training.validation_freq=100000"))
     script = f'"{sys.executable}" -m nmt_cli "$@" & echo $!; wait'
@@ -160,6 +161,7 @@ Checkpoints.save = save
 """
 
 
+@pytest.mark.slow
 def test_a_second_interruption_ends_a_training_at_once(start: Start, config: Path):
     """SIGTERM may come again; who types Ctrl-C insists."""
     process = start(*train(config, "run"), program=SAVES_FOREVER)
@@ -187,6 +189,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ignored", "code"), [("heard", 129), ("ignored", 0)])
 def test_a_terminal_that_is_closed_ends_a_training_or_does_not_matter_to_it(config: Path, ignored: str, code: int):
     """Breaks where a message that can no longer be shown is an error."""
@@ -203,6 +206,7 @@ def test_a_terminal_that_is_closed_ends_a_training_or_does_not_matter_to_it(conf
 # Training, in a validation ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @some_signals
 def test_a_signal_in_a_validation_saves_the_step_and_leaves_the_validation(start: Start, config: Path, number: int):
     """In one that would take days."""
@@ -252,6 +256,7 @@ def all_of(run: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "step"),
     [(moment, 6) for moment in MOMENTS] + [("in the translation", step) for step in (8, 12)],
@@ -277,6 +282,7 @@ def test_a_validation_that_a_signal_cut_short_is_done_again(nmt, config: Path, m
     assert "finished already" in nmt(*train(config, "run", *sets)).err
 
 
+@pytest.mark.slow
 def test_a_validation_that_is_cut_short_twice_is_done_once(nmt, config: Path, monkeypatch):
     assert nmt(*train(config, "whole")).code == 0
     for _ in range(2):
@@ -300,6 +306,7 @@ def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path,
     assert all_of(config.parent / "run") == all_of(config.parent / "whole")
 
 
+@pytest.mark.slow
 def test_a_signal_in_a_step_that_is_to_be_validated_does_not_wait_for_it(nmt, config: Path, monkeypatch):
     from nmt_cli.training import trainer
 
@@ -344,6 +351,7 @@ def killed_while_it_makes_up(
         resume_and_compare(faulty, config, name, whole=whole)
 
 
+@pytest.mark.slow
 def test_killed_while_a_validation_is_made_up_it_ends_like_an_undisturbed_run(nmt, faulty, config: Path, monkeypatch):
     """Breaks where the index is written after the trainer's state."""
 

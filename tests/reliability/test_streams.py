@@ -79,6 +79,7 @@ def test_a_closed_stream_ends_only_what_it_was_for_and_gets_into_no_file(home: P
     assert found.stdout == (pieces if says_it else b"")
 
 
+@pytest.mark.slow
 def test_text_is_utf8_whatever_the_environment_says(home: Path):
     (home / "c.yaml").write_text(
         "{name: x, model_dir: x, data: {source_lang: en, target_lang: de, train: [{source: text.en, target: text.en}]}}"

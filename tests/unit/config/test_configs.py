@@ -76,5 +76,5 @@ def test_the_paper_has_the_sizes_of_the_paper():
 
 
 def test_the_demo_is_the_packaged_one():
-    packaged = resources.files("nmt_cli").joinpath("demo.yaml").read_bytes()
+    packaged = resources.files("nmt_cli.demo").joinpath("demo.yaml").read_bytes()
     assert (DIRECTORY / "demo.yaml").read_bytes() == packaged

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from nmt_cli.data.embeddings import check_embeddings, freeze_rows, load_embeddings
+from nmt_cli.data.embeddings import check_embeddings, load_embeddings
 from nmt_cli.errors import InputError
+from nmt_cli.model.build import freeze_rows
 
 PIECES = ["<unk>", "\u2581the", "the", "x", "\u2581is"]
 

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 import sentencepiece
 
-from nmt_cli.data import phrasebook
 from nmt_cli.data.regularisation import SubwordSampler
 from nmt_cli.data.tokenizer import train_tokenizer
+from nmt_cli.demo import phrasebook
 
 BOOK = phrasebook.generate(seed=3, num_train=400, num_dev=1, num_test=1).train
 TEXT = [text for pair in BOOK for text in (pair.source, pair.target)]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nmt_cli.data import store as store_module
-from nmt_cli.data.corpus import Corpus
-from nmt_cli.data.store import Filters, open_store
+from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.store import open_store
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.errors import InputError
 
@@ -94,7 +94,7 @@ def test_a_store_is_made_again_when_corpus_tokenizer_or_filters_change_and_only_
     assert (tmp_path / "cache" / first / "manifest.json").stat().st_mtime_ns == time
     opened(tmp_path, corpus, filters=Filters(max_length=50))
     opened(tmp_path, corpus, tokenizers=TOKENIZERS[::-1])
-    opened(tmp_path, corpus, with_text=True)
+    opened(tmp_path, corpus, with_links=True)
     assert len(made(tmp_path)) == 4
     written(tmp_path, sources=[*SOURCES[:-1], "something else"])
     store = opened(tmp_path, corpus)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_models import random_values, randomise, valid_of
 
-from nmt_cli.config.schema import AttentionConfig
+from nmt_cli.config.model import AttentionConfig
 from nmt_cli.model.attention import LocalAttention
 from nmt_cli.model.build import build_attention
 from nmt_cli.model.memory import Memory

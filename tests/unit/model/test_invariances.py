@@ -73,6 +73,23 @@ def test_attention_is_exactly_zero_on_padding_and_sums_to_one(kind, dtype):
         torch.testing.assert_close(sums_BT, torch.ones(3, 6), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", WITH_WEIGHTS, ids=name_of)
+@torch.no_grad()
+def test_attention_is_exactly_zero_on_what_is_hidden_from_a_row(kind):
+    """The second row sees all, as it does when nothing is hidden from the first."""
+    model = tiny_model(kind)
+    memory = model.encode(random_ids((2, 5)), valid_of((5, 5)))
+    hidden_NS = torch.tensor([[False, True, True, False, False], [False] * 5])
+    inputs_BT = random_ids((2, 1), seed=2)
+    state = model.start(memory)
+    free, bound = (model.decode(inputs_BT, memory._replace(hidden_NS=mask), state) for mask in (None, hidden_NS))
+    assert bound.weights_BTS[0, 0, 1:3].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(bound.weights_BTS[1], free.weights_BTS[1], **EXACT)
+    torch.testing.assert_close(bound.readout_BTR[1], free.readout_BTR[1], **EXACT)
+    if "local" not in kind[1]:
+        assert float(bound.weights_BTS[0, 0].sum()) == pytest.approx(1.0)
+
+
 def test_a_position_of_any_energy_has_more_weight_than_padding():
     """Breaks with a constant such as -1e4 in the place of the lowest number of the type."""
     for dtype in (torch.float32, torch.float64, torch.bfloat16):

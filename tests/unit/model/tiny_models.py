@@ -8,7 +8,7 @@ import itertools
 import pytest
 import torch
 
-from nmt_cli.config.schema import (
+from nmt_cli.config.model import (
     AttentionConfig,
     DecoderConfig,
     DropoutConfig,

@@ -169,6 +169,7 @@ def test_kernels_that_cannot_be_loaded_are_as_none(monkeypatch, tmp_path):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 @pytest.mark.parametrize("where_torch_puts_it", ["ctypes.RTLD_GLOBAL", "ctypes.RTLD_LOCAL"])
 def test_the_kernels_share_their_work_among_the_threads_that_torch_has_brought(where_torch_puts_it):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from nmt_cli.search.hypothesis import Prediction, Vocabulary
+from nmt_cli.search.hypothesis import Prediction, Reading, Vocabulary
 
 BOS, EOS, PAD = 0, 1, 2
 VOCABULARY = Vocabulary(bos=BOS, eos=EOS, banned=(BOS, PAD))
@@ -23,6 +23,15 @@ class Rows(NamedTuple):
         selected = self.keep(rows)
         assert selected.sentences == self.sentences, "a row left its sentence"
         return selected
+
+    def apart(self, rows):
+        return self.keep(rows)
+
+    def replace(self, rows, other):
+        sentences, prefixes = list(self.sentences), list(self.prefixes)
+        for place, row in enumerate(rows.tolist()):
+            sentences[row], prefixes[row] = other.sentences[place], other.prefixes[place]
+        return Rows(tuple(sentences), tuple(prefixes))
 
     def keep(self, rows):
         numbers = rows.tolist()
@@ -43,14 +52,27 @@ class TableModel:
         rows = tuple(sentence for sentence in sentences for _ in range(copies))
         return Rows(rows, ((),) * len(rows))
 
-    def step(self, ids_N, state):
+    def step(self, ids_N, state, hidden_NS=None):
         self.calls += 1
         log_probs, weights, prefixes = [], [], []
         for piece, sentence, prefix in zip(ids_N.tolist(), state.sentences, state.prefixes, strict=True):
             prefixes.append((*prefix, piece))
             log_probs.append(self.next(sentence, prefixes[-1]))
             weights.append(torch.tensor([float(len(prefix)), float(piece), float(sentence)]))
-        return Prediction(torch.stack(log_probs), torch.stack(weights), Rows(state.sentences, tuple(prefixes)))
+        weights_NS = torch.stack(weights)
+        if hidden_NS is not None:
+            weights_NS = weights_NS.masked_fill(hidden_NS, 0.0)
+        return Prediction(torch.stack(log_probs), weights_NS, Rows(state.sentences, tuple(prefixes)))
+
+    def read(self, beginnings, state):
+        totals = [self.log_prob(s, ids[1:]) for s, ids in zip(state.sentences, beginnings, strict=True)]
+        longest = max(map(len, beginnings)) - 1
+        weights = torch.zeros(len(beginnings), longest, 3)
+        for row, (sentence, ids) in enumerate(zip(state.sentences, beginnings, strict=True)):
+            for place, piece in enumerate(ids[:-1]):
+                weights[row, longest - len(ids) + 1 + place] = torch.tensor([float(place), float(piece), sentence])
+        prefixes = tuple(tuple(ids[:-1]) for ids in beginnings)
+        return Reading(torch.tensor(totals), weights, Rows(state.sentences, prefixes))
 
     def join(self, first, second):
         return Rows(first.sentences + second.sentences, first.prefixes + second.prefixes)

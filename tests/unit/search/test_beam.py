@@ -7,7 +7,9 @@ import pytest
 import torch
 from table_model import BOS, EOS, PAD, VOCABULARY, TableModel
 
-from nmt_cli.search.beam import FOLDS, BeamOptions, beam_search, best_extensions
+from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.search.beam import beam_search
+from nmt_cli.search.extensions import FOLDS, best_extensions
 from nmt_cli.search.hypothesis import Vocabulary, length_penalty, repeated_ngram_ends
 
 
@@ -19,7 +21,7 @@ def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe
             lambda numbers: model.start([sentences[number] for number in numbers]),
             max_lengths,
             vocabulary,
-            BeamOptions(**options),
+            DecodingOptions(**options),
             at_once=at_once,
             observe=observe,
         )
@@ -162,7 +164,7 @@ def test_a_sentence_is_searched_alone_as_it_is_among_others(beam_size, no_repeat
     """Sentences leave the batch at different steps. Breaks where rows are kept by place and not by sentence."""
     model = TableModel(12, 6)
     limits = [2 + sentence % 6 for sentence in range(12)]
-    options = {"beam_size": beam_size, "n_best": beam_size, "no_repeat_ngram": no_repeat, "with_weights": True}
+    options = {"beam_size": beam_size, "n_best": beam_size, "no_repeat_ngram": no_repeat, "with_alignment": True}
     together = search(model, limits, **options)
     for sentence, hypotheses in enumerate(together):
         (alone,) = search(model, limits[sentence : sentence + 1], sentences=[sentence], **options)
@@ -173,7 +175,7 @@ def test_a_sentence_is_searched_alone_as_it_is_among_others(beam_size, no_repeat
 def test_weights_follow_their_hypothesis_through_every_reordering():
     """The table's weights name step, last piece and sentence, so each row of them is known."""
     model = TableModel(10, 6)
-    for sentence, hypotheses in enumerate(search(model, [6] * 10, beam_size=4, n_best=4, with_weights=True)):
+    for sentence, hypotheses in enumerate(search(model, [6] * 10, beam_size=4, n_best=4, with_alignment=True)):
         for hypothesis in hypotheses:
             said = [*hypothesis.ids, EOS] if hypothesis.ended else list(hypothesis.ids)
             read = [BOS, *said][:-1]
@@ -299,7 +301,7 @@ def test_a_sentence_that_takes_the_place_of_another_is_searched_as_if_it_had_beg
 ):
     """Breaks where a prefix begins with columns that are another's, and where a limit counts them."""
     model, limits = TableModel(40, 9), [3 + number * 7 % 11 for number in range(40)]
-    options = options | {"no_repeat_ngram": no_repeat_ngram, "with_weights": True}
+    options = options | {"no_repeat_ngram": no_repeat_ngram, "with_alignment": True}
     together, few = (search(model, limits, at_once=most, **options) for most in (40, at_once))
     for expected, found in zip(together, few, strict=True):
         assert [comparable(one) for one in found] == [comparable(one) for one in expected]

@@ -8,6 +8,7 @@ import pytest
 import torch
 from table_model import BOS, EOS, PAD, VOCABULARY, TableModel
 
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.search.hypothesis import Vocabulary, repeated_ngram_ends
 from nmt_cli.search.sampling import sample
 
@@ -18,14 +19,15 @@ def uniforms(rows, steps, seed=1):
 
 def draw(model, sentences, limits, numbers_NT, **options):
     vocabulary = options.pop("vocabulary", VOCABULARY)
-    return sample(model, model.start(sentences), limits, vocabulary, numbers_NT, **options)
+    decoding = DecodingOptions(**options)
+    return sample(model, model.start(sentences), limits, vocabulary, decoding, numbers_NT)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0])
 def test_outputs_come_as_often_as_their_probability_says(temperature):
     """Chi-square over all outputs of at most two pieces, far below what a wrong distribution gives."""
     model, num_draws = TableModel(1, 5), 4000
-    found = draw(model, [0] * num_draws, [2] * num_draws, uniforms(num_draws, 2), temperature=temperature)
+    found = draw(model, [0] * num_draws, [2] * num_draws, uniforms(num_draws, 2), sampling_temperature=temperature)
     counts = Counter((hypothesis.ids, hypothesis.ended) for hypothesis in found)
 
     def distribution(prefix):
@@ -58,7 +60,9 @@ def test_a_sample_does_not_depend_on_its_neighbours():
 def test_the_log_probability_is_the_model_s_whatever_the_temperature():
     model = TableModel(8, 6)
     for temperature in (0.5, 1.0, 2.0):
-        for sentence, one in enumerate(draw(model, range(8), [5] * 8, uniforms(8, 5), temperature=temperature)):
+        for sentence, one in enumerate(
+            draw(model, range(8), [5] * 8, uniforms(8, 5), sampling_temperature=temperature)
+        ):
             ids = (*one.ids, EOS) if one.ended else one.ids
             assert one.log_prob == pytest.approx(model.log_prob(sentence, ids), abs=1e-5)
             assert one.score == one.log_prob
@@ -96,7 +100,7 @@ def test_limits_hold_and_say_what_was_cut():
 
 def test_weights_have_a_row_for_every_piece_and_for_the_end():
     model = TableModel(6, 6)
-    for sentence, one in enumerate(draw(model, range(6), [5] * 6, uniforms(6, 5), with_weights=True)):
+    for sentence, one in enumerate(draw(model, range(6), [5] * 6, uniforms(6, 5), with_alignment=True)):
         said = [*one.ids, EOS] if one.ended else list(one.ids)
         expected = [[float(step), float(piece), float(sentence)] for step, piece in enumerate([BOS, *said][:-1])]
         assert one.weights_TS.tolist() == expected

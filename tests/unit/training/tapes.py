@@ -69,8 +69,10 @@ class Tape(TorchDispatchMode):
 class Tapes:
     """Takes the place of `CudaGraphs`, and remembers what was asked of it."""
 
-    def __init__(self, failure=None):
-        self.asked, self._failure, self._broken = [], failure, None
+    def __init__(self, failure=None, *, spoil=None):
+        """`failure` is raised by every capture; `spoil` is called after every replay."""
+        self.asked, self._failure, self._spoil = [], failure, spoil
+        self._broken = None
 
     def run(self, work):
         self.asked.append("run")
@@ -93,6 +95,8 @@ class Tapes:
         def replay():
             self.asked.append("replay")
             tape.play()
+            if self._spoil is not None:
+                self._spoil()
 
         return replay
 

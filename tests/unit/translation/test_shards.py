@@ -12,7 +12,8 @@ import pytest
 
 from nmt_cli.errors import InputError, NmtError
 from nmt_cli.translation import shards
-from nmt_cli.translation.shards import FOLDER, Corpus, JsonField, Part, cut
+from nmt_cli.translation.json_lines import JsonField
+from nmt_cli.translation.shards import FOLDER, Corpus, Part, cut
 
 CONDITIONS = {"model": "0123", "beam_size": 5}
 FIELD = JsonField("text", "translation")
@@ -218,7 +219,7 @@ def test_a_file_of_somebody_else_is_not_overwritten(tmp_path, sources):
     assert refusal(sources[0].parent, sources[0]).startswith(f"{sources[0]}: exists and was not made here")
     corpus = begin(directory, sources[2])
     (directory / "open").write_text("mine too")
-    with pytest.raises(InputError, match="was made by another meanwhile"):
+    with pytest.raises(InputError, match="another program made this file meanwhile"):
         work(corpus)
     assert (directory / "a.txt").read_text() == "mine"
     assert (directory / "open").read_text() == "mine too"
@@ -235,7 +236,7 @@ def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert (
         refusal(tmp_path / "out", tmp_path / "pipe")
-        == f"{tmp_path / 'pipe'}: is no regular file; inputs are read twice"
+        == f"{tmp_path / 'pipe'}: is not a regular file, and inputs are read twice"
     )
 
 

@@ -8,13 +8,15 @@ from functools import partial
 import pytest
 import torch
 
-from nmt_cli.config.schema import ModelConfig
+from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.config.model import ModelConfig
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.errors import PredictionError
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.ops import native
-from nmt_cli.search.beam import BeamOptions, beam_search
+from nmt_cli.search.beam import beam_search
+from nmt_cli.search.constraints import Constraints, Term
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.shortlist import NONE, Shortlist
@@ -53,16 +55,17 @@ def random_shortlist(likely=12):
     return Shortlist(torch.tensor([EOS, 4, 5, 6, 7, 8]), likely_VK)
 
 
-def search(trained, ids, observe=None, at_once=1000, beam_size=4, **options):
+def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=None, **options):
     found = dict(
         beam_search(
             trained,
             lambda numbers: trained.start(pad_sources([ids[number] for number in numbers], multiple=MULTIPLE), 1),
             [len(one) + 4 for one in ids],
             Vocabulary(BOS, EOS, BANNED),
-            BeamOptions(beam_size=beam_size, n_best=min(2, beam_size), **options),
+            DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options),
             at_once=at_once,
             observe=observe,
+            constraints=constraints,
         )
     )
     return [found[number] for number in range(len(ids))]
@@ -133,7 +136,7 @@ def test_samples_say_only_what_goes_with_their_source():
     trained = models("fp32", words)
     uniforms_NT = torch.rand(20, 12, generator=torch.Generator().manual_seed(4))
     state = trained.start(pad_sources(ids, multiple=MULTIPLE), 2)
-    found = sample(trained, state, [12] * 20, Vocabulary(BOS, EOS, BANNED), uniforms_NT)
+    found = sample(trained, state, [12] * 20, Vocabulary(BOS, EOS, BANNED), DecodingOptions(), uniforms_NT)
     for row, one in enumerate(found):
         source = ids[row // 2]
         assert set(one.ids) <= {*words.frequent_F.tolist(), *words.likely_VK[[*source, EOS]].flatten().tolist()} - {
@@ -159,7 +162,7 @@ def test_samples_say_only_what_goes_with_their_source():
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_whose_place_a_sentence_takes_does_not_matter_to_the_last_bit(config, with_shortlist, beam_size):
     trained, ids = models("fp32", random_shortlist() if with_shortlist else None, **config), sources(40)
-    together, few = (search(trained, ids, at_once=most, beam_size=beam_size, with_weights=True) for most in (40, 9))
+    together, few = (search(trained, ids, at_once=most, beam_size=beam_size, with_alignment=True) for most in (40, 9))
     for expected, found in zip(together, few, strict=True):
         assert [(one.ids, one.log_prob) for one in found] == [(one.ids, one.log_prob) for one in expected]
         for one, other in zip(found, expected, strict=True):
@@ -179,7 +182,7 @@ def test_an_ensemble_takes_in_those_that_wait_too():
 def with_bias(trained: TrainedModels, piece: int | slice, value: float) -> TrainedModels:
     """The same models, with a logit that is `value` whatever is to be said."""
     for model in trained._models:
-        bias = model.output_bias if model.quantised_output is None else model.quantised_output._bias_O
+        bias = model.output_bias if model.quantised_output is None else model.quantised_output.bias_O
         bias[piece] = value
     return trained
 
@@ -192,7 +195,7 @@ def forced(trained: TrainedModels, ids) -> torch.Tensor:
 def drawn(trained: TrainedModels, ids):
     start = trained.start(pad_sources(ids, multiple=MULTIPLE), 1)
     uniforms = torch.rand(len(ids), 9, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    return sample(trained, start, [9] * len(ids), Vocabulary(BOS, EOS, BANNED), uniforms)
+    return sample(trained, start, [9] * len(ids), Vocabulary(BOS, EOS, BANNED), DecodingOptions(), uniforms)
 
 
 @pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
@@ -248,3 +251,62 @@ def test_of_an_ensemble_the_model_that_is_broken_is_named(broken):
     for way in (search, drawn, forced):
         with pytest.raises(PredictionError, match=("the first", "the second")[broken]):
             way(both, sources(3))
+
+
+def terms_of(ids):
+    """A term of two forms at the second piece, and one at the last two; every fourth sentence has none."""
+    two = [
+        Constraints(terms=(Term((1,), ((50 + number, 61), (7,))), Term((len(one) - 2, len(one) - 1), ((90,),))))
+        for number, one in enumerate(ids)
+    ]
+    return [None if number % 4 == 3 else own for number, own in enumerate(two)]
+
+
+WITH_TERMS = {
+    "additive": {"lexical_model": True},
+    "dot": {"attention": {"type": "dot"}, "encoder": {"hidden_size": 48}},
+    "coverage": {"attention": {"type": "additive", "size": 72, "coverage": "linguistic"}},
+    "local-m": {"attention": {"type": "local-m", "window": 1}},
+    "local-p": {"attention": {"type": "local-p", "window": 2}},
+    "location": {"attention": {"type": "location", "size": 72}},
+    "multihead": {"attention": {"type": "multihead", "size": 72, "heads": 4}},
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "precision"),
+    [*((config, "fp32") for config in WITH_TERMS.values()), ({}, "bf16"), ({}, "int8")],
+    ids=[*WITH_TERMS, "bf16", "int8"],
+)
+def test_every_attention_says_each_term_once_whatever_stands_around_the_sentence(config, precision):
+    trained, ids = models(precision, **config), sources(12)
+    constraints = terms_of(ids)
+    found = search(trained, ids, constraints=constraints, with_alignment=True)
+    for own, hypotheses in zip(constraints, found, strict=True):
+        for one in hypotheses:
+            assert [said.term for said in one.said] == ([] if own is None else [0, 1])
+            for said in one.said:
+                assert one.ids[said.begin : said.end] in own.terms[said.term].forms
+    plain = search(trained, ids, with_alignment=True)
+    assert [[one.ids for one in own] for own in found[3::4]] == [[one.ids for one in own] for own in plain[3::4]]
+    if precision == "fp32" and config.get("attention", {}).get("type") != "local-p":
+        small = search(trained, ids, at_once=5, constraints=constraints, with_alignment=True)
+        shown = [[[(one.ids, one.score) for one in own] for own in whole] for whole in (small, found)]
+        assert shown[0] == shown[1]
+
+
+def test_a_row_that_is_replaced_goes_on_as_it_would_alone():
+    """Both models of an ensemble: row 1 takes a step with a hidden position, and the others without."""
+    trained = TrainedModels([models()._models[0], models(lexical_model=True)._models[0]], device=torch.device("cpu"))
+    ids = [one for one in sources(40) if len(one) == 6][:3]
+    pieces = torch.tensor([10, 11, 12])
+    start = trained.start(pad_sources(ids, multiple=MULTIPLE), 1)
+    hidden = torch.zeros(3, 16, dtype=torch.bool)
+    hidden[1, 2] = True
+    together = trained.step(pieces, start, hidden)
+    row = torch.tensor([1])
+    alone = trained.step(pieces[row], start.keep(row), hidden[row])
+    replaced = trained.step(pieces, start).state.replace(row, alone.state)
+    assert float(together.weights_NS[1, 2]) == 0.0
+    expected, found = (trained.step(pieces, state).log_probs_NV for state in (together.state, replaced))
+    assert torch.equal(expected, found)

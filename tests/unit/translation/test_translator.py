@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt_cli.allocator import without_running_out
-from nmt_cli.config.schema import ModelConfig
+from nmt_cli.config.decoding import DecodingConfig, DecodingOptions
+from nmt_cli.config.model import ModelConfig
 from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.errors import InputError
@@ -22,7 +23,7 @@ from nmt_cli.translation.alignment import alignment_error_rate, hard_links, merg
 from nmt_cli.translation.results import Part
 from nmt_cli.translation.splitting import _cuts
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.translator import Translator, TranslatorOptions
+from nmt_cli.translation.translator import Translator
 from nmt_cli.translation.windows import windows_of_lines
 
 
@@ -54,7 +55,7 @@ def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_h
     initialize(model, seed=1)
     models = TrainedModels([model.requires_grad_(False)], device=torch.device("cpu"))
     tokenizers = (SimpleNamespace(), SimpleNamespace(banned_ids=lambda: (PAD,)))
-    options = TranslatorOptions(beam_size=2, max_length_a=1.0, max_length_b=0)
+    options = DecodingOptions.of(DecodingConfig(), beam_size=2, max_length_a=1.0, max_length_b=0)
     ours = Translator(models, tokenizers, options)
     jobs = [Part(number, number, 0, tuple(range(4, 4 + number % 7 + 2)), ()) for number in range(20)]
     expected = dict(ours._search(jobs, 20, None))

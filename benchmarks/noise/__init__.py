@@ -1,0 +1,1 @@
+"""Precision and recall of `nmt clean`, and the BLEU that wrong pairs cost."""

@@ -1,0 +1,167 @@
+"""Measure the server beside the search: many clients, one client, and a short request beside a book. Prints ratios.
+
+`python -m benchmarks.serve --model DIR --text FILE`; each line of FILE is a request, unless `--request-lines` says
+otherwise. The server, `nmt translate` and the search alone take turns, so that whatever else the machine does falls on
+all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+NMT = (sys.executable, "-m", "nmt_cli")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--request-lines", type=int, default=1, help="lines in each request of the many clients")
+    parser.add_argument("--alone", type=int, default=100, help="lines for the latency of a single client")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args()
+    with asked.text.open(encoding="utf-8") as text:
+        lines = [line.rstrip("\n") for line in islice(text, asked.lines)]
+    options = ("--model", str(asked.model), "--threads", str(asked.threads))
+    with running(options) as (port, languages, process):
+        crowd_and_file(asked, lines, options, port, languages)
+        one_and_search(asked, lines, port, languages)
+        beside_a_book(lines, port, languages)
+        print(f"memory of the server: {memory(process.pid) / 1e6:.0f} MB")
+
+
+def crowd_and_file(
+    asked: argparse.Namespace, lines: Sequence[str], options: Sequence[str], port: int, languages: tuple[str, str]
+) -> None:
+    """Compare the sentences/s of many clients with those of `nmt translate` on the same lines."""
+    speeds: dict[str, list[float]] = {"server": [], "nmt translate": []}
+    waits: list[float] = []
+    size = asked.request_lines
+    texts = ["\n".join(lines[start : start + size]) for start in range(0, len(lines), size)]
+    for _ in range(asked.rounds):
+        speeds["nmt translate"].append(of_a_file(lines, options))
+        began = time.perf_counter()
+        with ThreadPoolExecutor(asked.clients) as pool:
+            parts = [texts[start :: asked.clients] for start in range(asked.clients)]
+            for taken in pool.map(lambda part: latencies(port, languages, part), parts):
+                waits += taken
+        speeds["server"].append(len(lines) / (time.perf_counter() - began))
+    server, file = (statistics.median(speeds[name]) for name in ("server", "nmt translate"))
+    print(f"{asked.clients} clients: {server:.1f} sentences/s; nmt translate: {file:.1f}; ratio {server / file:.2f}")
+    print(
+        f"  an answer takes {1000 * statistics.median(waits):.0f} ms in the median, {1000 * high(waits):.0f} for 95 %"
+    )
+
+
+def of_a_file(lines: Sequence[str], options: Sequence[str]) -> float:
+    """Return sentences/s of `nmt translate --paragraphs`, without its start."""
+    text = "".join(f"{line}\n" for line in lines).encode()
+    done = subprocess.run(
+        (*NMT, "translate", "--paragraphs", *options), input=text, capture_output=True, check=True
+    )  # fmt: skip
+    found = re.search(r"in ([\d.]+) s: ", done.stderr.decode())
+    assert found is not None
+    return len(lines) / float(found[1])
+
+
+def one_and_search(asked: argparse.Namespace, lines: Sequence[str], port: int, languages: tuple[str, str]) -> None:
+    """Compare the median latency of a single client with that of the search without a server."""
+    from nmt_cli.commands.loading import open_translator
+
+    translator = open_translator([asked.model], threads=asked.threads)
+    some = lines[: asked.alone]
+    served: list[float] = []
+    searched: list[float] = []
+    for line in (some[0], *some):
+        began = time.perf_counter()
+        translator.translate_window([line.encode()])
+        searched.append(time.perf_counter() - began)
+        served += latencies(port, languages, [line])
+    server, search = (1000 * statistics.median(taken[1:]) for taken in (served, searched))
+    print(f"a single client: {server:.1f} ms; the search alone: {search:.1f} ms; ratio {server / search:.2f}")
+
+
+def beside_a_book(lines: Sequence[str], port: int, languages: tuple[str, str]) -> None:
+    """Compare the latency of short requests while a book is being translated with that of the same without it."""
+    short = min(lines[:200], key=len)
+    alone = statistics.median(latencies(port, languages, [short] * 10))
+    began = time.perf_counter()
+    ended: list[float] = []
+
+    def read() -> None:
+        latencies(port, languages, ["\n".join(lines)])
+        ended.append(time.perf_counter() - began)
+
+    book = threading.Thread(target=read)
+    book.start()
+    time.sleep(0.3)
+    beside: list[float] = []
+    while book.is_alive():
+        beside += latencies(port, languages, [short])
+        time.sleep(0.1)
+    book.join()
+    middle, longest = statistics.median(beside), max(beside)
+    print(f"a short request: {1000 * alone:.0f} ms alone; {1000 * middle:.0f} ms beside a book of {len(lines):,} lines")
+    share = longest / ended[0]
+    print(f"  the longest of {len(beside)} took {longest:.2f} s, the book {ended[0]:.1f} s: {share:.2f} of it")
+
+
+def latencies(port: int, languages: tuple[str, str], texts: Sequence[str]) -> list[float]:
+    """Return the seconds of each request, one after the other over one connection."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    taken = []
+    for text in texts:
+        body = json.dumps({"q": text, "source": languages[0], "target": languages[1]})
+        began = time.perf_counter()
+        connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        taken.append(time.perf_counter() - began)
+        assert answer.status == 200
+    connection.close()
+    return taken
+
+
+def high(taken: Sequence[float]) -> float:
+    """Return what 95 % are within."""
+    return sorted(taken)[len(taken) * 95 // 100]
+
+
+@contextmanager
+def running(options: Sequence[str]) -> Iterator[tuple[int, tuple[str, str], subprocess.Popen[bytes]]]:
+    """Give the port of a server, its languages and its process."""
+    command = (*NMT, "serve", "--port", "0", "--max-characters", "10000000", *options)
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            lines = (line.decode() for line in process.stderr)
+            found = next(match for line in lines if (match := re.match(r"serving (\w+)-(\w+) at .*:(\d+)", line)))
+            threading.Thread(target=lambda: [None for _ in lines], daemon=True).start()
+            yield int(found[3]), (found[1], found[2]), process
+        finally:
+            process.terminate()
+
+
+def memory(pid: int) -> float:
+    """Return resident bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096.0
+
+
+if __name__ == "__main__":
+    main()

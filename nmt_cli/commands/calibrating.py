@@ -1,0 +1,107 @@
+"""Fits the confidence of a model to a text with references, keeps it with the model, and reads it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.console import Progress, log, warn
+from nmt_cli.errors import InputError, NmtError
+
+if TYPE_CHECKING:
+    from nmt_cli.confidence.calibration import Calibration
+    from nmt_cli.config.schema import Config
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.doubts import Doubts
+
+MAX_LINES = 2_000
+"""Lines to which a calibration is fitted. Of a longer text these are taken at even distances."""
+
+
+def calibrated_doubts(experiment: Experiment, loaded: Path) -> Doubts:
+    """Return the way to the confidence of a model whose weights were loaded from a checkpoint.
+
+    Raises:
+        InputError: the model has no calibration, or a damaged one.
+    """
+    from nmt_cli.confidence.calibration import Calibration
+    from nmt_cli.translation.doubts import Doubts
+
+    path = experiment.confidence_path
+    fit = f"nmt evaluate --calibrate --model {experiment.directory}"
+    if not path.is_file():
+        raise InputError(
+            f"{experiment.directory}: has no {path.name}, so it cannot tell how sure it is. This fits it to the dev "
+            f"set: {fit}"
+        )
+    calibration = Calibration.read(path)
+    if calibration.origin.model != experiment.fingerprint(loaded.name):
+        warn(
+            f"{path}: was fitted to other weights ({calibration.origin.checkpoint}) than those in use ({loaded.name}), "
+            f"so the confidence may be wrong. This fits it anew: {fit} --checkpoint {loaded.name}"
+        )
+    return Doubts.calibrated(calibration)
+
+
+def calibrate(
+    experiment: Experiment,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    checkpoint: str = "best",
+    num_samples: int = 0,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Calibration:
+    """Translate a text, fit the confidence of the model to its references, and write it into the model directory.
+
+    Raises:
+        InputError: there is no such checkpoint or device, or too few words are correct, or wrong; nothing is written.
+    """
+    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.confidence.calibration import Origin
+    from nmt_cli.confidence.fitting import Labelled, digest_of, fit
+    from nmt_cli.translation.doubts import Doubts
+
+    distance = max(1, -(-len(sources) // MAX_LINES))
+    sources, references = sources[::distance], references[::distance]
+    path = experiment.checkpoints.resolve(checkpoint)
+    translator = open_translator([experiment.directory], checkpoint=path.name, device=device, threads=threads)
+    translator.doubts = Doubts(num_samples=num_samples)
+    lines = []
+    with Progress("calibrating", total=len(sources), unit="line") as progress:
+        for found, reference in zip(translator.translate(sources), references, strict=True):
+            best = found.translations[0]
+            if best.features is not None:
+                lines.append(Labelled.of(best.features, best.log_prob, best.text, reference))
+            progress.advance()
+    origin = Origin(experiment.fingerprint(path.name), path.name, digest_of(sources, references), len(sources))
+    calibration = fit(lines, origin, num_samples=num_samples)
+    calibration.write(experiment.confidence_path)
+    return calibration
+
+
+def calibrate_after_training(experiment: Experiment, config: Config, device: str) -> None:
+    """Fit the confidence of the best checkpoint to the dev set, if there is one. The training has ended before, so what
+    goes wrong here is told but does not fail it."""
+    from nmt_cli.training.validation import DevSet
+
+    if config.data.dev is None:
+        return
+    try:
+        dev = DevSet.read(config.data.dev.source, config.data.dev.target)
+        found = calibrate(experiment, dev.sources, dev.references, device=device, threads=config.training.threads)
+    except (NmtError, OSError) as error:
+        warn(f"no {experiment.confidence_path.name} was written, so translate --confidence is not possible: {error}")
+        return
+    log(f"confidence on the dev set: {described(found)}")
+
+
+def described(calibration: Calibration) -> str:
+    """Return the cross-validated quality of a calibration in short."""
+    quality = calibration.quality
+    return (
+        f"{quality['words']:,.0f} words, {quality['correct']:.1%} correct; area under the ROC curve "
+        f"{quality['area_under_roc']:.3f}, calibration error {quality['calibration_error']:.3f}"
+    )

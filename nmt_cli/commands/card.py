@@ -1,0 +1,25 @@
+"""`nmt card`."""
+
+from __future__ import annotations
+
+from nmt_cli.commands.options import Checkpoint, ModelDirs, OutputFile
+
+
+def card(model: ModelDirs = None, output: OutputFile = None, checkpoint: Checkpoint = "best") -> None:
+    """Write a model card: languages, training data, size, scores, decoding defaults, limits.
+
+    It is Markdown with the YAML front matter that model hubs read. The scores are those of `nmt evaluate`. What the
+    model directory does not know is said to be unknown. `data.licence` in the configuration names the licence of the
+    training data. Several models give one card.
+
+    Example: nmt card --model runs/demo -o README.md
+    """
+    from nmt_cli.commands.reading import refuse_overwriting
+    from nmt_cli.data.output import open_output
+    from nmt_cli.experiment import source_of
+    from nmt_cli.export import card as cards
+
+    refuse_overwriting(output, [])
+    text = cards.card(source_of(list(model or [])), checkpoint)
+    with open_output(output) as file:
+        file.write(text.encode("utf-8", errors="backslashreplace"))

@@ -1,0 +1,90 @@
+"""`nmt export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt_cli.commands.options import Checkpoint, ModelDirs
+from nmt_cli.console import log
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.experiment import Experiment
+
+FORMATS = ("html", "onnx")
+PAGE_ENDINGS = (".html", ".htm")
+
+
+def export(
+    model: ModelDirs = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="OUT", help="A page, FILE.html, or a directory that is new or empty."),
+    ] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", metavar="F", help="html (the default for FILE.html) or onnx.")
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", metavar="P", help="fp32 (the default of onnx) or int8 (that of html)."),
+    ] = None,
+    checkpoint: Checkpoint = "best",
+) -> None:
+    """Write a model in a form that translates without nmt.
+
+    The format html gives one file: a page that translates in any recent browser, without a server or a network. It may
+    hold several models, one for each direction.
+
+    The format onnx gives a directory with the model as two ONNX graphs, its tokenizer, its defaults, a model card, and
+    two programs that translate lines from standard input: translate.py for Python and translate.mjs for Node.js. Needs
+    the extra `onnx`.
+
+    Example: nmt export --model runs/demo -o translator.html
+    """
+    from nmt_cli.experiment import source_of
+
+    if output is None:
+        raise InputError("-o is missing: give the page (FILE.html) or the directory to write")
+    is_page = output.suffix.lower() in PAGE_ENDINGS
+    wanted = format_ or ("html" if is_page else "")
+    if not wanted:
+        raise InputError(f"{output}: give a name that ends in .html, or --format onnx for a directory")
+    if wanted not in FORMATS:
+        raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
+    experiments = source_of(list(model or []))
+    if wanted == "html":
+        write_page(experiments, output, checkpoint=checkpoint, precision=precision or "int8")
+        return
+    if len(experiments) > 1:
+        raise InputError("--format onnx: takes one --model; give each model a directory of its own")
+    _onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
+
+
+def write_page(
+    experiments: list[Experiment], output: Path, *, checkpoint: str = "best", precision: str = "int8"
+) -> None:
+    """Write a page that translates offline, and say how large it is."""
+    from nmt_cli.export.page import exporting
+
+    exporting.check_request(experiments, output, precision)
+    exported = exporting.export(experiments, output, checkpoint=checkpoint)
+    parts = ", ".join(f"{model.title} ({len(model.packed) / 1e6:,.1f} MB)" for model in exported.models)
+    log(f"a page of {exported.size / 1e6:,.1f} MB that translates offline, {parts} -> {output}")
+
+
+def _onnx(experiment: Experiment, output: Path, *, checkpoint: str, precision: str) -> None:
+    from nmt_cli.export.card import card
+    from nmt_cli.export.onnx import directory
+    from nmt_cli.files import check_new_directory
+
+    directory.check_request(precision)
+    check_new_directory(output)
+    sizes = directory.export(
+        experiment, output, checkpoint=checkpoint, precision=precision, card=card([experiment], checkpoint)
+    )
+    models = sum(size for name, size in sizes.items() if name.endswith(".onnx"))
+    log(f"{precision}, {models / 1e6:,.1f} MB in two graphs, {sum(sizes.values()) / 1e6:,.1f} MB in all -> {output}")
+    log(f"try: echo 'A sentence.' | python {output / 'translate.py'}")

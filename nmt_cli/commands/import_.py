@@ -1,0 +1,180 @@
+"""`nmt import`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from nmt_cli.console import Progress, counted, log, warn
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.formats.members import Settings
+    from nmt_cli.formats.report import ImportReport
+
+_TICK = 1000
+
+
+def import_(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="A file with both languages, or two files with one each; also packed."),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="PREFIX", help="Write PREFIX.XX, PREFIX.YY, PREFIX.report.json.")
+    ],
+    source_lang: Annotated[str, typer.Option("--source-lang", metavar="XX", help="Language code, such as en.")],
+    target_lang: Annotated[str, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")],
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="S,T", help="Columns of a table, source first: numbers or names."),
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", metavar="E", help="Of the text, where it is not found by itself.")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="F", help="text, tsv, csv, tmx, xliff, po, jsonl, srt, vtt, xlsx or ods; else found."
+        ),
+    ] = None,
+    sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a spreadsheet.")] = None,
+    member: Annotated[str | None, typer.Option("--member", metavar="NAME", help="File in a zip archive.")] = None,
+) -> None:
+    """Turn a table, translation memory, spreadsheet, subtitles or text in any encoding into two files of sentences.
+
+    The format is recognised by content and name, and what was recognised is said. Whatever is left out is counted, with
+    the reason, in PREFIX.report.json. Where two readings are possible, nothing is written and the options that settle
+    it are named.
+
+    Example: nmt import fra-eng.zip -o tatoeba --source-lang en --target-lang fr
+    """
+    from nmt_cli.formats.languages import Languages
+    from nmt_cli.formats.members import FORMATS, Settings
+
+    if format_ is not None and format_ not in FORMATS:
+        raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
+    languages = Languages(source_lang, target_lang)
+    settings = Settings(languages, columns, encoding, format_, sheet, member)
+    made = import_pairs(files, output, settings)
+    source, target, config = (shlex.quote(str(name)) for name in (made.source, made.target, f"{output}.yaml"))
+    languages_given = f"--source-lang {source_lang} --target-lang {target_lang}"
+    log(f"try: nmt init --source {source} --target {target} {languages_given} -o {config}")
+
+
+class Imported(NamedTuple):
+    """The files that an import has written."""
+
+    source: Path
+    target: Path
+    report: Path
+
+
+def imported_paths(prefix: str, languages: tuple[str, str]) -> Imported:
+    """Return the names of the files that an import writes, after a check of the options.
+
+    Raises:
+        InputError: a language code cannot end a file name, or a file is there already or cannot be made.
+    """
+    from nmt_cli.data.output import check_new, check_prefix
+
+    for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
+            raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
+    check_prefix(prefix, example=f"-o corpus for corpus.{languages[0]}")
+    if languages[0].lower() == languages[1].lower():
+        languages = (f"source.{languages[0]}", f"target.{languages[1]}")
+    made = Imported(*(Path(f"{prefix}.{ending}") for ending in (*languages, "report.json")))
+    check_new(made)
+    return made
+
+
+def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Imported:
+    """Write the pairs of the files as two files of sentences and a report: all three, or none.
+
+    Raises:
+        InputError: a file is not understood, holds no pair, or an output exists already.
+    """
+    from nmt_cli.data.output import open_new_outputs
+    from nmt_cli.formats.importing import plan, read_job
+    from nmt_cli.formats.report import ImportReport
+
+    made = imported_paths(prefix, (settings.languages.source, settings.languages.target))
+    jobs = plan(files, settings)
+    report = ImportReport()
+    for job in jobs:
+        log(str(job))
+    for name in dict.fromkeys(name for job in jobs for name in job.ignored):
+        log(f"not read: {name}")
+    # The report is named last: where it is, the texts are.
+    outputs = open_new_outputs([made.report, made.target, made.source])
+    with outputs as (report_file, target_file, source_file), Progress("importing", unit="pair") as progress:
+        for job in jobs:
+            for source, target in read_job(job, settings, report):
+                source_file.write(f"{source}\n".encode())
+                target_file.write(f"{target}\n".encode())
+                if not report.pairs % _TICK:
+                    progress.advance(_TICK)
+        if not report.pairs:
+            raise InputError(f"{', '.join(files)}: no pair was found; {_losses(report) or 'nothing is in it'}")
+        values = json.dumps(report.as_values(), ensure_ascii=False, indent=1)
+        report_file.write(values.encode(errors="backslashreplace") + b"\n")
+    _tell(report, made)
+    return made
+
+
+@contextmanager
+def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> Iterator[Imported]:
+    """Import files for another command; where the block fails, what was written is removed.
+
+    Raises:
+        InputError: as for `import_pairs`; the options that settle a doubt are those of `nmt import`.
+    """
+    from nmt_cli.files import removed_on_failure
+    from nmt_cli.formats.languages import Languages
+    from nmt_cli.formats.members import Settings
+
+    try:
+        made = import_pairs(files, prefix, Settings(Languages(*languages)))
+    except InputError as error:
+        if "Run the same command" not in str(error):
+            raise
+        command = f"nmt import {' '.join(files)} -o {prefix} --source-lang {languages[0]} --target-lang {languages[1]}"
+        advice = str(error).replace("the same command", f"`{command}`")
+        raise InputError(f"{advice}. Then give what it writes as --source and --target") from None
+    with removed_on_failure(made):
+        yield made
+
+
+def _tell(report: ImportReport, made: Imported) -> None:
+    for seen in report.inputs:
+        name = " and ".join(seen["files"])
+        if "columns" in seen:
+            source, target = seen["columns"]
+            if "columns_by" in seen:
+                reason = seen["columns_by"]
+                log(f"{name}: source in column {source}, target in column {target} (chosen by {reason})")
+            else:
+                log(f"{name}: source in field {source}, target in field {target}")
+        elif "sides_by" in seen:
+            log(f"{name}: source first (chosen by {seen['sides_by']})")
+    if report.skipped:
+        warn(f"skipped {_losses(report)}")
+    if report.joined:
+        log(f"{counted(report.joined, 'pair')} had line ends inside a side; each became a space")
+    log(f"{counted(report.pairs, 'pair')} written to {made.source} and {made.target}")
+    log(f"format, encoding and skipped pairs are in {made.report}")
+
+
+def _losses(report: ImportReport) -> str:
+    """Return the reasons with their numbers and a place each."""
+    return "; ".join(
+        f"{number:,}: {reason} (such as {report.examples[reason][0]})" for reason, number in report.skipped.items()
+    )

@@ -1,0 +1,156 @@
+"""A short measured training on text that is made up, by which `nmt check` says how long the real one takes."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nmt_cli.console import warn
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.batch import Batch
+    from nmt_cli.preflight.check import Check
+    from nmt_cli.preflight.expectations import Speed, Workload
+    from nmt_cli.training.update import Share
+
+SECONDS = 2.0
+"""Longest time for which updates are measured. Finding the size of the batch takes about as long before that."""
+SMALLEST = 8
+"""Pairs of the first batch."""
+GROWTH = 4
+"""Pairs of the next batch for each pair of the last one."""
+ENOUGH = 20
+"""Updates that are measured at most."""
+LONG_ENOUGH = 0.4
+"""Seconds of a gradient from which a larger batch says nothing new."""
+
+
+MEMORY_SHARE = 0.5
+"""Part of the memory of this machine that a training may need to be tried here."""
+
+
+def with_speed(found: Check) -> Check:
+    """Return the check with the speed of a short training, if there is something to train and memory for it."""
+    from nmt_cli.allocator import is_out_of_memory
+
+    expected = found.expected
+    if found.problems or expected.work is None:
+        return found
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if found.model.memory.total > MEMORY_SHARE * installed:
+        warn("the speed of training was not measured: it would take more than half of the memory of this machine")
+        return found
+    try:
+        speed = measure_speed(found.config, expected.work, found.model.vocab_sizes)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        warn("the speed of training was not measured: memory ran out")
+        return found
+    return replace(found, expected=replace(expected, speed=speed))
+
+
+def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) -> Speed:
+    """Train a new model of this configuration for some seconds and return how fast that goes.
+
+    The batch is that of an average update, or less of it if a gradient takes long.
+    """
+    import torch
+
+    from nmt_cli.allocator import keep_freed_memory
+    from nmt_cli.commands.updating import build_updates, build_weights, is_bf16
+    from nmt_cli.distributed import World
+    from nmt_cli.model.build import build_model, initialize
+    from nmt_cli.ops import native
+    from nmt_cli.preflight.expectations import Speed
+    from nmt_cli.training.state import TrainingState
+
+    training = config.training.model_copy(update={"guided_alignment_weight": 0.0, "cuda_graphs": False})
+    config = config.model_copy(update={"training": training})
+    world = World()
+    world.take_device(training.device)
+    keep_freed_memory()
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    model = build_model(config.model, source_vocab_size=vocab_sizes[0], target_vocab_size=vocab_sizes[1])
+    initialize(model, seed=config.seed, scheme=config.model.initialization)
+    weights = build_weights(config, model.to(world.device))
+    updates = build_updates(config, model, world)
+    state = TrainingState.first(
+        weights.trained[0], bf16=is_bf16(config, world), text="", accumulate=training.accumulate
+    )
+
+    def gradient(batch: Batch) -> float:
+        began = time.perf_counter()
+        updates.gradients(_share(batch), batch.num_target_tokens, state)[0].item()
+        return time.perf_counter() - began
+
+    def move() -> float:
+        began = time.perf_counter()
+        float(weights.clip(training.clip_grad_norm))
+        weights.move(1, 0.0)
+        return time.perf_counter() - began
+
+    whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
+    began = time.perf_counter()
+    with native.path(state.path):
+        size, taken = max(1, min(SMALLEST, whole)), dict[int, float]()
+        while True:
+            batch = _made_up(size, work, vocab_sizes).to(world.device)
+            gradient(batch)  # the first one of a shape takes longer
+            taken[size] = gradient(batch)
+            if size == whole or (len(taken) > 1 and GROWTH * taken[size] > SECONDS):
+                break
+            size = min(whole, GROWTH * size)
+        move()  # makes the moments
+        gradients, moves, end = [taken[size]], [move()], time.perf_counter() + SECONDS
+        while len(moves) < 2 or (time.perf_counter() < end and len(moves) < ENOUGH):
+            gradients.append(gradient(batch))
+            moves.append(move())
+    taken[size] = statistics.median(gradients)
+    return Speed(
+        _extrapolated(taken, whole) + statistics.median(moves),
+        time.perf_counter() - began,
+        torch.get_num_threads(),
+        str(world.device),
+    )
+
+
+def _extrapolated(taken: dict[int, float], whole: int) -> float:
+    """Return the seconds for a whole batch: a part that every batch takes, and a part for each of its pairs."""
+    *_, size = taken
+    if size == whole:
+        return taken[size]
+    smaller = [*taken][-2]
+    return taken[size] + (whole - size) * max(0.0, taken[size] - taken[smaller]) / (size - smaller)
+
+
+def _share(batch: Batch) -> Share:
+    """Return a batch as an update takes it."""
+    import numpy as np
+
+    from nmt_cli.data.sampler import Cursor, Drawn
+    from nmt_cli.training.update import Share
+
+    drawn = Drawn(np.arange(batch.num_sentences), Cursor(), 0.0)
+    return Share(drawn, batch, batch.num_target_tokens, batch.outputs_BT.numel(), 1.0)
+
+
+def _made_up(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Batch:
+    """Return pairs of average length, of pieces drawn at random."""
+    from random import Random
+
+    from nmt_cli.data.batch import make_batch
+    from nmt_cli.data.tokenizer import EOS
+
+    draw = Random(1)
+    lengths = (max(1, round(length)) for length in (work.source_pieces, work.target_pieces))
+    sources, targets = (
+        [[draw.randrange(EOS + 1, vocab_size) for _ in range(length)] for _ in range(size)]
+        for length, vocab_size in zip(lengths, vocab_sizes, strict=True)
+    )
+    return make_batch(sources, targets)

@@ -1,0 +1,202 @@
+"""`nmt serve`."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, Precision, Threads
+from nmt_cli.console import counted, log, warn
+from nmt_cli.errors import InputError, Interrupted
+
+if TYPE_CHECKING:
+    from nmt_cli.data.profile import LanguageProfile
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.serve.limits import Keys, Limits
+    from nmt_cli.serve.watching import Watched
+    from nmt_cli.translation.translator import Translator
+
+ACCESS, LIMITS = "Access", "Limits"
+
+
+def serve(
+    model: ModelDirs = None,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, metavar="N", help="0 takes a free port.")] = 5000,
+    watch: Annotated[bool, typer.Option("--watch", help="Load newer checkpoints while the server runs.")] = False,
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--api-key-file", metavar="FILE", rich_help_panel=ACCESS,
+            help="Answer only who sends one of the keys in FILE, one on each line.",
+        ),
+    ] = None,
+    public: Annotated[
+        bool,
+        typer.Option("--public", rich_help_panel=ACCESS, help="Listen at other addresses than loopback without keys."),
+    ] = False,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors", metavar="ORIGIN", rich_help_panel=ACCESS,
+            help="Let pages of ORIGIN ask this server, such as https://example.org. May be repeated.",
+        ),
+    ] = None,
+    log_text: Annotated[
+        bool, typer.Option("--log-text", rich_help_panel=ACCESS, help="Write what is to be translated to the log.")
+    ] = False,
+    max_characters: Annotated[
+        int, typer.Option("--max-characters", min=1, metavar="N", rich_help_panel=LIMITS, help="Of one request.")
+    ] = 500_000,
+    max_sentences: Annotated[
+        int,
+        typer.Option(
+            "--max-sentences", min=1, metavar="N", rich_help_panel=LIMITS,
+            help="Sentences of a direction that may wait; beyond that, clients are told to come back.",
+        ),
+    ] = 50_000,
+    requests_per_minute: Annotated[
+        int,
+        typer.Option(
+            "--requests-per-minute", min=0, metavar="N", rich_help_panel=LIMITS,
+            help="Of one client. 0 is no limit.",
+        ),
+    ] = 0,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    checkpoint: Checkpoint = "best",
+) -> None:  # fmt: skip
+    """Serve models over HTTP: the interface of LibreTranslate, and a page for people.
+
+    Each --model is a direction of its own. The server ends with SIGTERM or Ctrl-C, after it has answered what was
+    asked.
+
+    Example: nmt serve --model runs/demo
+    """
+    _need_libraries()
+    from nmt_cli.serve.limits import Keys, Limits
+
+    keys = None if api_key_file is None else Keys.read(api_key_file)
+    _check_address(host, keys, public=public)
+    limits = Limits(characters=max_characters, sentences=max_sentences, requests_per_minute=requests_per_minute)
+    loading = {"checkpoint": checkpoint, "device": device, "precision": precision, "threads": threads}
+    _serve(model or [], host, port, keys, limits, loading, origins=cors or [], watches=watch, logs_text=log_text)
+
+
+def _need_libraries() -> None:
+    from importlib.util import find_spec
+
+    for name in ("starlette", "uvicorn", "python_multipart", "h11", "sentencex"):
+        if find_spec(name) is None:
+            raise InputError("nmt serve needs Starlette, uvicorn and sentencex: pip install 'nmt-cli[serve]'")
+
+
+def _check_address(host: str, keys: Keys | None, *, public: bool) -> None:
+    """Refuse an address that others can reach, unless that is asked for."""
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if not is_loopback and keys is None and not public:
+        raise InputError(
+            f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
+            "translate here"
+        )
+
+
+def _serve(
+    model_dirs: list[Path], host: str, port: int, keys: Keys | None, limits: Limits, loading: dict[str, Any], *,
+    origins: list[str], watches: bool, logs_text: bool,
+) -> None:  # fmt: skip
+    from nmt_cli.experiment import source_of
+    from nmt_cli.serve.app import App
+    from nmt_cli.serve.directions import Directions
+    from nmt_cli.serve.metrics import Metrics
+    from nmt_cli.serve.running import bound_socket, serve_until_told
+    from nmt_cli.serve.service import Service
+    from nmt_cli.serve.watching import Watcher
+
+    experiments = source_of(model_dirs)
+    listening = bound_socket(host, port)
+    with listening:
+        watched = [_open_direction(experiment, loading, limits) for experiment in experiments]
+        profiles: dict[str, LanguageProfile] = {}
+        for experiment in experiments:
+            profiles |= _profiles(experiment)
+        directions = Directions([one.direction for one in watched], profiles)
+        metrics = Metrics()
+        app = App(Service(directions, limits, metrics, needs_key=keys is not None), keys, logs_text=logs_text)
+        watcher = Watcher(watched, metrics) if watches else None
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}"
+        number = serve_until_told(
+            app.asgi(origins), listening, limits, ready=lambda: log(f"serving {_named(directions)} at {address}")
+        )
+        if watcher is not None:
+            watcher.close()
+        for one in watched:  # who insisted on the end left requests behind
+            one.direction.engine.close()
+        app.close()
+    log("ended; all requests are answered")
+    if number == signal.SIGINT:
+        raise Interrupted("", number)
+
+
+def _named(directions: Any) -> str:
+    return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
+
+
+def _open_direction(experiment: Experiment, loading: dict[str, Any], limits: Limits) -> Watched:
+    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.documents.sentences import splitter
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.serve.engine import Engine
+    from nmt_cli.serve.texts import Direction
+    from nmt_cli.serve.watching import Watched
+
+    def newest() -> str:
+        path = Experiment(experiment.directory).checkpoints.resolve(loading["checkpoint"])
+        calibration = experiment.confidence_path
+        calibrated = f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" if calibration.is_file() else ""
+        return f"{path.name} of {(path / 'model.safetensors').stat().st_mtime_ns / 1e9:.6f}{calibrated}"
+
+    data = experiment.config.data
+
+    def load() -> Translator:
+        has_calibration = experiment.confidence_path.is_file()
+        translator = open_translator([experiment.directory], confidence=has_calibration, **loading)
+        translator.models.leave_files()
+        return translator
+
+    seen = newest()
+    engine = Engine(load(), max_waiting=limits.sentences)
+    return Watched(
+        Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang)), newest, load, seen
+    )
+
+
+def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
+    """Return the profiles of a model's languages: those it keeps, or for an older model those of its training text."""
+    from nmt_cli.commands.languages import learn_profiles, read_profiles
+
+    kept = read_profiles(experiment)
+    if kept is not None:
+        return kept
+    try:
+        found = learn_profiles(experiment.config)
+    except InputError as error:
+        data = experiment.config.data
+        warn(
+            f"{experiment.directory}: keeps no profiles of its languages, and its training text is gone, so "
+            f"{data.source_lang} and {data.target_lang} are not detected ({error})"
+        )
+        return {}
+    lines = counted(len(found), "language")
+    log(f"{experiment.directory}: keeps no profiles of its languages, so {lines} were learnt from its training text")
+    return found

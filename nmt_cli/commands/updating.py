@@ -1,0 +1,67 @@
+"""The parts of one update of a training, built from its configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nmt_cli.console import log
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.distributed import World
+    from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.training.update import Updates
+    from nmt_cli.training.weights import Weights
+
+
+def is_guided(config: Config) -> bool:
+    """Return whether word alignments of the corpora guide the attention."""
+    return bool(config.training.guided_alignment_weight) and any(corpus.alignment for corpus in config.data.train)
+
+
+def is_bf16(config: Config, world: World) -> bool:
+    """Return whether a new training multiplies in bfloat16."""
+    from nmt_cli.distributed import multiplies_bf16
+
+    precision = config.training.precision
+    return precision == "bf16" or (precision == "auto" and multiplies_bf16(world.device))
+
+
+def build_updates(config: Config, model: Seq2Seq, world: World) -> Updates:
+    """Return what makes the gradients of an update."""
+    from nmt_cli.training.captured import Captured, graphs_for
+    from nmt_cli.training.loss import TranslationLoss
+    from nmt_cli.training.update import Objective, Plain, Updates
+
+    training = config.training
+    loss = TranslationLoss(
+        label_smoothing=training.label_smoothing,
+        coverage_weight=config.model.attention.coverage_loss,
+        alignment_weight=training.guided_alignment_weight if is_guided(config) else 0.0,
+    )
+    objective = Objective(model, loss)
+    # The sum over processes hangs on autograd's nodes, and these on a stream that is not the captures'.
+    graphs = graphs_for(world.device) if training.cuda_graphs and world.size == 1 else None
+    if training.cuda_graphs and graphs is None:
+        log("training.cuda_graphs: needs CUDA and one process. This training goes on without graphs")
+    captured = None if graphs is None else Captured(objective, graphs)
+    return Updates(Plain(objective, world), captured, world, seed=config.seed)
+
+
+def build_weights(config: Config, model: Seq2Seq) -> Weights:
+    """Return a model with its optimizer and average."""
+    from nmt_cli.training.optim import build_optimizer
+    from nmt_cli.training.weights import Weights
+
+    training = config.training
+    optimizer = build_optimizer(
+        training.optimizer,
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        learning_rate=training.learning_rate,
+        betas=(training.adam_beta1, training.adam_beta2),
+        rho=training.adadelta_rho,
+        epsilon=training.epsilon,
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+    )
+    return Weights(model, optimizer, ema_decay=training.ema_decay)

@@ -1,0 +1,1 @@
+"""The probability that a translation is correct, word by word and line by line."""

@@ -1,0 +1,132 @@
+"""The calibration of a model: from features of words to the probability that a word, or a line, is correct.
+
+It is stored as `confidence.json` in the model directory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt_cli.checkpoint import read_json, write_json
+from nmt_cli.confidence.features import Values, feature_names
+from nmt_cli.confidence.logistic import Logistic
+from nmt_cli.errors import ModelError
+
+FORMAT = 1
+LINE_FEATURES = ("log_odds_of_all_words", "log_prob_per_word", "log_words")
+MAX_SAMPLES = 100
+"""Most passes with dropout."""
+_DAMAGED = "fit it anew: nmt evaluate --calibrate --model"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The model and the text by which a calibration was fitted."""
+
+    model: str
+    """Fingerprint of the model (`Experiment.fingerprint`)."""
+    checkpoint: str
+    """Name of the checkpoint."""
+    text: str
+    """SHA-256 of sources and references."""
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Two logistic regressions: one for words and one for lines."""
+
+    words: Logistic
+    lines: Logistic
+    num_samples: int
+    """Passes with dropout that the features need."""
+    origin: Origin
+    quality: Mapping[str, float] = field(default_factory=dict)
+    """Measures on the text of the calibration, cross-validated."""
+
+    def of_words(self, features: Values) -> tuple[float, ...]:
+        """Return the probability that each word is correct, from its features (a row for each word)."""
+        return tuple(float(value) for value in self.words.probabilities(features)) if len(features) else ()
+
+    def of_line(self, of_words: Sequence[float], log_prob: float) -> float:
+        """Return the probability that a line with some words is correct as a whole.
+
+        `log_prob` is the log-probability of the line. A line without words is wrong, because this is asked only for
+        lines with a source.
+        """
+        if not of_words:
+            return 0.0
+        features = line_features(of_words, log_prob)[None]
+        return float(self.lines.probabilities(features, features[:, 0])[0])
+
+    def write(self, path: Path) -> None:
+        """Write the calibration, whole or not at all."""
+        names = feature_names(with_dropout=self.num_samples > 0)
+        write_json(
+            path,
+            {
+                "format": FORMAT,
+                "fitted_on": asdict(self.origin),
+                "dropout_samples": self.num_samples,
+                "words": {"features": names, **asdict(self.words)},
+                "lines": {"features": LINE_FEATURES, **asdict(self.lines)},
+                "quality": dict(self.quality),
+            },
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Calibration:
+        """Read a calibration, which may come from a stranger.
+
+        Raises:
+            ModelError: the file is damaged, or of another version.
+        """
+        values = read_json(path)
+        advice = f"{_DAMAGED} {path.parent}"
+        if values.get("format") != FORMAT:
+            raise ModelError(
+                f"{path}: has format version {values.get('format')!r}, this program reads {FORMAT}; {advice}"
+            )
+        try:
+            num_samples = values["dropout_samples"]
+            if type(num_samples) is not int or not 0 <= num_samples <= MAX_SAMPLES:
+                raise ValueError
+            names = feature_names(with_dropout=num_samples > 0)
+            origin = _origin(values["fitted_on"])
+            quality = {str(name): float(value) for name, value in values["quality"].items()}
+            words, lines = (
+                _regression(values[key], wanted) for key, wanted in (("words", names), ("lines", LINE_FEATURES))
+            )
+            return cls(words, lines, num_samples, origin, quality)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            raise ModelError(f"{path}: is damaged; {advice}") from None
+
+
+def _origin(values: dict[str, Any]) -> Origin:
+    return Origin(str(values["model"]), str(values["checkpoint"]), str(values["text"]), int(values["lines"]))
+
+
+def _regression(values: dict[str, Any], names: Sequence[str]) -> Logistic:
+    """Return a regression from JSON; `ValueError` or `KeyError` if it is not one of these features."""
+    columns = [tuple(float(value) for value in values[key]) for key in ("means", "scales", "weights")]
+    bias = float(values["bias"])
+    numbers = [bias, *(value for column in columns for value in column)]
+    if values["features"] != list(names) or any(len(column) != len(names) for column in columns):
+        raise ValueError
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError
+    return Logistic(columns[0], columns[1], columns[2], bias)
+
+
+def line_features(of_words: Sequence[float], log_prob: float) -> Values:
+    """Return the features of a line: the log-odds that all its words are correct if they are so independently, its
+    log-probability for each word, and the logarithm of its length."""
+    all_correct = min(float(np.log(np.maximum(of_words, 1e-12)).sum()), -1e-9)
+    log_odds = all_correct - math.log(-math.expm1(all_correct))
+    return np.array([log_odds, log_prob / len(of_words), math.log(len(of_words))])

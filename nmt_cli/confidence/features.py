@@ -1,0 +1,126 @@
+"""Features of the words of a translation, from what the model predicted when it was led through the translation.
+
+Shapes: T target pieces with `</s>`, S source pieces with `</s>`, K passes with dropout, W words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+LOWEST = -20.0
+"""Log-probability below which a piece is not less probable, so that one piece cannot decide everything."""
+ATTENDED = 0.3
+"""Attention over all steps from which on a source piece counts as translated."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "probability": ("log_prob", "prob", "lowest_log_prob", "lowest_prob"),
+    "form": ("log_pieces", "log_characters"),
+    "entropy": ("entropy", "highest_entropy"),
+    "attention": ("attention_entropy", "attention_peak", "attention_end"),
+    "neighbours": ("before_log_prob", "before_prob", "after_log_prob", "after_prob"),
+    "line": (
+        "line_log_prob", "line_prob", "line_lowest_log_prob", "line_entropy", "line_log_words", "line_log_ratio",
+        "line_unattended", "place",
+    ),
+    "dropout": ("dropout_log_prob", "dropout_prob", "dropout_spread", "dropout_agreement"),
+}  # fmt: skip
+"""The features by what they are made from. Those of dropout need more passes and are left out unless asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Predictions for the pieces of one translation."""
+
+    log_probs_T: Values
+    """Log-probability of each piece, in nats; the last is that of `</s>`."""
+    entropies_T: Values
+    """Entropy of the distribution in which the piece was found, in nats."""
+    weights_TS: Values
+    """Attention weights."""
+    dropout_KT: Values
+    """Log-probabilities of the pieces under dropout."""
+    is_best_KT: NDArray[np.bool_]
+    """True where a piece is the most probable one under dropout."""
+
+
+def feature_names(*, with_dropout: bool) -> tuple[str, ...]:
+    """Return the names of the columns of `word_features`."""
+    return tuple(name for group, names in GROUPS.items() if with_dropout or group != "dropout" for name in names)
+
+
+def word_features(predicted: Predictions, piece_words: Sequence[int], words: Sequence[str]) -> Values:
+    """Return a row of features for each word (W, features).
+
+    Args:
+        predicted: predictions for the pieces and `</s>`.
+        piece_words: the number of each piece's word, without `</s>`, which belongs to the last word.
+        words: the words of the text.
+    """
+    with_dropout = len(predicted.dropout_KT) > 0
+    if not words:
+        return np.zeros((0, len(feature_names(with_dropout=with_dropout))))
+    last = len(words) - 1
+    owners = np.array([*(min(word, last) for word in piece_words), last])
+    pieces = [np.flatnonzero(owners == word) for word in range(len(words))]
+    for word, own in enumerate(pieces):
+        if not len(own):  # a piece that spells several words stands with the first of them
+            pieces[word] = pieces[word - 1] if word else np.array([0])
+    log_probs_T = np.maximum(predicted.log_probs_T, LOWEST)
+    lowest_W = np.array([log_probs_T[own].min() for own in pieces])
+    before_W, after_W = np.array([0.0, *lowest_W[:-1]]), np.array([*lowest_W[1:], log_probs_T[-1]])
+    summed_W = np.maximum([log_probs_T[own].sum() for own in pieces], LOWEST)
+    columns = [
+        summed_W, np.exp(summed_W), lowest_W, np.exp(lowest_W),
+        np.log([len(own) for own in pieces]), np.log([len(word) for word in words]),
+        *_entropies(predicted, pieces), *_attention(predicted, pieces),
+        before_W, np.exp(before_W), after_W, np.exp(after_W),
+        *_of_line(predicted, log_probs_T, len(words)),
+    ]  # fmt: skip
+    if with_dropout:
+        columns += _under_dropout(predicted, pieces)
+    return np.stack(columns, axis=1)
+
+
+def _entropies(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[Values]:
+    entropies_T = predicted.entropies_T
+    return [
+        np.array([entropies_T[own].mean() for own in pieces]),
+        np.array([entropies_T[own].max() for own in pieces]),
+    ]
+
+
+def _attention(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[Values]:
+    weights_TS = predicted.weights_TS
+    entropies_T = -(weights_TS * np.log(np.maximum(weights_TS, 1e-9))).sum(axis=1)
+    return [
+        np.array([values_T[own].mean() for own in pieces])
+        for values_T in (entropies_T, weights_TS.max(axis=1), weights_TS[:, -1])
+    ]
+
+
+def _of_line(predicted: Predictions, log_probs_T: Values, num_words: int) -> list[Values]:
+    """Return what all words of a line have in common, and the place of each in the line, from 0 to 1."""
+    num_target, num_source = predicted.weights_TS.shape
+    attended_S = predicted.weights_TS[:, :-1].sum(axis=0)
+    shared = (
+        log_probs_T.mean(), np.exp(log_probs_T).mean(), log_probs_T.min(), predicted.entropies_T.mean(),
+        np.log(num_words), np.log(num_target / num_source), (attended_S < ATTENDED).mean() if len(attended_S) else 0.0,
+    )  # fmt: skip
+    return [*(np.full(num_words, value) for value in shared), np.arange(num_words) / num_words]
+
+
+def _under_dropout(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[Values]:
+    log_probs_KT = np.maximum(predicted.dropout_KT, LOWEST)
+    mean_T = np.log(np.exp(log_probs_KT).mean(axis=0))
+    spread_T, agreement_T = log_probs_KT.std(axis=0), predicted.is_best_KT.mean(axis=0)
+    return [
+        np.array([mean_T[own].min() for own in pieces]),
+        np.exp([max(mean_T[own].sum(), LOWEST) for own in pieces]),
+        np.array([spread_T[own].mean() for own in pieces]),
+        np.array([agreement_T[own].min() for own in pieces]),
+    ]

@@ -1,0 +1,96 @@
+"""Fits a calibration to translations with references."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nmt_cli.confidence.calibration import Calibration, Origin, line_features
+from nmt_cli.confidence.features import Values
+from nmt_cli.confidence.labels import correct_words, is_correct
+from nmt_cli.confidence.logistic import Logistic
+from nmt_cli.confidence.quality import area_under_roc, calibration_error
+from nmt_cli.errors import InputError
+
+MIN_WORDS = 10
+"""Fewest correct words, and fewest wrong words, that tell something."""
+FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A translated line whose reference is known."""
+
+    features: Values
+    """A row for each word."""
+    log_prob: float
+    words: tuple[bool, ...]
+    """True for each correct word."""
+    is_correct: bool
+    """True if the line needs no edit."""
+
+    @classmethod
+    def of(cls, features: Values, log_prob: float, text: str, reference: str) -> Labelled:
+        """Return a line with the labels that its reference gives."""
+        return cls(features, log_prob, tuple(correct_words(text, reference)), is_correct(text, reference))
+
+
+def digest_of(sources: Sequence[str], references: Sequence[str]) -> str:
+    """Return the SHA-256 of a text with its references."""
+    return hashlib.sha256(json.dumps([list(sources), list(references)]).encode()).hexdigest()
+
+
+def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calibration:
+    """Return the calibration that fits the lines best, with its quality by cross-validation.
+
+    Raises:
+        InputError: there are too few correct words or too few wrong ones.
+    """
+    used = [line for line in lines if line.words]
+    num_correct = sum(sum(line.words) for line in used)
+    num_wrong = sum(len(line.words) for line in used) - num_correct
+    if num_correct < MIN_WORDS or num_wrong < MIN_WORDS:
+        raise InputError(
+            f"too few words to calibrate confidence: of the translations of {len(lines):,} lines, {num_correct:,} "
+            f"words are correct and {num_wrong:,} are wrong, but {MIN_WORDS} of each are needed"
+        )
+    whole = _fitted(used, origin, num_samples)
+    return replace(whole, quality=_cross_validated(used, origin, num_samples))
+
+
+def _fitted(lines: Sequence[Labelled], origin: Origin, num_samples: int) -> Calibration:
+    features = np.concatenate([line.features for line in lines])
+    labels = np.array([label for line in lines for label in line.words], dtype=float)
+    words = Logistic.fit(features, labels)
+    of_lines = np.stack([_of_line(words, line) for line in lines])
+    whole = np.array([line.is_correct for line in lines], dtype=float)
+    # Few lines may be correct as a whole, so the words have the first say.
+    return Calibration(words, Logistic.fit(of_lines, whole, of_lines[:, 0], penalises_bias=True), num_samples, origin)
+
+
+def _of_line(words: Logistic, line: Labelled) -> Values:
+    return line_features([float(value) for value in words.probabilities(line.features)], line.log_prob)
+
+
+def _cross_validated(lines: Sequence[Labelled], origin: Origin, num_samples: int) -> dict[str, float]:
+    """Return the quality on lines that a calibration has not seen, for each fifth of the lines."""
+    of_words: list[float] = []
+    labels: list[bool] = []
+    for fold in range(FOLDS):
+        others = [line for number, line in enumerate(lines) if number % FOLDS != fold]
+        if not others:
+            continue
+        fitted = _fitted(others, origin, num_samples)
+        for line in lines[fold::FOLDS]:
+            of_words += fitted.of_words(line.features)
+            labels += line.words
+    return {
+        "words": len(labels),
+        "correct": sum(labels) / len(labels),
+        "area_under_roc": area_under_roc(of_words, labels),
+        "calibration_error": calibration_error(of_words, labels),
+    }

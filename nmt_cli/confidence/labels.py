@@ -1,0 +1,65 @@
+"""Labels for calibration: which words of a translation are correct, by the alignment of TER (a door to sacreBLEU)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sacrebleu import TER
+from sacrebleu.metrics import lib_ter
+
+
+class _Placed(str):
+    """A word that knows its place, also after TER has shifted it."""
+
+    place: int
+
+    @classmethod
+    def at(cls, place: int, word: str) -> _Placed:
+        """Return a word with its place."""
+        placed = cls(word)
+        placed.place = place
+        return placed
+
+
+def correct_words(hypothesis: str, reference: str) -> list[bool]:
+    """Return for each white-space word of a hypothesis if TER's alignment matches it with a word of the reference.
+
+    TER (Snover et al., 2006) shifts runs of words until no shift saves an edit, and then takes the edit distance. A
+    word is correct if it needs no edit there; a word that was shifted to its match is correct too. Like TER, this
+    ignores case. sacreBLEU returns the number of edits alone, so its steps are repeated here.
+    """
+    return aligned(_words(hypothesis), _words(reference))[1]
+
+
+def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool]]:
+    """Return the edits that TER counts between words and wanted words, and which of the words need none."""
+    if not wanted:
+        return len(words), [False] * len(words)
+    distance = lib_ter.BeamEditDistance(list(wanted))
+    shifted: list[str] = [_Placed.at(place, word) for place, word in enumerate(words)]
+    num_candidates = num_shifts = 0
+    while True:
+        gain, candidate, num_candidates = lib_ter._shift(shifted, list(wanted), distance, num_candidates)
+        if num_candidates >= lib_ter._MAX_SHIFT_CANDIDATES or gain <= 0:
+            break
+        shifted = candidate
+        num_shifts += 1
+    num_edits, trace = distance(shifted)
+    # The reference is edited into the hypothesis, so that there is an entry for each word of the hypothesis.
+    _, _, is_wrong = lib_ter.trace_to_alignment(trace.translate(lib_ter._FLIP_OPS))
+    correct = [False] * len(words)
+    for word, wrong in zip(shifted, is_wrong, strict=True):
+        assert isinstance(word, _Placed)
+        correct[word.place] = not wrong
+    return num_shifts + num_edits, correct
+
+
+def is_correct(hypothesis: str, reference: str) -> bool:
+    """Return whether TER finds nothing to edit in a hypothesis."""
+    return _words(hypothesis) == _words(reference)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words that TER compares."""
+    preprocessed: str = TER()._preprocess_segment(text)
+    return preprocessed.split()

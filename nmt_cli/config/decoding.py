@@ -1,0 +1,58 @@
+"""Options of a translation: one value, which goes unchanged from the command down to the search."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from nmt_cli.config.section import Count, PositiveInt, Section
+
+
+class DecodingConfig(Section):
+    """Defaults of the model for translation. Options of the command line take their place."""
+
+    beam_size: Annotated[int, Field(gt=0, le=1_000)] = 5
+    """Prefixes that the search keeps at each step; 1 is greedy."""
+    length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
+    """alpha of ((5+n)/6)^alpha (Wu et al., 2016, eq. 14)."""
+    max_source_pieces: Count = 250
+    """Longer sources are cut into parts that are translated one by one."""
+    max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
+    """See `max_length_b`."""
+    max_length_b: Count = 20
+    """An output has at most a times its source's pieces plus b."""
+    no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
+    """No sequence of so many pieces twice in an output; 0 is off."""
+    batch_tokens: PositiveInt = 16384
+    """Rows of the beam times positions of the padded sources in one batch."""
+
+
+class DecodingOptions(DecodingConfig):
+    """The decoding defaults of a model, and what one command asks for beside them."""
+
+    n_best: int = 1
+    """Translations of each line."""
+    with_alignment: bool = False
+    """Attention weights are kept."""
+    copy_unknown: bool = False
+    """Words that the model does not know are copied from where it looked. This needs `with_alignment`."""
+    keep_markup: bool = False
+    """Tags and placeholders are carried across. This needs `with_alignment`, whose words are those without tags."""
+    glossary_weight: float | None = None
+    """None: the terms of a glossary have to be said. A number is added to the log-probability of their pieces, and the
+    model may say something else."""
+    sampling_temperature: float | None = None
+    """None searches. A number draws hypotheses from the model, `n_best` for each line."""
+    seed: int = 1
+    """Seed of the drawn hypotheses."""
+
+    @classmethod
+    def of(cls, decoding: DecodingConfig, **requested: Any) -> Self:
+        """Return the defaults of a model, with the values that were requested (those that are not None) in their place.
+
+        The caller has checked the ranges of requested values.
+        """
+        return cls(**decoding.model_dump()).model_copy(
+            update={name: value for name, value in requested.items() if value is not None}
+        )

@@ -1,0 +1,33 @@
+"""The base class of the configuration's sections, and the kinds of values in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0.0)]
+# Bounds beyond any use: a configuration may come with a stranger's model, and what it says is built.
+Units = Annotated[int, Field(gt=0, le=65_536)]
+Layers = Annotated[int, Field(gt=0, le=64)]
+Count = Annotated[int, Field(gt=0, le=1_000_000)]
+# One name of a path, neither `.` nor `..`.
+Name = Annotated[str, Field(min_length=1, pattern=r"^(?:\.{0,2}[^./\\\x00-\x1f]|\.{3})[^/\\\x00-\x1f]*$")]
+PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise one error for all that does not agree within a section, each as `key: what is wrong`."""
+    if problems:
+        raise ValueError("\n".join(problems))
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, strict about types, closed to unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )

@@ -1,0 +1,165 @@
+"""Parallel text: the one reader of pairs, which never shift against each other, and the rules that leave pairs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import NamedTuple
+
+from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
+from nmt_cli.errors import InputError
+
+MAX_LINKED_WORD = 2**16 - 1
+"""The last word that a word alignment can name, as the store keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The files of parallel text."""
+
+    source: str
+    target: str
+    weight: float = 1.0
+    alignment: str | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of its files."""
+        return [path for path in (self.source, self.target, self.alignment) if path]
+
+
+class Pair(NamedTuple):
+    """One line of each file."""
+
+    number: int
+    """Counts from 1."""
+    source: str
+    target: str
+    alignment: str
+    """A line in Pharaoh format; empty where the corpus has none."""
+
+
+@dataclass(slots=True)
+class FilterReport:
+    """Counts of the pairs of a corpus, kept and left out."""
+
+    read: int = 0
+    kept: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Reason to number of pairs."""
+    replaced: int = 0
+    """Pairs with U+FFFD in the place of bytes that are not UTF-8."""
+
+    def leave_out(self, reason: str) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+
+    def __str__(self) -> str:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
+        replaced = f"; {self.replaced:,} not UTF-8, with U+FFFD for the invalid bytes" if self.replaced else ""
+        return f"{self.kept:,} of {self.read:,} pairs kept" + (f"; left out: {reasons}" if reasons else "") + replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The rules by which pairs are kept out of training."""
+
+    max_length: int = 100
+    """Pieces on either side."""
+    max_length_ratio: float | None = None
+    invalid_utf8: str = "error"
+    """`error`, `skip` or `replace`."""
+
+    def is_too_long(self, source: int, target: int) -> bool:
+        """Return whether a side has more pieces than are allowed."""
+        return max(source, target) > self.max_length
+
+    def is_beyond_ratio(self, source: int, target: int) -> bool:
+        """Return whether the sides of a pair, neither of them empty, differ too much in their number of pieces."""
+        longer, shorter = max(source, target), min(source, target)
+        return self.max_length_ratio is not None and longer > self.max_length_ratio * shorter > 0
+
+    def why_left_out(self, source: int, target: int) -> str | None:
+        """Return why a pair of these lengths is left out, as a `FilterReport` words it; None where it is kept."""
+        if min(source, target) == 0:
+            return "with an empty side"
+        if self.is_too_long(source, target):
+            return f"longer than {self.max_length} pieces"
+        if self.is_beyond_ratio(source, target):
+            return f"with a length ratio above {self.max_length_ratio:g}"
+        return None
+
+
+def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterReport | None = None) -> Iterator[Pair]:
+    """Yield the pairs of a corpus in order.
+
+    Raises:
+        InputError: as of `lines_in_step`; a line is not UTF-8 and `invalid_utf8` is `error` (its place is named).
+    """
+    report = report if report is not None else FilterReport()
+    for number, lines in enumerate(lines_in_step(corpus.paths), start=1):
+        report.read += 1
+        decoded = [decode_line(line) for line in lines]
+        is_valid = all(valid for _, valid in decoded)
+        if not is_valid and invalid_utf8 == "error":
+            path = next(path for path, (_, valid) in zip(corpus.paths, decoded, strict=True) if not valid)
+            raise InputError(
+                f"{path}:{number}: is not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace"
+            )
+        if not is_valid and invalid_utf8 == "skip":
+            report.leave_out("not UTF-8")
+            continue
+        report.replaced += not is_valid
+        yield Pair(number, decoded[0][0], decoded[1][0], decoded[2][0] if len(decoded) > 2 else "")
+
+
+def count_pairs(corpus: Corpus) -> int:
+    """Return how many pairs a corpus has, those that are not UTF-8 among them; `InputError` as of `lines_in_step`."""
+    return sum(1 for _ in lines_in_step(corpus.paths))
+
+
+def lines_in_step(paths: Sequence[str], counts: list[int] | None = None) -> Iterator[tuple[bytes, ...]]:
+    """Yield line i of every file together. `counts` gets the number of lines of each once all were read to their end.
+
+    Raises:
+        InputError: a file cannot be read; the files differ in their number of lines (all are counted and named).
+    """
+    with ExitStack() as stack:
+        streams = [iter_lines(stack.enter_context(open_input(path))) for path in paths]
+        num_rows = 0
+        last: tuple[bytes | None, ...] = (None,) * len(paths)
+        for lines in zip_longest(*streams):
+            if None in lines:
+                last = lines
+                break
+            num_rows += 1
+            yield lines
+        found = [
+            num_rows + (line is not None) + sum(1 for _ in stream) for line, stream in zip(last, streams, strict=True)
+        ]
+    if counts is not None:
+        counts[:] = found
+    if len(set(found)) > 1:
+        named = " and ".join(
+            f"{input_name(path)} has {count:,} lines" for path, count in zip(paths, found, strict=True)
+        )
+        raise InputError(f"{named}; line i of one must belong to line i of the other, so the counts must be equal")
+
+
+def parse_links(text: str, place: str) -> list[tuple[int, int]]:
+    """Return the links of a line in Pharaoh format, `0-0 1-2`; `place` is named in the error."""
+    links = []
+    for link in text.split():
+        source, dash, target = link.partition("-")
+        if not (dash and source.isdecimal() and target.isdecimal()):
+            raise InputError(f"{place}: {link!r} is not a link; an alignment is written like 0-0 1-2")
+        if max(len(source), len(target)) > 5 or max(int(source), int(target)) > MAX_LINKED_WORD:
+            raise InputError(f"{place}: {link!r} is beyond the {MAX_LINKED_WORD + 1:,} words that a line may have")
+        links.append((int(source), int(target)))
+    return links
+
+
+def is_whole(pair: Pair) -> bool:
+    """Return whether there is text on both sides."""
+    return bool(pair.source.strip() and pair.target.strip())

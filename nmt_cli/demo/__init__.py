@@ -1,0 +1,1 @@
+"""The demonstration: a phrase book that is generated, its configuration, and the steps of `nmt demo`."""

@@ -1,0 +1,289 @@
+"""The grammar of the phrase book: phrases that know their own word alignment.
+
+A `Phrase` is aligned English and French; `weave` joins phrases by a pair of patterns, which is where words change
+places and agree; `spell` turns a finished phrase into raw text. `Product` and `Either` describe all phrases of a kind
+as a sequence that is counted and indexed without being built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, chain, product
+from math import prod
+from typing import Any, Generic, Protocol, TypeVar
+
+from nmt_cli.demo import lexicon as words
+from nmt_cli.demo.lexicon import Adjective, Determiner, Gender, Noun, Verb
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PhrasePair:
+    """An English sentence, its French translation, and the links of their white-space words, from 0."""
+
+    source: str
+    target: str
+    links: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Tokens before spelling (`le|l'`, `,`, `?`) and the links between them."""
+
+    english: tuple[str, ...]
+    french: tuple[str, ...]
+    links: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nominal:
+    """A noun phrase or pronoun, with the features that its verbs and adjectives agree with."""
+
+    phrase: Phrase
+    gender: Gender
+    person: int
+    """The form of its verb: `JE`, `IL`, `NOUS`, `VOUS` or `ILS` of the lexicon."""
+
+
+Item = Phrase | Nominal | Verb | Adjective
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One part of a pattern: a token, or the slot of an item, which may agree with another."""
+
+    token: str
+    slot: int | None = None
+    verb: Verb | None = None
+    agrees_with: int | None = None
+
+    def item(self, items: Sequence[Item]) -> Phrase | Verb | Adjective | None:
+        item = self.verb if self.slot is None else items[self.slot]
+        return item.phrase if isinstance(item, Nominal) else item
+
+    def controller(self, items: Sequence[Item]) -> Nominal | None:
+        controller = None if self.agrees_with is None else items[self.agrees_with]
+        return controller if isinstance(controller, Nominal) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """The parts of both sides and the pairs of parts to link."""
+
+    english: tuple[_Part, ...]
+    french: tuple[_Part, ...]
+    links: tuple[tuple[int, int], ...]
+
+
+def weave(english: str, french: str, *items: Item) -> Phrase:
+    """Put the items into the `<slots>` of both patterns, in the order in which the English names them.
+
+    A slot is linked to its namesake. Words are linked when they share a label: `does/1`, `allez-vous/23` (labels 2
+    and 3); those without one share the empty label. A verb or adjective agrees with the nominal after its colon,
+    `<verb:subject>`; alone it has its base form. `<be:subject>` and the other auxiliaries are labelled like words.
+    """
+    pattern = _read_patterns(english, french)
+    sources = [_english_tokens(part, items) for part in pattern.english]
+    targets = [_french_tokens(part, items) for part in pattern.french]
+    source_starts = [0, *accumulate(map(len, sources))]
+    target_starts = [0, *accumulate(map(len, targets))]
+    links: list[tuple[int, int]] = []
+    for i, j in pattern.links:
+        phrase = pattern.english[i].item(items)
+        inner = phrase.links if isinstance(phrase, Phrase) else product(range(len(sources[i])), range(len(targets[j])))
+        links.extend((source_starts[i] + s, target_starts[j] + t) for s, t in inner)
+    return Phrase(tuple(chain.from_iterable(sources)), tuple(chain.from_iterable(targets)), tuple(links))
+
+
+def _english_tokens(part: _Part, items: Sequence[Item]) -> Sequence[str]:
+    match part.item(items):
+        case Phrase() as phrase:
+            return phrase.english
+        case Verb() as verb:
+            subject = part.controller(items)
+            return (verb.english[subject.person] if subject else verb.base).split()
+        case Adjective() as adjective:
+            return (adjective.english,)
+    return (part.token,)
+
+
+def _french_tokens(part: _Part, items: Sequence[Item]) -> Sequence[str]:
+    controller = part.controller(items)
+    match part.item(items):
+        case Phrase() as phrase:
+            return phrase.french
+        case Verb() as verb if controller:
+            return (verb.french[controller.person],)
+        case Adjective() as adjective if controller:
+            form = adjective.french[agreement(controller.gender, controller.person == words.ILS)]
+            return (form.partition("|")[0],)  # vieil only before its noun
+    return (part.token,)
+
+
+@cache
+def _read_patterns(english: str, french: str) -> _Pattern:
+    tokens = [_SLOT.fullmatch(token) for token in _split(english)]
+    names = list(dict.fromkeys(slot["name"] for slot in tokens if slot and slot["name"] not in words.AUXILIARIES))
+    sources, targets = ([_read_token(token, names) for token in _split(pattern)] for pattern in (english, french))
+    links = ((i, j) for i, (_, ours) in enumerate(sources) for j, (_, theirs) in enumerate(targets) if ours & theirs)
+    return _Pattern(tuple(part for part, _ in sources), tuple(part for part, _ in targets), tuple(links))
+
+
+def _split(pattern: str) -> list[str]:
+    return re.sub(r"([,.?!])", r" \1", pattern).split()
+
+
+_SLOT = re.compile(r"<(?P<name>[\w']+)(:(?P<controller>\w+))?>(/(?P<labels>\d+))?")
+
+
+def _read_token(token: str, names: list[str]) -> tuple[_Part, frozenset[str]]:
+    """Return a token's part and its labels."""
+    if token in (",", "."):
+        return _Part(token), frozenset()
+    if token in ("?", "!"):
+        return _Part(token), frozenset({token})
+    slot = _SLOT.fullmatch(token)
+    if slot is None:
+        word, _, labels = token.partition("/")
+        return _Part(word), frozenset(labels or {""})
+    agrees_with = names.index(slot["controller"]) if slot["controller"] else None
+    if slot["name"] in words.AUXILIARIES:
+        part = _Part(token, verb=words.AUXILIARIES[slot["name"]], agrees_with=agrees_with)
+        return part, frozenset(slot["labels"] or {""})
+    return _Part(token, slot=names.index(slot["name"]), agrees_with=agrees_with), frozenset({slot["name"]})
+
+
+def spell(phrase: Phrase) -> PhrasePair:
+    """Return raw text: forms chosen by the next sound, elision, contraction, punctuation and a capital."""
+    source, source_places = _join(_choose_forms(phrase.english, _has_english_vowel), attached=",.?!")
+    target, target_places = _join(_choose_forms(phrase.french, _has_french_vowel), attached=",.")
+    links = {(source_places[s], target_places[t]) for s, t in phrase.links}
+    return PhrasePair(source[0].upper() + source[1:], target[0].upper() + target[1:], tuple(sorted(links)))
+
+
+def _choose_forms(tokens: Sequence[str], has_vowel: Callable[[str], bool]) -> list[str]:
+    chosen: list[str] = []
+    following = "."
+    for token in reversed(tokens):
+        plain, _, before_vowel = token.partition("|")
+        following = before_vowel if before_vowel and has_vowel(following) else plain
+        chosen.append(following)
+    return chosen[::-1]
+
+
+def _has_english_vowel(word: str) -> bool:
+    return word[0] in "aeiouAEIOU"
+
+
+def _has_french_vowel(word: str) -> bool:
+    """Return whether `le` is elided before the word; every h of the lexicon but that of `huit` is silent."""
+    return word[0].lower() in "aàâeéèêiîoôuhœ" and word not in ("huit", "onze")
+
+
+_CONTRACTIONS = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
+
+
+def _join(tokens: Sequence[str], attached: str) -> tuple[str, list[int]]:
+    """Return the text, and for each token the number of the white-space word it became part of."""
+    text: list[str] = []
+    places: list[int] = []
+    for token in tokens:
+        last = text[-1] if text else ""
+        if last.endswith("'") or (last and token in attached):
+            text[-1] += token
+        elif (last, token) in _CONTRACTIONS:
+            text[-1] = _CONTRACTIONS[last, token]
+        else:
+            text.append(token)
+        places.append(len(text) - 1)
+    return " ".join(text), places
+
+
+class Choices(Protocol[T_co]):
+    """All phrases of a kind, as far as `len` and an index need them."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class Product(Generic[T]):
+    """Everything that `build` makes of one item from each of the choices."""
+
+    def __init__(self, build: Callable[..., T], *choices: Choices[Any]) -> None:
+        self._build = build
+        self._choices = choices
+        self._length = prod(len(choice) for choice in choices)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int, /) -> T:
+        items = []
+        for choice in self._choices:
+            index, position = divmod(index, len(choice))
+            items.append(choice[position])
+        return self._build(*items)
+
+
+class Either(Generic[T]):
+    """The items of one choice after those of another."""
+
+    def __init__(self, *options: Choices[T]) -> None:
+        self._options = options
+
+    def __len__(self) -> int:
+        return sum(len(option) for option in self._options)
+
+    def __getitem__(self, index: int, /) -> T:
+        for option in self._options:
+            if index < len(option):
+                return option[index]
+            index -= len(option)
+        raise IndexError("index beyond the last choice")
+
+
+def number(value: int, gender: Gender = "m") -> Phrase:
+    """Return the number in words: `vingt et une` before a feminine noun."""
+    return weave(words.english_number(value), words.french_number(value, gender))
+
+
+def noun_phrase(determiner: Determiner, adjectives: Sequence[Adjective], noun: Noun, is_plural: bool) -> Nominal:
+    """Join determiner, adjectives in English order, and noun. Each French adjective takes its own side of the noun."""
+    article = determiner.french[agreement(noun.gender, is_plural)]
+    if article == "des" and any(adjective.precedes_noun for adjective in adjectives):
+        article = "de|d'"  # de petites maisons, but des maisons rouges
+    first = weave(determiner.english[is_plural], article)
+    phrase = weave("<first> <noun>", "<first> <noun>", first, _described(adjectives, noun, is_plural))
+    return Nominal(phrase, noun.gender, words.ILS if is_plural else words.IL)
+
+
+def counted(count: int, adjectives: Sequence[Adjective], noun: Noun) -> Nominal:
+    """Return two or more things: `twenty-one red cars`, `vingt et une voitures rouges`."""
+    described = _described(adjectives, noun, is_plural=True)
+    phrase = weave("<count> <noun>", "<count> <noun>", number(count, noun.gender), described)
+    return Nominal(phrase, noun.gender, words.ILS)
+
+
+def _described(adjectives: Sequence[Adjective], noun: Noun, is_plural: bool) -> Phrase:
+    form = agreement(noun.gender, is_plural)
+    phrase = weave(noun.english[is_plural], noun.french[is_plural])
+    for adjective in reversed(adjectives):
+        french = "<adjective> <noun>" if adjective.precedes_noun else "<noun> <adjective>"
+        phrase = weave("<adjective> <noun>", french, weave(adjective.english, adjective.french[form]), phrase)
+    return phrase
+
+
+def agreement(gender: Gender, is_plural: bool) -> int:
+    """Return the place of a form in the order m.sg., f.sg., m.pl., f.pl."""
+    return (gender == "f") + 2 * is_plural
+
+
+def clock(hour: int, pattern: tuple[str, str]) -> Phrase:
+    """Return a time of day: `half past one`, `une heure et demie`."""
+    english, french = pattern
+    return weave(english, french.replace("heures", "heure") if hour == 1 else french, number(hour, "f"))

@@ -1,0 +1,72 @@
+"""The built-in English-French corpus: a sample of all sentences that the grammar makes, without repetition."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt_cli.demo.grammar import PhrasePair, spell
+from nmt_cli.demo.sentences import KINDS
+from nmt_cli.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseBook:
+    """No source and no target sentence occurs twice, within a part or across them."""
+
+    train: tuple[PhrasePair, ...]
+    dev: tuple[PhrasePair, ...]
+    test: tuple[PhrasePair, ...]
+
+
+def generate(*, seed: int = 1, num_train: int = 20_000, num_dev: int = 500, num_test: int = 500) -> PhraseBook:
+    """Draw a corpus that depends on the arguments alone. Raises InputError if the grammar cannot make that many."""
+    wanted = num_train + num_dev + num_test
+    if wanted > capacity():
+        raise InputError(
+            f"the phrase book has {capacity()} distinct sentence pairs, but {wanted} were asked for "
+            f"({num_train} train, {num_dev} dev, {num_test} test); ask for fewer"
+        )
+    generator = random.Random(seed)
+    pairs = [
+        spell(phrases[index])
+        for (_, phrases), share in zip(KINDS, _shares(wanted), strict=True)
+        for index in generator.sample(range(len(phrases)), share)
+    ]
+    generator.shuffle(pairs)
+    dev_start, test_start = num_train, num_train + num_dev
+    return PhraseBook(tuple(pairs[:dev_start]), tuple(pairs[dev_start:test_start]), tuple(pairs[test_start:]))
+
+
+def write(book: PhraseBook, directory: Path) -> None:
+    """Write train, dev and test as `.en`, `.fr` and Pharaoh `.align`, a sentence a line, into `directory`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, pairs in (("train", book.train), ("dev", book.dev), ("test", book.test)):
+        _write_lines(directory / f"{name}.en", (pair.source for pair in pairs))
+        _write_lines(directory / f"{name}.fr", (pair.target for pair in pairs))
+        _write_lines(directory / f"{name}.align", (" ".join(f"{s}-{t}" for s, t in pair.links) for pair in pairs))
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def capacity() -> int:
+    """Return how many distinct pairs the grammar can make."""
+    return sum(len(phrases) for _, phrases in KINDS)
+
+
+def _shares(wanted: int) -> list[int]:
+    """Return how many sentences of each kind to draw: by weight, and what a small kind lacks the larger ones give."""
+    shares = [0] * len(KINDS)
+    open_weight = sum(weight for weight, _ in KINDS)
+    for i in sorted(range(len(KINDS)), key=lambda i: len(KINDS[i][1]) / KINDS[i][0]):
+        weight, phrases = KINDS[i]
+        fair = -(-wanted * weight // open_weight)
+        shares[i] = min(len(phrases), fair)
+        wanted -= shares[i]
+        open_weight -= weight
+    return shares

@@ -1,0 +1,96 @@
+"""The steps of `nmt demo`: every stage once, as a user goes through them, on the built-in corpus.
+
+Training, translation, drawing and the export are commands of their own; they come in as functions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from nmt_cli.attention_page import AttentionPicture
+from nmt_cli.config.loader import parse_yaml, validate, with_absolute_paths
+from nmt_cli.config.schema import Config
+from nmt_cli.console import log
+from nmt_cli.demo import phrasebook
+from nmt_cli.demo.grammar import PhrasePair
+from nmt_cli.errors import NmtError
+from nmt_cli.plots.attention import draw_attention
+from nmt_cli.scoring import score_corpus
+from nmt_cli.translation.translator import Translator
+
+NUM_SAMPLES = 5
+
+
+def run_steps(
+    directory: Path,
+    *,
+    train: Callable[[Config], None],
+    open_translator: Callable[[], Translator],
+    picture_of: Callable[[Translator, str], AttentionPicture | None],
+    write_page: Callable[[Path], None],
+) -> None:
+    """Go through all steps in a directory, which becomes a model directory."""
+    began = time.monotonic()
+    book = phrasebook.generate(seed=1)
+    config = configuration(directory)
+    log(f"1. data: {len(book.train):,} English-French pairs -> {directory / 'data'}")
+    phrasebook.write(book, directory / "data")
+    log(f"2. tokenizer and training: nmt train --config {directory / 'config.yaml'}")
+    train(with_absolute_paths(config))
+    log(f"3. translation: nmt translate {directory / 'data/test.en'} --model {directory}")
+    translator = open_translator()
+    hypotheses = [found.translations[0].text for found in translator.translate([p.source for p in book.test])]
+    log(f"4. scores: nmt score HYPOTHESES --reference {directory / 'data/test.fr'}")
+    for score in score_corpus(hypotheses, [[pair.target for pair in book.test]], metrics=("bleu", "chrf")):
+        print(f"{score.label} = {score.score:.1f}", flush=True)
+        log(f"   {score.signature}")
+    log("5. a few translations of the test set")
+    for pair, hypothesis in list(zip(book.test, hypotheses, strict=True))[:NUM_SAMPLES]:
+        mark = "=" if hypothesis == pair.target else f"(reference: {pair.target})"
+        print(f"  {pair.source}\n    {hypothesis}  {mark}")
+    log("6. attention")
+    crossing = [pair for pair in book.test if 5 <= len(pair.source.split()) <= 9 and _crosses(pair)][:4]
+    _draw([picture for pair in crossing if (picture := picture_of(translator, pair.source)) is not None], directory)
+    log(f"7. a page that translates offline: nmt export --model {directory} -o {directory / 'translator.html'}")
+    write_page(directory / "translator.html")
+    log(f"done in {time.monotonic() - began:.0f} s. Next:")
+    log(f"  open {directory / 'translator.html'} in a browser, and type")
+    log(f"  echo 'Where is the red car?' | nmt translate --model {directory} --alignment hard")
+    log(f"  echo 'Where is the red car?' | nmt plot attention --model {directory} -o attention.html")
+    log(f"  nmt inspect {directory}")
+    log("  nmt init --source YOUR.en --target YOUR.fr --source-lang en --target-lang fr -o config.yaml")
+
+
+def configuration(directory: Path) -> Config:
+    """Return the demo's configuration with its files below `directory`."""
+    text = resources.files("nmt_cli.demo").joinpath("demo.yaml").read_text(encoding="utf-8")
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: moved(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [moved(inner) for inner in value]
+        is_path = isinstance(value, str) and value.startswith("runs/demo")
+        return f"{directory}{value.removeprefix('runs/demo')}" if is_path else value
+
+    # Moved as values, not as text, so that a directory of any name stays one value.
+    return validate(moved(parse_yaml(text, "demo.yaml")), "demo.yaml")
+
+
+def _draw(pictures: list[AttentionPicture], directory: Path) -> None:
+    """Write a page to explore, and a figure."""
+    for ending in ("html", "png"):
+        try:
+            draw_attention(pictures, directory / f"attention.{ending}")
+            log(f"   {directory / f'attention.{ending}'}")
+        except NmtError as error:  # the figure needs matplotlib, the page nothing
+            log(f"   {error}")
+
+
+def _crosses(pair: PhrasePair) -> bool:
+    """Return whether two words change places, as an adjective and its noun do."""
+    return any(a < c and b > d for a, b in pair.links for c, d in pair.links)

@@ -1,0 +1,1 @@
+"""Documents whose text is translated in place: HTML, PO, XLIFF, subtitles and paragraphs."""

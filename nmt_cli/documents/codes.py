@@ -1,0 +1,138 @@
+"""Tags and placeholders that stand in plain text: `%s`, `%(n)d`, `{name}`, `<0>`, `{n, plural, ...}`, addresses."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from nmt_cli.documents.segments import Atom, Kind
+
+_PRINTF = (
+    r"%(?:<\w+>|(?:\d+\$)?(?:\([^()%]*\))?[-+#0'I{flags}]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
+    r"(?:hh|ll|[hlLqjzt])?[diouxXDOUeEfFgGaAcsrCSpnm%@](?![A-Za-z]{{3}}))"
+)
+_OTHERS = (
+    r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__|\$[A-Za-z_]\w*|\b(?:https?|ftp)://[^\s<>\"']*[^\s<>\"'.,;:!?()\[\]]"
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+)
+_TAG = r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>"
+CODE = re.compile(f"{_PRINTF.format(flags='')}|{_OTHERS}|{_TAG}")
+"""A placeholder or a tag in any text. `{...}` is found by its pairs of braces."""
+FORMAT_CODE = re.compile(f"{_PRINTF.format(flags=' ').replace('(?![A-Za-z]{3})', '')}|{_OTHERS}|{_TAG}")
+"""The same in a text of which it is known that a `%` begins a directive of printf."""
+BY_ORDER = re.compile(r"%(?!%|<|\d+\$|\()")
+"""Beginning of a directive that takes the next argument; the order of such directives must not change."""
+_TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
+_MAX_BRACES = 4000
+_MAX_SHOWN = 40
+_SIGNS = "%{}<>"
+
+
+def codes_of(text: str, pattern: re.Pattern[str] = CODE) -> Iterator[tuple[int, int]]:
+    """Yield the beginning and the end of each tag and placeholder of a text."""
+    position = 0
+    braces = deque(_braces(text))
+    found = pattern.search(text)
+    while True:
+        if found is not None and found.start() < position:
+            found = pattern.search(text, position)
+        while braces and braces[0][0] < position:
+            braces.popleft()
+        brace = braces[0] if braces else None
+        if brace is not None and (found is None or brace[0] <= found.start() or brace[0] < found.end() <= brace[1]):
+            start, end = brace
+            if start > position and text[start - 1] in "$%#":
+                start -= 1
+        elif found is not None:
+            start, end = found.span()
+        else:
+            return
+        yield start, end
+        position = end
+
+
+def _braces(text: str) -> list[tuple[int, int]]:
+    """Return the outermost pairs of braces that are closed."""
+    if "{" not in text:
+        return []
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for match in re.finditer(r"[{}]", text):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif opened:
+            start = opened.pop()
+            if match.end() - start <= _MAX_BRACES:
+                while found and found[-1][0] > start:
+                    found.pop()
+                found.append((start, match.end()))
+    return found
+
+
+def counts_of(text: str, pattern: re.Pattern[str] = CODE) -> Counter[str]:
+    """Return how often each tag and placeholder stands in a text."""
+    return Counter(text[start:end] for start, end in codes_of(text, pattern))
+
+
+def with_codes(atoms: Iterable[Atom], pattern: re.Pattern[str] = CODE) -> tuple[Atom, ...]:
+    """Return the atoms with the tags and placeholders that stand in their text as atoms of their own."""
+    result: list[Atom] = []
+    run: list[Atom] = []
+    for atom in [*atoms, None]:
+        if atom is not None and atom.kind is Kind.TEXT:
+            run.append(atom)
+            continue
+        result += _cut_out(run, pattern)
+        run = []
+        if atom is not None:
+            result.append(atom)
+    return tuple(result)
+
+
+def _cut_out(run: Sequence[Atom], pattern: re.Pattern[str]) -> Iterator[Atom]:
+    text = "".join(atom.text for atom in run)
+    waiting = list(reversed(run))
+
+    def take(length: int) -> list[Atom]:
+        taken = []
+        while length > 0 and waiting:
+            first, rest = waiting.pop().cut(length)
+            if rest.raw:
+                waiting.append(rest)
+            taken.append(first)
+            length -= len(first.text)
+        return taken
+
+    position = 0
+    for start, end in codes_of(text, pattern):
+        if start < position:  # within what is spelled as one
+            continue
+        yield from take(start - position)
+        inside = take(end - start)
+        shown = "".join(atom.text for atom in inside)
+        position = start + len(shown)
+        yield as_code("".join(atom.raw for atom in inside), shown)
+    yield from take(len(text))
+
+
+def as_code(raw: str, text: str) -> Atom:
+    """Return the atom of a tag or a placeholder."""
+    if text.startswith("<") and (name := _TAG_NAME.match(text)):
+        if text.endswith("/>"):
+            return Atom(raw, "", Kind.ALONE)
+        return Atom(raw, name[1].lower(), Kind.CLOSE if text.startswith("</") else Kind.OPEN)
+    return Atom(raw, shown(text), Kind.PLACEHOLDER)
+
+
+def shown(text: str) -> str:
+    """Return the one word by which the model sees a placeholder."""
+    if plural := re.match(r"\{\s*(\w+)\s*,", text):
+        return f"{{{plural[1]}}}"
+    word = re.sub(r"\s+", "_", text.strip())
+    return word if len(word) <= _MAX_SHOWN else word[:_MAX_SHOWN]
+
+
+def without_strays(word: str, allowed: str) -> str:
+    """Return a word without the signs that might make a placeholder, but for those that the source uses as text."""
+    return "".join(character for character in word if character not in _SIGNS or character in allowed)

@@ -1,0 +1,230 @@
+"""Translates a document in place, or paragraphs: the formats find the text, and all of it is translated together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import NamedTuple
+
+from nmt_cli.console import counted, warn
+from nmt_cli.documents import html, po, subtitles, xliff
+from nmt_cli.documents.codes import with_codes
+from nmt_cli.documents.division import Shown
+from nmt_cli.documents.encoding import encoded
+from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment, spliced
+from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
+from nmt_cli.documents.units import Restored, line_of, restored
+from nmt_cli.translation.results import Translation
+
+Translate = Callable[[Sequence[str]], Iterable[Translation]]
+"""Translates lines; weights of attention place the tags, and without them the order of the words does."""
+ENDINGS = {
+    ".html": html, ".htm": html, ".xhtml": html, ".po": po, ".pot": po, ".xlf": xliff, ".xliff": xliff,
+    ".srt": subtitles, ".vtt": subtitles,
+}  # fmt: skip
+"""The format of each ending of a name."""
+
+
+@dataclass(slots=True)
+class DocumentCounts:
+    """Numbers for the report at the end."""
+
+    segments: int = 0
+    sentences: int = 0
+    put_back: int = 0
+    """Segments with a placeholder that the model lost."""
+    kept: int = 0
+    """Segments with a sentence whose tags and placeholders could not be kept, which stays in the source language."""
+    notes: list[str] = field(default_factory=list)
+
+    def report(self, name: str) -> None:
+        """Say on stderr what was not ordinary."""
+        for note in self.notes:
+            warn(f"{name}: {note}")
+        if self.put_back:
+            warn(
+                f"{name}: {counted(self.put_back, 'segment')} of {self.segments:,} with a placeholder that the model "
+                "lost; it was put back where the attention lies"
+            )
+        if self.kept:
+            warn(
+                f"{name}: {counted(self.kept, 'segment')} with a sentence that stays as it was, because its "
+                "placeholders could not be kept in the translation"
+            )
+
+
+class Translated(NamedTuple):
+    """A document in the target language."""
+
+    content: bytes
+    counts: DocumentCounts
+
+
+class Paragraph(NamedTuple):
+    """A paragraph in the target language."""
+
+    text: str
+    sentences: list[tuple[str, Translation]]
+    """Each sentence as it stands in the text, in order, with the translation that it is made from."""
+
+
+def ending_of(name: str) -> str | None:
+    """Return the ending of a name that tells the format of a document, or None."""
+    ending = PurePath(name).suffix.lower()
+    return ending if ending in ENDINGS else None
+
+
+def translate_document(
+    name: str, data: bytes, translate: Translate, split: Splitter, *, target_lang: str | None, overwrite: bool = False
+) -> Translated:
+    """Return a document with its text translated and all else as it was.
+
+    The ending of `name` tells the format. `target_lang` is written where the document names its language; None leaves
+    that. With `overwrite`, entries that have a translation are translated again.
+
+    Raises:
+        InputError: the document is damaged, too large, in an unknown encoding, or nested beyond reason.
+        KeyError: no format has this ending.
+    """
+    form = ENDINGS[PurePath(name).suffix.lower()]
+    document = form.decoded(name, data)
+    located: Located = form.locate(document, target_lang, overwrite=overwrite)
+    counts = DocumentCounts(notes=located.notes)
+    edits = _translated(located.segments, translate, split, counts).edits
+    text = spliced(document.text, [*located.edits, *edits])
+    return Translated(encoded(document, text, has_references=form.HAS_REFERENCES), counts)
+
+
+def translate_paragraphs(
+    paragraphs: Sequence[str], translate: Translate, split: Splitter, counts: DocumentCounts, *, markup: bool = False
+) -> list[str]:
+    """Return each paragraph translated sentence by sentence, with the white space between them as it was.
+
+    With `markup`, tags and placeholders are carried across.
+    """
+    return [found.text for found in translated_paragraphs(paragraphs, translate, split, counts, markup=markup)]
+
+
+def translated_paragraphs(
+    paragraphs: Sequence[str], translate: Translate, split: Splitter, counts: DocumentCounts, *, markup: bool = False
+) -> list[Paragraph]:
+    """Return what `translate_paragraphs` does, with the sentences of each paragraph."""
+    segments = []
+    for paragraph in paragraphs:
+        atoms = (Atom(paragraph, paragraph),)
+        segments.append(Segment(0, len(paragraph), with_codes(atoms) if markup else atoms))
+    edits, sentences = _translated(segments, translate, split, counts)
+    return [
+        Paragraph(spliced(paragraph, [edit]), own)
+        for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True)
+    ]
+
+
+class _Segments(NamedTuple):
+    """The translation of segments."""
+
+    edits: list[Edit]
+    sentences: list[list[tuple[str, Translation]]]
+    """See `Paragraph.sentences`."""
+
+
+def _translated(
+    segments: Sequence[Segment], translate: Translate, split: Splitter, counts: DocumentCounts
+) -> _Segments:
+    """Return an edit for each segment; the sentences of all are translated at once, equal ones once."""
+    items: dict[int, list[Item]] = {}
+
+    def split_all(some: Iterable[Segment]) -> Iterator[Unit]:
+        for segment in some:
+            items[id(segment)] = items_of(segment.atoms, split)
+            for item in items[id(segment)]:
+                if isinstance(item, Unit):
+                    yield item
+                for atom in item.atoms if isinstance(item, Unit) else (item,):
+                    yield from split_all(atom.inner)
+
+    units = list(split_all(segments))
+    lines = {unit: line_of(unit, lambda atom: atom.raw).text for unit in units}
+    texts = list(dict.fromkeys(lines.values()))
+    translations = dict(zip(texts, translate(texts), strict=True))
+    found = {unit: translations[lines[unit]] for unit in units}
+    counts.segments += len(segments)
+    counts.sentences += len(units)
+    assembly = _Assembly(items, found, counts)
+    edits = [Edit(segment.start, segment.end, assembly.of(segment)) for segment in segments]
+    return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
+
+
+class _Assembly:
+    """Puts translated units back among what stays."""
+
+    def __init__(
+        self, items: dict[int, list[Item]], translations: dict[Unit, Translation], counts: DocumentCounts
+    ) -> None:
+        self._items, self._translations, self._counts = items, translations, counts
+        self._attributes: dict[int, str] = {}
+        self.sentences: dict[int, list[tuple[str, Translation]]] = {}
+        """For each segment, its sentences as they were put back, with their translations."""
+
+    def of(self, segment: Segment) -> str:
+        """Return what takes the place of a segment."""
+        chunks = [""]
+        num_lost = num_kept = 0
+        lengths = _chunk_lengths(segment.atoms)
+        for item in self._items[id(segment)]:
+            if isinstance(item, Atom):
+                if item.kind is Kind.SEAM:
+                    chunks.append("")
+                else:
+                    chunks[-1] += self._raw(item)
+                continue
+            found = self._restored(item, segment, len(chunks) - 1, lengths)
+            if found is None:
+                num_kept += 1
+                found = self._as_it_was(item)
+            self.sentences.setdefault(id(segment), []).append(("".join(found.chunks), self._translations[item]))
+            num_lost += found.num_lost
+            chunks[-1] += found.chunks[0]
+            chunks += found.chunks[1:]
+        self._counts.put_back += num_lost > 0
+        self._counts.kept += num_kept > 0
+        return segment.finish(chunks)
+
+    def _raw(self, atom: Atom) -> str:
+        for inner in atom.inner:
+            if id(inner) not in self._attributes:
+                self._attributes[id(inner)] = self.of(inner)
+        return spliced(atom.raw, [Edit(one.start, one.end, self._attributes[id(one)]) for one in atom.inner])
+
+    def _restored(self, unit: Unit, segment: Segment, chunk: int, lengths: Sequence[int]) -> Restored | None:
+        line = line_of(unit, self._raw)
+        translation = self._translations[unit]
+        if translation.text == line.text:
+            return self._as_it_was(unit)
+        shown = []
+        for number, length in enumerate(_chunk_lengths(unit.atoms) if line.seams else ()):
+            seconds = segment.seconds[chunk + number] if segment.seconds else 0.0
+            shown.append(Shown(seconds * length / max(1, lengths[chunk + number]), length))
+        return restored(line, translation, segment.spell, shown, self._raw)
+
+    def _as_it_was(self, unit: Unit) -> Restored:
+        """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""
+        chunks = [""]
+        for atom in unit.atoms:
+            if atom.kind is Kind.SEAM:
+                chunks.append("")
+            else:
+                chunks[-1] += self._raw(atom)
+        return Restored(chunks, 0)
+
+
+def _chunk_lengths(atoms: Iterable[Atom]) -> list[int]:
+    """Return how many characters of text stand between the seams."""
+    lengths = [0]
+    for atom in atoms:
+        if atom.kind is Kind.SEAM:
+            lengths.append(0)
+        elif atom.kind in (Kind.TEXT, Kind.PLACEHOLDER):
+            lengths[-1] += len(atom.text)
+    return lengths

@@ -1,0 +1,89 @@
+"""The characters of a document and back to its bytes, without a change where the text has none."""
+
+from __future__ import annotations
+
+import codecs
+from itertools import accumulate
+from typing import NamedTuple, NoReturn
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.recognise import utf16_encoding, why_not_text
+
+MAX_BYTES = 32_000_000
+"""A document is held in memory, several times; catalogues and pages of people are far smaller."""
+
+
+class Characters(NamedTuple):
+    """A decoded document; a byte order mark is its first character."""
+
+    name: str
+    """The name in messages."""
+    text: str
+    codec: str
+
+    def refuse(self, place: int, problem: str) -> NoReturn:
+        """Raise `InputError` that names the line of a place."""
+        raise InputError(f"{self.name}:{self.text.count(chr(10), 0, place) + 1}: {problem}")
+
+
+def decoded(name: str, data: bytes, declared: str | None) -> Characters:
+    """Return the characters of a document in the encoding that it declares, or in UTF-8, or in UTF-16 with its mark.
+
+    Raises:
+        InputError: it is too large, no text, or not valid in this encoding; the message names the line.
+    """
+    if len(data) > MAX_BYTES:
+        line = data.count(b"\n", 0, MAX_BYTES) + 1
+        raise InputError(f"{name}:{line}: the document is larger than {MAX_BYTES // 1_000_000} MB; cut it into parts")
+    encoding = utf16_encoding(data[:4096])
+    if encoding is None and (foreign := why_not_text(data[:4096])) is not None and "XLIFF" not in foreign.what:
+        raise InputError(f"{name}:1: is {foreign.what}, but a document in text is expected here; {foreign.advice}")
+    has_mark = data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if encoding == "UTF-16":
+        encoding = "UTF-16-LE" if data.startswith(codecs.BOM_UTF16_LE) else "UTF-16-BE"
+    if encoding is None:
+        encoding = "UTF-8" if has_mark or declared is None else declared
+    try:
+        codec = codecs.lookup(encoding).name
+        text = data.decode(codec)
+    except (LookupError, TypeError):
+        raise InputError(
+            f"{name}:1: declares the encoding {encoding}, which is not known; convert it to UTF-8"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{name}:{line}: byte {data[error.start]:#04x} is not valid {encoding}; the file is damaged or mixes "
+            "encodings. Convert all of it to UTF-8"
+        ) from None
+    if text.encode(codec) != data:
+        raise InputError(f"{name}:1: its encoding {encoding} cannot be written back unchanged; convert it to UTF-8")
+    if "\0" in text:
+        Characters(name, text, codec).refuse(text.index("\0"), "has a zero byte, so it is damaged or no text")
+    return Characters(name, text, codec)
+
+
+def encoded(document: Characters, text: str, *, has_references: bool) -> bytes:
+    """Return the bytes of a translated text; with `has_references`, `&#...;` stands for what the encoding lacks.
+
+    Raises:
+        InputError: the encoding lacks a character of the translation.
+    """
+    try:
+        return text.encode(document.codec, "xmlcharrefreplace" if has_references else "strict")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{document.name}: the translation has the character {text[error.start]!r}, which the encoding of the "
+            f"document, {document.codec}, lacks; convert the document to UTF-8 first"
+        ) from None
+
+
+class Places:
+    """Offsets in characters from lines and columns, as parsers give them."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+
+    def of_line(self, line: int, column: int) -> int:
+        """Return the offset of a line, from 1, and a column, from 0."""
+        return self._lines[line - 1] + column

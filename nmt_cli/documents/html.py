@@ -1,0 +1,181 @@
+"""HTML: the text of paragraphs, headings, cells and so on, and of the attributes that people read.
+
+`html.parser` of the standard library tells where each tag, comment and text begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from itertools import pairwise
+
+from nmt_cli.documents import encoding
+from nmt_cli.documents.codes import shown, with_codes
+from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.html_events import Event, events_of
+from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
+from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+
+HAS_REFERENCES = True
+MAX_DEPTH = 1000
+_INLINE = frozenset(
+    ("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
+     "ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time",
+     "tt", "u", "var", "wbr")
+)  # fmt: skip
+_VOID = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
+)
+_UNTOUCHED = frozenset(("code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "var"))
+_END_MAY_LACK = frozenset(
+    ("html", "head", "body", "p", "li", "dt", "dd", "option", "optgroup", "thead", "tbody", "tfoot", "tr", "td", "th",
+     "colgroup", "caption", "rt", "rp", "rb", "rtc")
+)  # fmt: skip
+_TRANSLATED = frozenset(("alt", "title", "placeholder"))
+_CHARSET = re.compile(
+    rb"""<\?xml[^>]*?\bencoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.I
+)
+
+
+def decoded(name: str, data: bytes) -> Characters:
+    """Return the characters of a page, in the encoding that it declares."""
+    found = _CHARSET.search(data[:4096])
+    declared = (found[1] or found[2]).decode("ascii", errors="replace") if found else None
+    if declared and re.fullmatch("iso-?8859-?1|latin-?1|ascii|us-ascii", declared, re.I):
+        declared = "latin-1"
+    return encoding.decoded(name, data, declared)
+
+
+def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+    """Return the text and the attributes to translate, and the language of the page as an edit.
+
+    Raises:
+        InputError: the page ends within a tag or with elements open, or is nested beyond reason.
+    """
+    del overwrite
+    located = Located([], [], [])
+    _Walk(document, located, target_lang).through(events_of(document))
+    return located
+
+
+class _Walk:
+    """Goes through the events, with the elements that are open and the atoms of the text so far."""
+
+    def __init__(self, document: Characters, located: Located, target_lang: str | None) -> None:
+        self._document, self._text, self._located = document, document.text, located
+        self._target_lang = target_lang
+        self._open: list[tuple[str, int]] = []
+        self._atoms: list[Atom] = []
+        self._start = 0
+        self._untouched: tuple[int, int, str] | None = None
+        """Depth, place and name of the enclosing element that is not translated."""
+        self._ends: set[str] = set()
+
+    def through(self, events: list[Event]) -> None:
+        """Find all that the page holds."""
+        for event, following in pairwise(events):
+            raw = self._text[event.start : following.start]
+            if event.kind == "end":
+                self._end(event, raw)
+            elif self._untouched is None:
+                self._outside(event, raw)
+            elif event.kind == "start" and event.name not in _VOID:
+                self._push(event)
+        self._flush(len(self._text))
+        still = [(name, place) for name, place in self._open if name not in _END_MAY_LACK]
+        if still and {"html", "body"} & {name for name, _ in self._open} and not {"html", "body"} & self._ends:
+            name, place = still[-1]
+            line = self._text.count("\n", 0, place) + 1
+            self._document.refuse(
+                len(self._text), f"the page ends before </{name}>, which belongs to line {line}; the file is cut off"
+            )
+
+    def _outside(self, event: Event, raw: str) -> None:
+        """Take an event that is not within an element without translation."""
+        if event.kind == "text":
+            self._add(event.start, *spelled(raw))
+        elif event.kind == "other":
+            self._add(event.start, Atom(raw, "", Kind.ALONE if raw.startswith("<!--") else Kind.BREAK))
+        else:
+            self._tag(event, raw)
+
+    def _tag(self, event: Event, raw: str) -> None:
+        name, start = event.name, event.start
+        values = {attribute.name: attribute.raw for attribute in attributes_of(raw)}
+        is_void = name in _VOID or event.kind == "alone"
+        is_untouched = name in _UNTOUCHED or values.get("translate", "").lower() == "no"
+        is_untouched |= "notranslate" in values.get("class", "").split()
+        inner = () if is_untouched else tuple(segments_of(raw, _TRANSLATED))
+        if name == "html" and self._target_lang is not None:
+            self._located.edits.extend(_language(raw, start, self._target_lang))
+        if not is_void:
+            self._push(event)
+        if name in _INLINE and is_untouched and not is_void:
+            self._untouched = (len(self._open), start, name)
+        elif name in _INLINE:
+            kind = Kind.ALONE if is_void else Kind.OPEN
+            self._add(start, Atom(raw, "" if is_void else name, kind, inner))
+        else:
+            self._flush(start)
+            self._located.segments.extend(
+                Segment(start + one.start, start + one.end, one.atoms, one.spell, one.finish) for one in inner
+            )
+            if is_untouched and not is_void:
+                self._untouched = (len(self._open), start, name)
+
+    def _push(self, event: Event) -> None:
+        """Open an element, which ends those of its name whose end tag may lack, such as the paragraph before."""
+        for place in range(len(self._open) - 1, -1, -1):
+            if event.name not in _END_MAY_LACK or self._open[place][0] not in _END_MAY_LACK:
+                break
+            if self._open[place][0] == event.name:
+                del self._open[place:]
+                break
+        self._open.append((event.name, event.start))
+        if len(self._open) > MAX_DEPTH:
+            self._document.refuse(event.start, f"elements lie within elements more than {MAX_DEPTH:,} deep")
+
+    def _end(self, event: Event, raw: str) -> None:
+        self._ends.add(event.name)
+        place = next((i for i in range(len(self._open) - 1, -1, -1) if self._open[i][0] == event.name), None)
+        if place is not None:
+            del self._open[place:]
+        if self._untouched is not None:
+            depth, begin, name = self._untouched
+            if len(self._open) >= depth:
+                return
+            self._untouched = None
+            if name in _INLINE:
+                whole = self._text[begin : event.start] + raw * (name == event.name)
+                words = unescape(re.sub(r"<[^<>]*>", "", whole))
+                self._add(begin, Atom(whole, shown(words), Kind.PLACEHOLDER if words.strip() else Kind.ALONE))
+            if name == event.name:
+                return
+        if event.name in _INLINE:
+            self._add(event.start, Atom(raw, event.name, Kind.CLOSE))
+        else:
+            self._flush(event.start)
+
+    def _add(self, start: int, *atoms: Atom) -> None:
+        if not self._atoms:
+            self._start = start
+        self._atoms += atoms
+
+    def _flush(self, end: int) -> None:
+        """End the text that is being collected."""
+        if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
+            atom.inner for atom in self._atoms
+        ):
+            self._located.segments.append(Segment(self._start, end, with_codes(self._atoms), written))
+        self._atoms = []
+
+
+def _language(tag: str, start: int, language: str) -> Iterator[Edit]:
+    """Yield what sets the language of the page."""
+    code = language.replace("_", "-")
+    found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang") and attribute.raw]
+    for attribute in found:
+        yield Edit(start + attribute.start, start + attribute.end, code)
+    if not found:
+        yield Edit(start + len("<html"), start + len("<html"), f' lang="{code}"')

@@ -1,0 +1,166 @@
+"""PO, the message catalogues of gettext. polib and others write a file anew; here its lines stay where they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from nmt_cli.console import counted
+from nmt_cli.documents import encoding
+from nmt_cli.documents.codes import CODE, FORMAT_CODE, counts_of, with_codes
+from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.po_entries import Entry, Text, entries_of
+from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+
+HAS_REFERENCES = False
+_CHARSET = re.compile(rb"^\"Content-Type:[^\"\n]*charset=([\w.:-]+)", re.M | re.I)
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ONE_FIRST = re.compile(r"n(?:!=1|>1|==1\?0:|==0\|\|n==1\?0:)")
+"""Beginning of a rule, without spaces and parentheses, whose first form is for few numbers, 1 among them."""
+_WIDTH = 78
+
+
+class PluralRule(NamedTuple):
+    """Number of plural forms of a language, and True if its first form is for 1 and few other numbers."""
+
+    num_forms: int | None
+    """None in a template that is not filled in."""
+    is_one_first: bool
+
+
+def plural_rule(header: str) -> PluralRule:
+    """Return what a catalogue's header says of plural forms."""
+    found = re.search(r"nplurals\s*=\s*(\d+)\s*;\s*plural\s*=([^;\\]*)", header)
+    if found is None:
+        return PluralRule(None, is_one_first=True)
+    return PluralRule(int(found[1]), bool(_ONE_FIRST.match(re.sub(r"[\s()]", "", found[2]))))
+
+
+def decoded(name: str, data: bytes) -> Characters:
+    """Return the characters of a catalogue, in the encoding of its header."""
+    found = _CHARSET.search(data)
+    declared = found[1].decode("ascii", errors="replace") if found else None
+    return encoding.decoded(name, data, None if declared == "CHARSET" else declared)
+
+
+def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+    """Return the messages to translate, and the language of the catalogue as an edit.
+
+    Messages that have a translation are left out unless `overwrite` is given.
+
+    Raises:
+        InputError: a line is not one of a catalogue, or an entry lacks its translation.
+    """
+    located = Located([], [], [])
+    rule = PluralRule(None, is_one_first=True)
+    num_fuzzy = 0
+    for entry in entries_of(document):
+        if "msgid" not in entry.texts or not any(name.startswith("msgstr") for name in entry.texts):
+            document.refuse(entry.place, "the entry has no msgid with a msgstr; the catalogue is damaged or cut off")
+        if not entry.texts["msgid"].raw and "msgctxt" not in entry.texts:
+            header = entry.texts.get("msgstr")
+            if header is not None:
+                rule = plural_rule(header.raw)
+                located.edits.extend(_language(document, header, target_lang))
+            continue
+        forms = [text for name, text in entry.texts.items() if name.startswith("msgstr")]
+        if any(form.raw for form in forms) and not overwrite:
+            num_fuzzy += "fuzzy" in entry.flags
+            continue
+        located.segments.extend(_segments(document, entry, rule))
+        if "fuzzy" in entry.flags:
+            located.edits.extend(_without_fuzzy(document.text, entry))
+    if num_fuzzy:
+        located.notes.append(
+            f"{counted(num_fuzzy, 'fuzzy message')} left as it stands; --overwrite translates such too"
+        )
+    return located
+
+
+def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[Segment]:
+    """Yield a segment for each string to fill: the first form from the singular, others from the plural."""
+    texts = entry.texts
+    is_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in entry.flags)
+    pattern = FORMAT_CODE if is_format and "python-brace-format" not in entry.flags else CODE
+    singular, plural = texts["msgid"], texts.get("msgid_plural")
+    line_end = "\r\n" if document.text.startswith("\r\n", singular.end) else "\n"
+    layout = partial(_segment, document, pattern=pattern, line_end=line_end)
+    names = [name for name in texts if name.startswith("msgstr")]
+    if plural is None:
+        yield layout(texts[names[0]], singular)
+        return
+    last = texts[names[-1]]
+    # A form for many numbers needs the placeholders of the plural.
+    same = rule.is_one_first or counts_of(singular.raw, pattern) == counts_of(plural.raw, pattern)
+    for number in range(rule.num_forms or len(names)):
+        source = singular if number == 0 and rule.num_forms != 1 and same else plural
+        own = texts.get(f"msgstr[{number}]")
+        begin = "" if own is not None else f"{line_end}msgstr[{number}] "
+        yield layout(own or Text(last.end, last.end, []), source, begin=begin)
+
+
+def _segment(
+    document: Characters, own: Text, source: Text, *, pattern: re.Pattern[str], line_end: str, begin: str = ""
+) -> Segment:
+    def finished(chunks: Sequence[str]) -> str:
+        """Return a string in quotes, on as many lines as it needs if its source stands on several."""
+        raw = "".join(chunks)
+        if own.lines and own.raw == raw:
+            return document.text[own.start : own.end]
+        lines = [raw]
+        if len(source.lines) > 1:
+            lines = ["", *(part for line in re.findall(r".*?\\n|.+$", raw) for part in _wrapped(line))]
+        return begin + line_end.join(f'"{line}"' for line in lines)
+
+    return Segment(own.start, own.end, with_codes(_atoms(source.raw), pattern), _spelled, finished)
+
+
+def _atoms(raw: str) -> Iterator[Atom]:
+    """Yield the atoms of a string; no sentence goes across the end of a line in it."""
+    for match in _ESCAPE.finditer(raw):
+        if not match[0].startswith("\\"):
+            yield Atom(match[0], match[0])
+        elif match[0] == "\\n":
+            yield Atom(match[0], "", Kind.BREAK)
+        else:
+            text = _ESCAPES.get(match[0][1:], match[0][1:])
+            yield Atom(match[0], text) if len(match[0]) == 2 else Atom(match[0], "", Kind.BREAK)
+
+
+def _spelled(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+
+
+def _wrapped(line: str) -> list[str]:
+    parts = [""]
+    for word in re.findall(r"\S*\s*", line):
+        if parts[-1] and len(parts[-1]) + len(word) > _WIDTH:
+            parts.append("")
+        parts[-1] += word
+    return parts
+
+
+def _language(document: Characters, header: Text, language: str | None) -> Iterator[Edit]:
+    if language is None:
+        return
+    code = language.replace("-", "_")
+    raw = document.text[header.start : header.end]
+    found = re.search(r'(?<=")Language:[ \t]*(.*?)(?=\\n|")', raw)
+    if found is not None:
+        if found[1] != code:
+            yield Edit(header.start + found.start(), header.start + found.end(), f"Language: {code}")
+    else:
+        line_end = "\r\n" if "\r\n" in raw else "\n"
+        yield Edit(header.end, header.end, f'{line_end}"Language: {code}\\n"')
+
+
+def _without_fuzzy(text: str, entry: Entry) -> Iterator[Edit]:
+    for start, end in entry.flag_lines:
+        line = text[start:end]
+        others = [flag.strip() for flag in line.strip()[2:].split(",") if flag.strip() not in ("fuzzy", "")]
+        kept = line[len(line.rstrip()) :]
+        if "fuzzy" in line:
+            yield Edit(start, end, f"#, {', '.join(others)}{kept}" if others else "")

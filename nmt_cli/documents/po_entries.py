@@ -1,0 +1,80 @@
+"""The entries of a catalogue, with the places of their strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nmt_cli.documents.encoding import Characters
+
+_LINE = re.compile(
+    r'\s*(?:(?P<comment>\#.*)|(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*(?P<quoted>"(?:[^"\\]|\\.)*"))?\s*'
+)
+
+
+@dataclass(slots=True)
+class Text:
+    """A string of an entry: the range of its quoted lines, and what stands in the quotes."""
+
+    start: int
+    end: int
+    lines: list[str]
+
+    @property
+    def raw(self) -> str:
+        """Return the text within the quotes of all lines."""
+        return "".join(self.lines)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A message with its flags and its strings, by their keywords."""
+
+    place: int
+    flags: set[str] = field(default_factory=set)
+    flag_lines: list[tuple[int, int]] = field(default_factory=list)
+    texts: dict[str, Text] = field(default_factory=dict)
+
+
+def entries_of(document: Characters) -> Iterator[Entry]:
+    """Yield the entries that are not obsolete.
+
+    Raises:
+        InputError: a line is not one of a catalogue.
+    """
+    entry: Entry | None = None
+    last: Text | None = None
+    position = 0
+    for line in re.findall(r"[^\n]*\n|[^\n]+", document.text):  # other separators are characters of a line
+        start, position = position, position + len(line)
+        found = _LINE.fullmatch(line.lstrip("\ufeff")) if start == 0 else _LINE.fullmatch(line)
+        if found is None:
+            document.refuse(start, "is no line of a PO file: msgid, msgstr, a text in quotes, or a comment; mend it")
+        name, quoted, comment = found["name"], found["quoted"], found["comment"]
+        is_over = entry is not None and any(key.startswith("msgstr") for key in entry.texts)
+        if entry is not None and (is_over and (comment is not None or name in ("msgctxt", "msgid"))):
+            yield entry
+            entry = None
+        if comment is not None:
+            last = None
+            if comment.startswith("#~"):
+                continue
+            entry = entry or Entry(start)
+            if comment.startswith("#,"):
+                entry.flags |= {flag.strip() for flag in comment[2:].split(",")}
+                entry.flag_lines.append((start, position))
+        elif quoted is not None:
+            end = start + line.rindex('"') + 1
+            if name is not None:
+                entry = entry or Entry(start)
+                if name in entry.texts:
+                    document.refuse(start, f"{name} stands twice in an entry; mend it")
+                last = entry.texts[name] = Text(start + line.index('"'), end, [quoted[1:-1]])
+            elif last is None:
+                document.refuse(start, "a text in quotes belongs to no msgid or msgstr; mend it")
+            else:
+                last.lines.append(quoted[1:-1])
+                last.end = end
+    if entry is not None and entry.texts:
+        yield entry

@@ -1,0 +1,213 @@
+"""The text of a segment cut into units: sentences whose tags are closed within them, and what lies between.
+
+Sentences are found by sentencex (MIT), which keeps all white space. A tag around several sentences stays where it is,
+and so does what lies at the edge of a sentence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from nmt_cli.documents.segments import Atom, Kind
+from nmt_cli.errors import InputError
+
+Splitter = Callable[[str], Sequence[str]]
+"""Returns the sentences of a text, which are the text when they are joined."""
+_SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
+_AT_EDGES = (Kind.ALONE, Kind.SEAM)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A sentence to translate; a tag that opens in it also closes in it."""
+
+    atoms: tuple[Atom, ...]
+
+
+Item = Unit | Atom
+"""A sentence, or something that stays as it is."""
+
+
+def splitter(language: str) -> Splitter:
+    """Return the function that splits a text in this language into sentences.
+
+    Raises:
+        InputError: the extra is not installed.
+    """
+    try:
+        from sentencex import segment
+    except ImportError:
+        raise InputError(
+            "documents and --paragraphs need sentencex, which finds sentences: pip install 'nmt-cli[documents]'"
+        ) from None
+    code = language.replace("_", "-").split("-")[0].lower()
+
+    def split(text: str) -> Sequence[str]:
+        found = list(segment(code, text))
+        return found if "".join(found) == text else [text]
+
+    return split
+
+
+def items_of(atoms: Iterable[Atom], split: Splitter) -> list[Item]:
+    """Return the units of a text and what stands between them, in order."""
+    items: list[Item] = []
+    run: list[Atom] = []
+    for atom in _paired(_merged(atoms)):
+        if atom.kind is Kind.BREAK:
+            items += [*_items_of_run(run, split), atom]
+            run = []
+        else:
+            run.append(atom)
+    return items + _items_of_run(run, split)
+
+
+def _merged(atoms: Iterable[Atom]) -> list[Atom]:
+    """Return the atoms with each tag that encloses nothing as one that stands alone, and text in one piece."""
+    merged: list[Atom] = []
+    for atom in atoms:
+        last = merged[-1] if merged else None
+        if last is not None and last.kind is Kind.OPEN and atom.kind is Kind.CLOSE and last.text == atom.text:
+            merged[-1] = Atom(last.raw + atom.raw, "", Kind.ALONE, last.inner)
+        else:
+            merged.append(atom)
+    return merged
+
+
+def partners(atoms: Sequence[Atom]) -> dict[int, int]:
+    """Return the places of tags that open with those of the tags that close them; the pairs do not cross."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    num_open: dict[str, int] = {}
+    for place, atom in enumerate(atoms):
+        if atom.kind is Kind.OPEN:
+            opened.append(place)
+            num_open[atom.text] = num_open.get(atom.text, 0) + 1
+        elif atom.kind is Kind.CLOSE and num_open.get(atom.text):
+            while True:
+                last = opened.pop()
+                num_open[atoms[last].text] -= 1
+                if atoms[last].text == atom.text:
+                    pairs[last] = place
+                    break
+    return pairs
+
+
+def _paired(atoms: Sequence[Atom]) -> list[Atom]:
+    """Return the atoms with the tags that have no partner, or one beyond a break, as breaks themselves."""
+    result = list(atoms)
+    while True:
+        breaks = list(accumulate((atom.kind is Kind.BREAK for atom in result), initial=0))
+        pairs = partners(result).items()
+        kept = {place for pair in pairs if breaks[pair[0]] == breaks[pair[1]] for place in pair}
+        alone = [i for i, atom in enumerate(result) if atom.kind in (Kind.OPEN, Kind.CLOSE) and i not in kept]
+        if not alone:
+            return result
+        for place in alone:  # which may part others
+            result[place] = fixed(result[place])
+
+
+def fixed(atom: Atom) -> Atom:
+    """Return the atom as one that stays where it is."""
+    return Atom(atom.raw, "", Kind.BREAK, atom.inner)
+
+
+def _items_of_run(run: Sequence[Atom], split: Splitter) -> list[Item]:
+    """Return the units of atoms without a break; a pair of tags around several sentences becomes two breaks."""
+    text = "".join(_shown(atom) for atom in run)
+    if not any(character.isalpha() for atom in run if atom.kind is Kind.TEXT for character in atom.text):
+        return list(run)
+    ends = list(accumulate(len(sentence) for sentence in split(text)))[:-1]
+    atoms = _cut(run, ends)
+    atom_ends = [*_atom_ends(atoms, ends), len(atoms)]
+    split_pairs = {
+        place
+        for first, last in partners(atoms).items()
+        if bisect_right(atom_ends, first) != bisect_right(atom_ends, last)
+        for place in (first, last)
+    }
+    if split_pairs:
+        return items_of([fixed(atom) if place in split_pairs else atom for place, atom in enumerate(atoms)], split)
+    items: list[Item] = []
+    for start, end in pairwise([0, *atom_ends]):
+        items += _trimmed(atoms[start:end])
+    return items
+
+
+def _shown(atom: Atom) -> str:
+    return atom.text if atom.kind in _SHOWN else " " if atom.kind is Kind.SEAM else ""
+
+
+def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
+    """Return the atoms with text cut at the ends of sentences."""
+    cut: list[Atom] = []
+    position, waiting = 0, list(reversed(ends))
+    for atom in atoms:
+        length = len(_shown(atom))
+        while waiting and waiting[-1] <= position:
+            waiting.pop()
+        while atom.kind is Kind.TEXT and waiting and position < waiting[-1] < position + length:
+            first, atom = atom.cut(waiting[-1] - position)
+            cut.append(first)
+            position += len(first.text)
+            length = len(atom.text)
+            while waiting and waiting[-1] <= position:
+                waiting.pop()
+        if atom.raw:
+            cut.append(atom)
+        position += length
+    return cut
+
+
+def _atom_ends(atoms: Sequence[Atom], ends: Sequence[int]) -> Iterator[int]:
+    """Yield the place among the atoms at which each sentence ends: after the tags that close there."""
+    places = list(accumulate((len(_shown(atom)) for atom in atoms), initial=0))
+    number = 0
+    for end in ends:
+        while number < len(atoms) and places[number + 1] < end:
+            number += 1
+        number += number < len(atoms)
+        while number < len(atoms) and atoms[number].kind is Kind.CLOSE:
+            number += 1
+        yield number
+
+
+def _trimmed(atoms: Sequence[Atom]) -> list[Item]:
+    """Return a sentence with what lies at its edges beside it: white space, tags around all of it, tags alone."""
+    before: list[Item] = []
+    after: list[Item] = []
+    middle = [atom for whole in atoms for atom in _white_space_apart(whole)]
+    pairs = partners(middle)
+    start, end = 0, len(middle)
+    while start < end:
+        first, last = middle[start], middle[end - 1]
+        if first.kind in _AT_EDGES or (first.kind is Kind.TEXT and first.text.isspace()):
+            before.append(first)
+            start += 1
+        elif last.kind in _AT_EDGES or (last.kind is Kind.TEXT and last.text.isspace()):
+            after.append(last)
+            end -= 1
+        elif pairs.get(start) == end - 1:
+            before.append(first)
+            after.append(last)
+            start, end = start + 1, end - 1
+        else:
+            break
+    rest = middle[start:end]
+    has_text = any(c.isalpha() for atom in rest if atom.kind is Kind.TEXT for c in atom.text)
+    return [*before, *([Unit(tuple(rest))] if has_text else rest), *reversed(after)]
+
+
+def _white_space_apart(atom: Atom) -> Iterator[Atom]:
+    """Yield an atom with the white space at the edges of its text as atoms of their own."""
+    if atom.kind is not Kind.TEXT or atom.raw != atom.text:
+        yield atom
+        return
+    inner = atom.text.strip()
+    left = len(atom.text) - len(atom.text.lstrip())
+    for part in (atom.text[:left], inner, atom.text[left + len(inner) :]):
+        if part:
+            yield Atom(part, part)

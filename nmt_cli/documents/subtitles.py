@@ -1,0 +1,175 @@
+"""Subtitles, SRT and WebVTT: a sentence that goes on in the next cue is translated whole and divided again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from nmt_cli.documents import encoding
+from nmt_cli.documents.codes import with_codes
+from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.references import spelled, written
+from nmt_cli.documents.segments import Atom, Kind, Located, Segment
+from nmt_cli.formats.subtitles import MARKUP, TIMES, seconds_of
+
+HAS_REFERENCES = False
+MAX_CUES = 8
+"""Cues that a sentence may span; without a full stop they go on and on."""
+MAX_PAUSE = 3.0
+"""Seconds between two cues of one sentence."""
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_ENDS = re.compile(r"""[.!?…:♪。！？)\]]["'»”’)\]]*\s*$""")
+_SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|♪|\[|\()")
+_ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cue:
+    """A cue with text: its range, and when it is shown."""
+
+    start: int
+    end: int
+    """After the text of its last line."""
+    begins: float
+    ends: float
+    lines: tuple[str, ...]
+    """Its lines with their ends, but for that of the last."""
+
+    @property
+    def bare(self) -> list[str]:
+        """The lines without markup."""
+        return [MARKUP.sub("", line) for line in self.lines]
+
+
+def decoded(name: str, data: bytes) -> Characters:
+    """Return the characters of a file in UTF-8, or UTF-16 with its mark."""
+    return encoding.decoded(name, data, None)
+
+
+def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+    """Return the sentences of all cues; neither option changes anything here.
+
+    Raises:
+        InputError: a block has no line of times, or the file has no cue.
+    """
+    del target_lang, overwrite
+    is_vtt = document.text.lstrip("\ufeff").startswith("WEBVTT")
+    chains: list[list[_Cue]] = []
+    for cue in _cues(document, is_vtt=is_vtt):
+        if chains and _goes_on(chains[-1], cue):
+            chains[-1].append(cue)
+        else:
+            chains.append([cue])
+    return Located([_segment(document.text, chain, is_vtt=is_vtt) for chain in chains], [], [])
+
+
+def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
+    """Yield the cues that have text."""
+    text = document.text
+    lines = [(match.start(), match[0]) for match in _LINES.finditer(text)]
+    number = num_cues = 0
+    while number < len(lines):
+        start, line = lines[number]
+        if not line.strip("\ufeff \t\r\n"):
+            number += 1
+            continue
+        if is_vtt and _ASIDE.match(line.lstrip("\ufeff")):
+            while number < len(lines) and lines[number][1].strip():
+                number += 1
+            continue
+        if TIMES.match(line.lstrip("\ufeff")) is None:
+            number += 1  # the number or the name of the cue
+        times = TIMES.match(lines[number][1].lstrip("\ufeff")) if number < len(lines) else None
+        if times is None:
+            document.refuse(
+                start, "a cue with times such as 00:00:01,000 --> 00:00:02,500 should begin here; the file is damaged "
+                "or cut off"
+            )  # fmt: skip
+        number += 1
+        first = number
+        while number < len(lines) and lines[number][1].strip():
+            number += 1
+        num_cues += 1
+        if number > first:
+            own = [line for _, line in lines[first:number]]
+            own[-1] = own[-1].rstrip("\r\n")
+            begin = lines[first][0]
+            moments = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
+            yield _Cue(begin, begin + sum(map(len, own)), *moments, tuple(own))
+    if not num_cues:
+        document.refuse(0, "has no cue with times such as 00:00:01,000 --> 00:00:02,500")
+
+
+def _goes_on(chain: Sequence[_Cue], cue: _Cue) -> bool:
+    """Return whether the sentence at the end of a chain goes on in the cue."""
+    last = chain[-1]
+    return (
+        len(chain) < MAX_CUES
+        and 0 <= cue.begins - last.ends <= MAX_PAUSE
+        and not _ENDS.search(last.bare[-1])
+        and not any(_SPEAKER.match(line) for line in (*last.bare, *cue.bare))
+    )
+
+
+def _segment(text: str, chain: Sequence[_Cue], *, is_vtt: bool) -> Segment:
+    atoms: list[Atom] = []
+    seams = []
+    for number, cue in enumerate(chain):
+        if number:
+            seams.append(text[chain[number - 1].end : cue.start])
+            atoms.append(Atom(seams[-1], "", Kind.SEAM))
+        atoms += _atoms(cue, is_vtt=is_vtt)
+    finish = partial(_finished, [(cue, text[cue.start : cue.end]) for cue in chain], [*seams, ""])
+    seconds = tuple(max(0.0, cue.ends - cue.begins) for cue in chain)
+    spell = written if is_vtt else str
+    return Segment(chain[0].start, chain[-1].end, with_codes(atoms), spell, finish, seconds)
+
+
+def _atoms(cue: _Cue, *, is_vtt: bool) -> Iterator[Atom]:
+    """Yield the text and the markup of a cue; where people take turns, each line stays one."""
+    has_speakers = any(_SPEAKER.match(line) for line in cue.bare[1:])
+    for line in cue.lines:
+        content = line.rstrip("\r\n")
+        position = 0
+        for match in [*MARKUP.finditer(content), None]:
+            plain = content[position : match.start() if match else len(content)]
+            yield from spelled(plain) if is_vtt else [Atom(plain, plain)] * bool(plain)
+            if match is not None:
+                position = match.end()
+                yield _tag(match[0])
+        if line != content:
+            yield Atom(line[len(content) :], " ", Kind.BREAK if has_speakers else Kind.TEXT)
+
+
+def _tag(raw: str) -> Atom:
+    found = re.match(r"<(/?)([a-z]+)", raw, re.I)
+    if found is None:
+        return Atom(raw, "", Kind.BREAK if raw.startswith("{") else Kind.ALONE)
+    return Atom(raw, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
+
+
+def _finished(cues: Sequence[tuple[_Cue, str]], seams: Sequence[str], chunks: Sequence[str]) -> str:
+    return "".join(
+        (chunk if chunk == raw else _wrapped(chunk, cue)) + seam
+        for (cue, raw), chunk, seam in zip(cues, chunks, seams, strict=True)
+    )
+
+
+def _wrapped(chunk: str, cue: _Cue) -> str:
+    """Return the text on as many lines as the cue had, of like length."""
+    if len(cue.lines) == 1 or any(_SPEAKER.match(line) for line in cue.bare[1:]):
+        return chunk
+    words = re.findall(r"(?:<[^<>]*>|\{[^{}]*\}|[^\s<{]|[<{])+", chunk)
+    line_end = cue.lines[0][len(cue.lines[0].rstrip("\r\n")) :]
+    lengths = [len(MARKUP.sub("", word)) + 1 for word in words]
+    lines: list[str] = []
+    for left in range(len(cue.lines), 0, -1):
+        wanted, taken, total = sum(lengths) / left, 0, 0.0
+        while taken < len(words) - (left - 1) and (left == 1 or not taken or total + lengths[taken] / 2 <= wanted):
+            total += lengths[taken]
+            taken += 1
+        lines.append(" ".join(words[:taken]))
+        words, lengths = words[taken:], lengths[taken:]
+    return line_end.join(line for line in lines if line)

@@ -1,0 +1,231 @@
+"""A unit as the model sees it, and its translation with everything that the model did not see or may not change."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_cli.documents.codes import BY_ORDER, CODE, counts_of, without_strays
+from nmt_cli.documents.division import Shown, divided
+from nmt_cli.documents.segments import Atom, Kind
+from nmt_cli.documents.sentences import Unit, partners
+from nmt_cli.translation.alignment import Matrix
+from nmt_cli.translation.markup import Tag, put_placeholders, with_tags
+from nmt_cli.translation.results import Translation
+
+_SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
+_SHORT_WORD = 3
+"""Letters of a placeholder that may well be a word of the other language."""
+MAX_WEIGHTS = 16_000_000
+"""Word pairs of a sentence beyond which nothing is placed in it, as the translator has no weights for so many."""
+
+
+class Restored(NamedTuple):
+    """A unit in the target language."""
+
+    chunks: list[str]
+    """Text between the seams, in the document's own spelling; one more than there are seams."""
+    num_lost: int
+    """Placeholders that the model lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The line of a unit: the words that the model sees, and the places of all else among them."""
+
+    words: list[str]
+    tags: list[Tag]
+    seams: list[int]
+    """The number of the word that follows each."""
+    placeholders: list[Atom]
+    source: str
+    """The unit as the document writes it."""
+
+    @property
+    def text(self) -> str:
+        """Text for the model."""
+        return " ".join(self.words)
+
+
+def line_of(unit: Unit, raw: Callable[[Atom], str]) -> Line:
+    """Return the line of a unit; `raw` gives what the translated document writes for a tag."""
+    atoms = _distinct(unit.atoms)
+    seen = [" " if atom.kind is Kind.SEAM else atom.text if atom.kind in _SHOWN else "" for atom in atoms]
+    places = list(accumulate(map(len, seen), initial=0))
+    text = "".join(seen)
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    tags = []
+    closing = partners(atoms)
+    for place, atom in enumerate(atoms):
+        at = places[place]
+        first = bisect_right(ends, at)  # the word that ends after it
+        if atom.kind is Kind.OPEN:
+            end_at = places[closing[place]]
+            last = bisect_left(starts, end_at)
+            cuts_first = first < len(spans) and starts[first] < at
+            cuts_last = 0 < last <= len(spans) and ends[last - 1] > end_at
+            close = raw(atoms[closing[place]])
+            tags.append(Tag(raw(atom), close, first, last, cuts_first=cuts_first, cuts_last=cuts_last))
+        elif atom.kind is Kind.ALONE:
+            is_within = first < len(spans) and starts[first] < at
+            is_after = is_within or (first > 0 and ends[first - 1] == at)
+            is_apart = not is_after and (first == len(spans) or starts[first] > at)
+            start = first + 1 if is_within else first
+            written = raw(atom) + " " * is_apart
+            tags.append(Tag(written, None, start, start, is_after=is_after, cuts_last=is_within))
+    seams = [bisect_right(ends, at) for atom, at in zip(atoms, places, strict=False) if atom.kind is Kind.SEAM]
+    words = [text[start:end] for start, end in spans]
+    source = "".join(" " if atom.kind is Kind.SEAM else raw(atom) for atom in atoms)
+    return Line(words, tags, seams, [atom for atom in atoms if atom.kind is Kind.PLACEHOLDER], source)
+
+
+def _distinct(atoms: Sequence[Atom]) -> list[Atom]:
+    """Return the atoms with other names for placeholders that could be taken for words of the text, as `__1__`."""
+    counts = Counter(atom.text for atom in atoms if atom.kind is Kind.PLACEHOLDER)
+    text = " ".join(atom.text for atom in atoms if atom.kind in _SHOWN) if counts else ""
+    names = {
+        name: f"__{number}__" if _is_like_a_word(name) or len(re.findall(_exactly(name), text)) != count else name
+        for number, (name, count) in enumerate(counts.items(), start=1)
+    }
+    return [replace(atom, text=names[atom.text]) if atom.kind is Kind.PLACEHOLDER else atom for atom in atoms]
+
+
+def _is_like_a_word(name: str) -> bool:
+    return name.isalpha() and len(name) <= _SHORT_WORD
+
+
+def _exactly(name: str) -> str:
+    """Return a pattern of a placeholder that does not stand within a word."""
+    before = r"(?<!\w)" if name[0].isalnum() else ""
+    after = r"(?!\w)" if name[-1].isalnum() and not name.startswith("%") else ""
+    return before + re.escape(name) + after
+
+
+def restored(
+    line: Line,
+    translation: Translation,
+    spell: Callable[[str], str],
+    shown: Sequence[Shown],
+    raw: Callable[[Atom], str],
+) -> Restored | None:
+    """Return the translation with the tags, placeholders and seams of its line; None if that is not possible.
+
+    `shown` has the time and the text of each part between the seams, if there are seams.
+    """
+    is_plain = not (line.tags or line.placeholders or line.seams)
+    if not is_plain and len(translation.text.split()) * len(line.words) > MAX_WEIGHTS:
+        return None
+    for is_strict in (False, True):
+        found = _restored(line, translation, spell, shown, raw, is_strict=is_strict)
+        # Signs that the model wrote may make a placeholder of what stands beside them.
+        written = counts_of(" ".join(found.chunks))
+        if written == counts_of(line.source):
+            return found
+    return None
+
+
+def _restored(
+    line: Line,
+    translation: Translation,
+    spell: Callable[[str], str],
+    shown: Sequence[Shown],
+    raw: Callable[[Atom], str],
+    *,
+    is_strict: bool,
+) -> Restored:
+    own = _Placeholders(line, raw)
+    target = own.cleaned(translation.text.split(), "" if is_strict else own.signs)
+    if not (line.tags or line.placeholders or line.seams):
+        return Restored([spell(" ".join(word for word in target if word))], 0)
+    weights = translation.weights
+    if weights is None or weights.shape != (len(target), len(line.words)):
+        weights = _diagonal(len(target), len(line.words))
+    num_lost = put_placeholders(line.words, target, weights, own.pattern) if line.placeholders else 0
+    looks_at = [int(row.argmax()) for row in weights]
+    looks_at += [len(line.words) - 1] * (len(target) - len(looks_at))
+    target = own.in_order(target)
+    cuts = [0, *divided(target, looks_at, line.seams, shown), len(target)]
+    columns = [0, *line.seams, len(line.words)]
+    chunks = []
+    for part in range(len(cuts) - 1):
+        rows, first, last = slice(cuts[part], cuts[part + 1]), columns[part], columns[part + 1]
+        is_last = part == len(cuts) - 2
+        tags = [tag for tag in line.tags if first <= tag.start and (tag.start < last or is_last)]
+        inside = [min(max(column, first), max(first, last - 1)) for column in looks_at[rows]]
+        chunks.append(with_tags(target[rows], tags, inside, lambda text: own.written(text, spell)))
+    return Restored(chunks, num_lost)
+
+
+def _diagonal(num_target: int, num_source: int) -> Matrix:
+    """Return weights that follow the order of the words, where the model has none."""
+    weights = np.zeros((num_target, num_source))
+    rows = np.arange(num_target)
+    weights[rows, rows * num_source // max(num_target, 1)] = 1.0
+    return weights
+
+
+class _Placeholders:
+    """The placeholders of a line: what the model sees of each, and what the document writes for it."""
+
+    def __init__(self, line: Line, raw: Callable[[Atom], str]) -> None:
+        self._raws: dict[str, deque[str]] = defaultdict(deque)
+        for atom in line.placeholders:
+            self._raws[atom.text].append(raw(atom))
+        names = sorted(self._raws, key=len, reverse=True)
+        any_name = "|".join(map(_exactly, names)) or "(?!)"
+        self.pattern = re.compile(any_name)
+        self._codes = re.compile(f"({any_name})|{CODE.pattern}")
+        self._by_order = [atom.text for atom in line.placeholders if BY_ORDER.match(atom.text)]
+        self.signs = self.pattern.sub("", " ".join(line.words))
+        """The text beside the placeholders, whose signs may stand in the translation too."""
+
+    def cleaned(self, target: Sequence[str], signs: str) -> list[str]:
+        """Return the words without placeholders that the source does not have, or not as often."""
+        left = Counter({name: len(raws) for name, raws in self._raws.items()})
+
+        def kept(match: re.Match[str]) -> str:
+            name = match[0]
+            if match[1] is None or not left[name]:
+                return ""
+            left[name] -= 1
+            return name
+
+        words = []
+        for word in target:
+            parts, position = [], 0
+            text = self._codes.sub(kept, word)
+            for match in self.pattern.finditer(text):
+                parts += [without_strays(text[position : match.start()], signs), match[0]]
+                position = match.end()
+            words.append("".join([*parts, without_strays(text[position:], signs)]))
+        return words
+
+    def in_order(self, target: Sequence[str]) -> list[str]:
+        """Return the words with directives that take the next argument in the order of the source."""
+        if len(set(self._by_order)) < 2:
+            return list(target)
+        waiting = deque(self._by_order)
+
+        def next_one(match: re.Match[str]) -> str:
+            return waiting.popleft() if BY_ORDER.match(match[0]) and waiting else match[0]
+
+        return [self.pattern.sub(next_one, word) for word in target]
+
+    def written(self, text: str, spell: Callable[[str], str]) -> str:
+        """Return a text as the document writes it; each placeholder is taken once."""
+        parts, position = [], 0
+        for match in self.pattern.finditer(text):
+            raws = self._raws[match[0]]
+            # The same name may stand for several elements, which come in their order.
+            raws.append(raws[0])
+            parts += [spell(text[position : match.start()]), raws.popleft()]
+            position = match.end()
+        return "".join([*parts, spell(text[position:])])

@@ -1,0 +1,158 @@
+"""XLIFF 1.2 and 2.x: the translation of each unit's source goes into its target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nmt_cli.documents import encoding
+from nmt_cli.documents.codes import with_codes
+from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.references import attributes_of, spelled, written
+from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.documents.xml_events import Event, events_of
+from nmt_cli.formats.xliff import ASIDE, UNTRANSLATED
+from nmt_cli.formats.xml import DECLARED
+
+HAS_REFERENCES = True
+_UNITS = ("trans-unit", "segment")
+_AROUND = frozenset(("g", "mrk", "pc"))
+_PAIRED = re.compile(r"(START|CLOSE)_(.*)")
+"""Names that Angular gives to the tags of a template."""
+_OPENS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
+_CLOSES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A unit, or a segment of one in 2.x; the events that begin its parts, and those that end them."""
+
+    start: Event
+    source: tuple[int, int] | None = None
+    seg_source: tuple[int, int] | None = None
+    target: tuple[int, int] | None = None
+
+
+def decoded(name: str, data: bytes) -> Characters:
+    """Return the characters of a file, in the encoding that it declares."""
+    found = DECLARED.search(data[:4096])
+    return encoding.decoded(name, data, found[1].decode("ascii") if found else None)
+
+
+def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+    """Return the sources to translate with the ranges of their targets, and the target language as edits.
+
+    Units with a translation are left out unless `overwrite` is given, and so are those with `translate="no"`.
+
+    Raises:
+        InputError: it is not well-formed XML, declares entities, or is nested beyond reason.
+    """
+    located = Located([], [], [])
+    events = events_of(document)
+    unit: _Unit | None = None
+    opened: list[tuple[int, bool]] = []
+    if not any(event.name == "xliff" for event in events):
+        document.refuse(0, "has no element <xliff>, so it is not XLIFF")
+    num_aside = 0
+    for index, event in enumerate(events):
+        if event.kind == "start":
+            is_translated = (not opened or opened[-1][1]) and event.attributes.get("translate") != "no"
+            opened.append((index, is_translated))
+            num_aside += event.name in ASIDE
+            if (
+                target_lang is not None
+                and {"file": "source-language", "xliff": "srcLang"}.get(event.name) in event.attributes
+            ):
+                name = "target-language" if event.name == "file" else "trgLang"
+                located.edits.append(_attribute(document.text, event, name, target_lang.replace("_", "-")))
+            if event.name in _UNITS and is_translated:
+                unit = _Unit(event)
+        elif event.kind == "end":
+            begin, _ = opened.pop()
+            if unit is not None and (not num_aside or event.name == "seg-source"):
+                if event.name in ("source", "seg-source", "target"):
+                    setattr(unit, event.name.replace("-", "_"), (begin, index))
+                elif event.name in _UNITS:
+                    _add(located, document.text, events, unit, overwrite=overwrite)
+                    unit = None
+            num_aside -= event.name in ASIDE
+    return located
+
+
+def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overwrite: bool) -> None:
+    """Add the segment of a unit, and what its target needs beside."""
+    if unit.source is None or unit.start.attributes.get("restype") == "x-gettext-domain-header":
+        return
+    begin, end = unit.source
+    atoms = with_codes(_atoms(text, events[begin + 1 : end]))
+    holder = unit.start
+    if unit.target is None:
+        place = events[(unit.seg_source or unit.source)[1]].end
+        before = text[: events[begin].start]
+        indent = before[len(before.rstrip(" \t\r\n")) :]
+        name = text[events[begin].start :].partition("source")[0].lstrip("<") + "target"
+        first, last, opening, closing = place, place, f"{indent}<{name}>", f"</{name}>"
+    else:
+        opened, closed = (events[index] for index in unit.target)
+        if "state" in opened.attributes:
+            holder = opened
+        old = text[opened.end : closed.start]
+        state = holder.attributes.get("state", "")
+        if re.sub(r"<[^<>]*>", "", old).strip() and state not in UNTRANSLATED and not overwrite:
+            return
+        first, last, opening, closing = opened.end, closed.start, "", ""
+        if text[opened.start : opened.end].endswith("/>"):
+            found = re.match(r"<([^\s/>]+)", text[opened.start : opened.end])
+            first, last = opened.end - 2, opened.end
+            opening, closing = ">", f"</{found[1] if found else 'target'}>"
+    if holder.attributes.get("state") in UNTRANSLATED:
+        located.edits.append(_attribute(text, holder, "state", "translated"))
+    located.segments.append(Segment(first, last, atoms, written, lambda chunks: f"{opening}{''.join(chunks)}{closing}"))
+
+
+def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
+    """Yield what a source holds; an element that holds codes is one tag with all that is in it."""
+    index = 0
+    in_cdata = False
+    while index < len(events):
+        event = events[index]
+        raw = text[event.start : event.end]
+        index += 1
+        if event.kind == "cdata":
+            in_cdata = not in_cdata
+            yield from (
+                Atom(written(part), part) for part in [raw.removeprefix("<![CDATA[").removeprefix("]]>")] if part
+            )
+        elif event.kind == "other":
+            yield from (Atom(raw, "", Kind.ALONE),) if raw.startswith("<") else spelled(raw)
+        elif event.name in _AROUND:
+            yield Atom(raw, event.name, Kind.OPEN if event.kind == "start" else Kind.CLOSE)
+        else:
+            depth = 1
+            while depth:
+                depth += {"start": 1, "end": -1}.get(events[index].kind, 0)
+                index += 1
+            yield _tag(text[event.start : events[index - 1].end], event)
+
+
+def _tag(raw: str, event: Event) -> Atom:
+    """Return the atom of an element that stands for a tag; two that belong together share a name."""
+    attributes = event.attributes
+    if event.name == "x" and (found := _PAIRED.match(attributes.get("id", ""))):
+        return Atom(raw, f"x {found[2]}", Kind.OPEN if found[1] == "START" else Kind.CLOSE)
+    for names, kind in ((_OPENS, Kind.OPEN), (_CLOSES, Kind.CLOSE)):
+        if event.name in names:
+            return Atom(raw, attributes.get("rid", attributes.get(names[event.name], "")), kind)
+    return Atom(raw, "", Kind.ALONE)
+
+
+def _attribute(text: str, event: Event, name: str, value: str) -> Edit:
+    """Return what sets an attribute of an element."""
+    raw = text[event.start : event.end]
+    for attribute in attributes_of(raw):
+        if attribute.name == name.lower():
+            return Edit(event.start + attribute.start, event.start + attribute.end, value)
+    end = re.match(r"<[^\s/>]+", raw)
+    place = event.start + (end.end() if end else 0)
+    return Edit(place, place, f' {name}="{value}"')

@@ -1,0 +1,327 @@
+"""The model card: what a model is, what it was trained on, how good it is, and what it cannot do.
+
+Markdown with the YAML front matter of the usual model hubs (Mitchell et al., "Model Cards for Model Reporting", 2019).
+What the model directory does not know is said to be unknown. Paths are shown without their directories, which belong to
+the machine of the training.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.experiment import Experiment
+
+METRICS = ("bleu", "chrf", "ter")
+LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+UNKNOWN = "unknown"
+Lines = Iterator[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The scores of one test set, from the report of `nmt evaluate`."""
+
+    name: str
+    models: tuple[str, ...]
+    """The model directories, without what stands above them; several are an ensemble."""
+    checkpoints: tuple[str, ...]
+    scores: Mapping[str, tuple[float, str]]
+    """By metric: score and signature."""
+    files: tuple[str, ...]
+    """Source and references."""
+    asked_checkpoint: str
+    is_configured: bool
+    """False: a set that was given on the command line."""
+    tuned: bool
+    """The length penalty was chosen on the dev set."""
+
+    @property
+    def command(self) -> str:
+        """The command that gives these scores."""
+        words = ["nmt", "evaluate", *(word for model in self.models for word in ("--model", model))]
+        words += ["--checkpoint", self.asked_checkpoint] if self.asked_checkpoint != "best" else []
+        if self.is_configured:
+            words += ["--only", self.name]
+        else:
+            words += ["--source", *self.files[:1]]
+            words += [word for reference in self.files[1:] for word in ("--reference", reference)]
+        return shlex.join(words + (["--tune-length-penalty"] if self.tuned else []))
+
+
+def card(experiments: Sequence[Experiment], checkpoint: str = "best") -> str:
+    """Return the card of one model or several.
+
+    Raises:
+        InputError: there is no such model or checkpoint.
+    """
+    described = [_Model(experiment, checkpoint) for experiment in experiments]
+    from nmt_cli.config.loader import dump_yaml
+
+    text = "\n".join(line for model in described for line in model.lines())
+    return f"---\n{dump_yaml(_front_matter(described))}---\n\n{text}"
+
+
+def plain(text: str) -> str:
+    """Return a text that means nothing but itself in Markdown: no markup, no cell of a table, no line of its own."""
+    one_line = re.sub(r"[\s\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text)
+    return re.sub(r"([\\`*\[\]<>|&#~$])|(?<!\w)_|_(?!\w)", lambda found: f"\\{found[0]}", one_line)
+
+
+def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
+    """Return what hubs search by."""
+    configs = [model.config for model in models]
+    languages = dict.fromkeys(
+        language for config in configs for language in (config.data.source_lang, config.data.target_lang)
+    )
+    licences = dict.fromkeys(config.data.licence for config in configs if config.data.licence)
+    datasets = dict.fromkeys(_dataset(corpus) for config in configs for corpus in config.data.train)
+    results = [
+        {
+            "name": model.config.name,
+            "results": [model.result(measured) for measured in model.measured if model.is_of_this_model(measured)],
+        }
+        for model in models
+    ]
+    return {
+        "language": list(languages),
+        "license": licences.popitem()[0].lower() if len(licences) == 1 else UNKNOWN,
+        "tags": ["translation", "rnn", "attention", "nmt"],
+        "pipeline_tag": "translation",
+        "library_name": "nmt-cli",
+        "datasets": list(datasets),
+        "metrics": list(METRICS),
+        "model-index": [entry for entry in results if entry["results"]],
+    }
+
+
+def _dataset(corpus: Any) -> str:
+    """Return the name that the two files of a corpus have in common, or both names."""
+    names = [PurePath(path).name.removesuffix(".gz") for path in (corpus.source, corpus.target)]
+    stems = [name.rpartition(".")[0] or name for name in names]
+    return stems[0] if stems[0] == stems[1] else " ".join(names)
+
+
+class _Model:
+    """One model and the sections of its card."""
+
+    def __init__(self, experiment: Experiment, checkpoint: str) -> None:
+        from nmt_cli.checkpoint import read_meta
+
+        self.experiment = experiment
+        self.config: Config = experiment.config
+        self.tokenizers = experiment.tokenizers
+        self.checkpoint = experiment.checkpoints.resolve(checkpoint)
+        self.meta = read_meta(self.checkpoint, experiment.fingerprints)
+        self.measured = _measured(experiment)
+
+    def is_of_this_model(self, measured: Measured) -> bool:
+        """Return whether scores are of this checkpoint alone."""
+        return measured.models == (self.experiment.directory.resolve().name,) and measured.checkpoints == (
+            self.checkpoint.name,
+        )
+
+    def result(self, measured: Measured) -> dict[str, Any]:
+        """Return the scores of a set as hubs read them."""
+        data = self.config.data
+        return {
+            "task": {"type": "translation", "name": f"Translation {data.source_lang}-{data.target_lang}"},
+            "dataset": {"name": measured.name, "type": measured.name},
+            "metrics": [
+                {"type": metric, "name": LABELS[metric], "value": round(score, 2), "args": {"signature": signature}}
+                for metric, (score, signature) in measured.scores.items()
+            ],
+        }
+
+    def lines(self) -> Lines:
+        """Yield the card without its front matter."""
+        data = self.config.data
+        yield f"# {plain(self.config.name)}"
+        yield ""
+        yield (
+            f"Translates from {plain(data.source_lang)} to {plain(data.target_lang)}: a recurrent encoder-decoder "
+            f"{'without' if self.config.model.attention.type == 'none' else 'with'} attention, trained with nmt "
+            f"{plain(str(self.meta.get('nmt', f'(version {UNKNOWN})')))}."
+        )
+        for section in (self._training_data, self._model, self._scores, self._decoding, self._limits):
+            yield ""
+            yield from section()
+        yield ""
+
+    def _training_data(self) -> Lines:
+        from nmt_cli.data.store import records
+
+        data = self.config.data
+        fingerprints = [tokenizer.fingerprint for tokenizer in self.tokenizers]
+        known = {record.name: record for record in records(self.experiment.cache_path, fingerprints)}
+        yield "## Training data"
+        yield ""
+        yield f"Licence, as the configuration states it: {plain(data.licence) if data.licence else UNKNOWN}."
+        if data.licence:
+            yield "The front matter passes it on; a model may be under another licence than its data."
+        yield ""
+        yield "| file | lines | used | weight | SHA-256 |"
+        yield "|---|---|---|---|---|"
+        for corpus in data.train:
+            record = known.get(f"{corpus.source} | {corpus.target}")
+            digests = record.digests if record is not None else ()
+            for place, path in enumerate((corpus.source, corpus.target)):
+                digest = f"`{digests[place]}`" if place < len(digests) else UNKNOWN
+                counts = (
+                    (f"{record.report.read:,}", f"{record.report.kept:,}") if record is not None else (UNKNOWN,) * 2
+                )
+                yield f"| {plain(PurePath(path).name)} | {' | '.join(counts)} | {corpus.weight:g} | {digest} |"
+        left_out = {reason for record in known.values() for reason in record.report.left_out}
+        if left_out:
+            yield ""
+            yield f"Pairs were left out that are {plain(', '.join(sorted(left_out)))}."
+        yield ""
+        dev = UNKNOWN if data.dev is None else plain(PurePath(data.dev.source).name)
+        yield f"Development set, by which checkpoints were judged: {dev if data.dev is not None else 'none'}."
+        if self.config.training.init_from:
+            yield ""
+            yield f"Training went on from another model, {plain(PurePath(self.config.training.init_from).name)}."
+
+    def _model(self) -> Lines:
+        model, tokenizer = self.config.model, self.config.tokenizer
+        shapes: Mapping[str, Sequence[int]] = self.meta["shapes"]
+        size = (self.checkpoint / "model.safetensors").stat().st_size
+        last = _last_training(self.experiment)
+        rows = {
+            "parameters": f"{sum(math.prod(shape) for shape in shapes.values()):,}",
+            "size of the weights": f"{size / 1e6:,.1f} MB in float32",
+            "encoder": f"{'bidirectional ' if model.encoder.bidirectional else ''}{model.encoder.rnn_type.upper()}, "
+            f"{model.encoder.num_layers} x {model.encoder.hidden_size} units",
+            "decoder": f"{model.decoder.recurrence} {model.decoder.rnn_type.upper()}, {model.decoder.num_layers} x "
+            f"{model.decoder.hidden_size} units",
+            "attention": model.attention.type,
+            "vocabulary": f"SentencePiece {tokenizer.model_type}, "
+            + " and ".join(f"{one.vocab_size:,}" for one in {one.fingerprint: one for one in self.tokenizers}.values())
+            + f" pieces{', shared by both languages' if self.tokenizers[0] is self.tokenizers[1] else ''}",
+            "normalisation of text": tokenizer.normalization,
+            "checkpoint": self.checkpoint.name,
+            "epochs trained": UNKNOWN if last is None else f"{last:g}",
+            "seed": str(self.config.seed),
+        }
+        yield "## Model"
+        yield ""
+        yield "| | |"
+        yield "|---|---|"
+        yield from (f"| {name} | {plain(value)} |" for name, value in rows.items())
+
+    def _scores(self) -> Lines:
+        yield "## Scores"
+        yield ""
+        metrics = {name: value for name, value in self.meta["metrics"].items() if isinstance(value, (int, float))}
+        shown = ", ".join(f"{plain(name)} {value:.2f}" for name, value in metrics.items())
+        yield f"On the development set, of this checkpoint: {shown or UNKNOWN}."
+        yield ""
+        if not self.measured:
+            yield f"On test sets: {UNKNOWN}. `nmt evaluate` measures them."
+            return
+        yield "On test sets, with the decoding defaults in float32:"
+        for measured in self.measured:
+            of_other = "" if self.is_of_this_model(measured) else ", which is not this checkpoint alone"
+            made_by = ", ".join(
+                f"{model} {checkpoint}"
+                for model, checkpoint in zip(measured.models, measured.checkpoints or (UNKNOWN,) * 9, strict=False)
+            )
+            yield ""
+            yield f"### {plain(measured.name)}"
+            yield ""
+            yield f"By {plain(made_by)}{of_other}:"
+            yield ""
+            yield "| metric | score | signature |"
+            yield "|---|---|---|"
+            for metric, (score, signature) in measured.scores.items():
+                yield f"| {LABELS[metric]} | {score:.2f} | {plain(signature)} |"
+            yield ""
+            yield from _code(measured.command)
+
+    def _decoding(self) -> Lines:
+        yield "## Decoding defaults"
+        yield ""
+        yield "| | |"
+        yield "|---|---|"
+        for name, value in self.config.decoding.model_dump().items():
+            yield f"| `{name}` | {value:g} |" if isinstance(value, float) else f"| `{name}` | {value} |"
+
+    def _limits(self) -> Lines:
+        decoding = self.config.decoding
+        yield "## Limits"
+        yield ""
+        yield "- Each line is translated by itself. What stands in other lines is not seen."
+        yield f"- A line of more than {decoding.max_source_pieces} pieces is cut into parts, each translated by itself."
+        yield (
+            f"- A translation has at most {decoding.max_length_a:g} times the pieces of its source plus "
+            f"{decoding.max_length_b}."
+        )
+        yield "- The model can leave out, add or change meaning and still sound fluent. Check what matters."
+        yield "- Texts unlike the training data are translated worse. Only a test set of such texts tells how much."
+        yield "- Biases of the training data are biases of the model. They have not been studied."
+
+
+def _measured(experiment: Experiment) -> list[Measured]:
+    """Return the sets of the report, in its order. What cannot be read there is left out."""
+    try:
+        report = json.loads((experiment.reports_path / "report.json").read_text(encoding="utf-8"))
+        sets = report.pop("sets")
+        entries = [(name, {**report, **entry}) for name, entry in sets.items()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+    configured = {test.name for test in experiment.config.data.test}
+    return [
+        Measured(
+            name=name,
+            models=tuple(PurePath(path).name for path in _texts(entry.get("models"))),
+            checkpoints=tuple(_texts(entry.get("checkpoints"))),
+            scores={metric: score for metric in METRICS if (score := _score(entry.get(metric))) is not None},
+            files=tuple(
+                PurePath(path).name for path in [*_texts([entry.get("source")]), *_texts(entry.get("references"))]
+            ),
+            asked_checkpoint=entry["checkpoint"] if isinstance(entry.get("checkpoint"), str) else "best",
+            is_configured=name in configured,
+            tuned="length_penalty" in entry,
+        )
+        for name, entry in entries
+    ]
+
+
+def _texts(values: Any) -> list[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _score(value: Any) -> tuple[float, str] | None:
+    if not isinstance(value, dict) or not isinstance(value.get("score"), (int, float)):
+        return None
+    return float(value["score"]), str(value.get("signature", UNKNOWN))
+
+
+def _last_training(experiment: Experiment) -> float | None:
+    """Return the number of epochs at the last step that was logged."""
+    epochs = None
+    try:
+        for line in experiment.metrics_path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if record.get("event") == "train" and isinstance(record.get("epoch"), (int, float)):
+                epochs = round(float(record["epoch"]), 2)
+    except (OSError, ValueError, AttributeError):
+        pass
+    return epochs
+
+
+def _code(text: str) -> Lines:
+    """Yield a block of code that no run of backquotes in it can end."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield f"{fence}sh"
+    yield re.sub(r"[\r\n\x85\u2028\u2029]", " ", text)
+    yield fence

@@ -1,0 +1,169 @@
+"""The directory of an ONNX export: graphs, tokenizers, defaults, programs, and pages that explain them."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.errors import InputError
+from nmt_cli.files import new_directory
+
+if TYPE_CHECKING:
+    from nmt_cli.experiment import Experiment
+
+FORMAT = 1
+"""The version of `defaults.json` and of the graphs' names."""
+PRECISIONS = ("fp32", "int8")
+PROGRAMS = ("translate.py", "translate.mjs", "sentencepiece.mjs")
+DECODING = ("beam_size", "length_penalty", "max_source_pieces", "max_length_a", "max_length_b", "no_repeat_ngram")
+"""The decoding defaults that the programs take over."""
+README = """# {name}: {languages}, as ONNX
+
+A recurrent encoder-decoder with attention, exported by nmt {version} in {precision}. It translates without nmt.
+
+## Translate
+
+    pip install onnxruntime numpy 'sentencepiece>=0.2.3'
+    echo 'A sentence.' | python translate.py
+
+    npm install onnxruntime-node
+    echo 'A sentence.' | node translate.mjs
+
+Both programs read lines from standard input and write as many lines, in order. Their options:
+
+- `--beam-size N`: the width of the search, {beam_size} by default. 1 is greedy and the fastest.
+- `--n-best N`: N translations of each line, on N lines. Empty lines fill up where fewer are found.
+- `--length-penalty ALPHA`: a score is divided by ((5 + pieces) / 6)^ALPHA; {length_penalty:g} by default.
+- `--alignment hard`: append ` ||| ` and the pairs `source-target` of words, counted from 0.
+- `--threads N`: processor threads. The default is all cores.
+
+A window of lines is translated as soon as it has been read, so a program that writes a line and waits gets its answer.
+
+## Files
+
+| file | holds |
+|---|---|
+| `encoder.onnx`, `decoder.onnx` | the model, ONNX operators of version {opset} |
+| {tokenizers} | SentencePiece: text to pieces and back |
+| `defaults.json` | special pieces, limits and defaults of the search |
+| `translate.py` | the program for Python |
+| `translate.mjs`, `sentencepiece.mjs` | the program for Node.js and its tokenizer |
+| `MODEL_CARD.md` | languages, training data, scores, limits |
+
+## The graphs
+
+Sizes in words are known only when a graph runs. A row is an unfinished translation. The rows of a source follow one
+another, and there are equally many of each source.
+
+{graphs}
+
+A search runs the encoder once. It then runs the decoder once for each target piece, with all `memory.*` and with
+`state.*` from the encoder or from the `next.*` of the step before. `piece` holds the last piece of each row, at first
+<s> (piece {bos}). `parent` holds the row of the step before that each row continues, at first the number of its source.
+`count` says how many pieces to return in `best_pieces`. The log-probability of pieces that no translation may hold is
+minus infinity. A source ends with </s> (piece {eos}), which `lengths` counts.
+"""
+
+
+def check_request(precision: str) -> None:
+    """Raise `InputError` where a model cannot be exported in this precision, or the library is missing."""
+    from nmt_cli.export.onnx.graph import library
+
+    if precision not in PRECISIONS:
+        raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)} with --format onnx")
+    library()
+
+
+def export(experiment: Experiment, directory: Path, *, checkpoint: str, precision: str, card: str) -> dict[str, int]:
+    """Write the directory, whole or not at all, and return the size in bytes of each file.
+
+    Raises:
+        InputError: the directory holds something; the model cannot be loaded, or not be expressed.
+    """
+    from nmt_cli.export.onnx.graphs import Graphs
+
+    config, tokenizers = experiment.config, experiment.tokenizers
+    model, _ = experiment.load_model(checkpoint)
+    graphs = Graphs(
+        model,
+        config.model,
+        banned=tokenizers[1].banned_ids(),
+        quantised=precision == "int8",
+        description=f"{config.name}, {config.data.source_lang} -> {config.data.target_lang}",
+    )
+    files = {"encoder.onnx": graphs.encoder(), "decoder.onnx": graphs.decoder()}
+    sides = ["joint"] if tokenizers[0] is tokenizers[1] else ["source", "target"]
+    files |= {f"{side}.model": tokenizer.model for side, tokenizer in zip(sides, tokenizers, strict=False)}
+    defaults = _defaults(experiment, sides, precision, has_attention=model.has_attention)
+    readme = _readme(defaults, sides, [(name, files[name]) for name in ("encoder.onnx", "decoder.onnx")])
+    texts = {"defaults.json": json.dumps(defaults, indent=2, ensure_ascii=False) + "\n"}
+    texts |= {"README.md": readme, "MODEL_CARD.md": card}
+    programs = resources.files("nmt_cli").joinpath("export", "programs")
+    texts |= {name: programs.joinpath(name).read_text(encoding="utf-8") for name in PROGRAMS}
+    files |= {name: text.encode(errors="backslashreplace") for name, text in texts.items()}
+    with new_directory(directory) as unfinished:
+        for name, content in files.items():
+            (unfinished / name).write_bytes(content)
+    return {name: len(content) for name, content in files.items()}
+
+
+def _defaults(experiment: Experiment, sides: list[str], precision: str, *, has_attention: bool) -> dict[str, Any]:
+    from nmt_cli import __version__
+    from nmt_cli.data.tokenizer import BOS, EOS
+    from nmt_cli.export.onnx.graph import OPSET
+
+    config, target = experiment.config, experiment.tokenizers[1]
+    decoding = config.decoding.model_dump()
+    return {
+        "format": FORMAT,
+        "nmt": __version__,
+        "name": config.name,
+        "source_lang": config.data.source_lang,
+        "target_lang": config.data.target_lang,
+        "precision": precision,
+        "opset": OPSET,
+        "tokenizers": {"source": f"{sides[0]}.model", "target": f"{sides[-1]}.model"},
+        "target_vocab_size": target.vocab_size,
+        "bos": BOS,
+        "eos": EOS,
+        "has_attention": has_attention,
+        **{name: decoding[name] for name in DECODING},
+    }
+
+
+def _readme(defaults: dict[str, Any], sides: list[str], graphs: list[tuple[str, bytes]]) -> str:
+    from nmt_cli.export.onnx.graph import interface
+
+    tables = []
+    for name, file in graphs:
+        rows = [f"| {kind} | `{tensor}` | {dtype} | {axes} |" for kind, tensor, dtype, axes in interface(file)]
+        tables.append("\n".join([f"`{name}`:\n", "| | name | type | axes |", "|---|---|---|---|", *rows]))
+    return README.format(
+        languages=f"{defaults['source_lang']} to {defaults['target_lang']}",
+        version=defaults["nmt"],
+        graphs="\n\n".join(tables),
+        # In a table and a heading, a name is text and nothing else.
+        **{
+            key: _plain(value) if isinstance(value, str) else value
+            for key, value in defaults.items()
+            if key
+            in (
+                "name",
+                "precision",
+                "opset",
+                "beam_size",
+                "length_penalty",
+                "bos",
+                "eos",
+            )
+        },
+        tokenizers=", ".join(f"`{side}.model`" for side in sides),
+    )
+
+
+def _plain(text: str) -> str:
+    from nmt_cli.export.card import plain
+
+    return plain(text)

@@ -1,0 +1,58 @@
+"""From model directories to a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt_cli.errors import InputError
+from nmt_cli.export.card import card
+from nmt_cli.export.page.description import packed_model
+from nmt_cli.export.page.document import PageModel, check_replaceable, write
+from nmt_cli.formats.languages import english_name
+
+if TYPE_CHECKING:
+    from nmt_cli.experiment import Experiment
+
+PRECISIONS = ("int8",)
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    size: int
+    """Bytes of the whole file."""
+    models: tuple[PageModel, ...]
+
+
+def check_request(experiments: Sequence[Experiment], path: Path, precision: str) -> None:
+    """Look at what is asked for before the work.
+
+    Raises:
+        InputError: a page is not possible, or not there.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"--precision {precision}: must be int8 in a page; leave the option out")
+    check_replaceable(path)
+    pairs: set[tuple[str, str]] = set()
+    for experiment in experiments:
+        pair = (experiment.config.data.source_lang, experiment.config.data.target_lang)
+        if pair in pairs:
+            raise InputError(f"two models translate from {pair[0]} to {pair[1]}; a page holds one of them")
+        pairs.add(pair)
+
+
+def export(experiments: Sequence[Experiment], path: Path, *, checkpoint: str) -> Exported:
+    """Write a page that translates with these models, one for each direction.
+
+    Raises:
+        InputError: a model cannot be loaded, or not be computed by a page; the file cannot be written.
+    """
+    models = []
+    for experiment in experiments:
+        data = experiment.config.data
+        packed = packed_model(experiment, checkpoint)
+        names = (english_name(data.source_lang), english_name(data.target_lang))
+        models.append(PageModel(packed, *names, card([experiment], checkpoint)))
+    return Exported(write(models, path), tuple(models))

@@ -1,0 +1,81 @@
+"""A model as bytes for the page: its description as JSON, then all numbers, which the description finds by address.
+
+Format 1: the length of the JSON (4 bytes, little endian), the JSON in UTF-8, zeros up to a multiple of 16, and the
+numbers. An address is a number of bytes from the beginning of the numbers, and a multiple of 16.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from nmt_cli.translation.precision import Int8Product, is_large
+
+ALIGNMENT = 16
+TOGETHER = 8
+"""Numbers of a row that the kernel multiplies at once; rows are padded with zeros to a multiple."""
+Record = dict[str, Any]
+
+
+class Packer:
+    """Collects numbers, and returns what a description says about them."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._tables: dict[int, tuple[Tensor, Record]] = {}
+        """By identity: a table that is used twice is stored once."""
+
+    def packed(self, description: Record) -> bytes:
+        """Return the whole."""
+        text = json.dumps(description, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        text += b" " * (-(4 + len(text)) % ALIGNMENT)
+        return len(text).to_bytes(4, "little") + text + b"".join(self._parts)
+
+    def raw(self, content: bytes) -> int:
+        """Store bytes and return their address."""
+        address = self._size
+        padded = content + bytes(-len(content) % ALIGNMENT)
+        self._parts.append(padded)
+        self._size += len(padded)
+        return address
+
+    def floats(self, tensor: Tensor | None) -> int | None:
+        """Store numbers in float32 and return their address; None stays None."""
+        return None if tensor is None else self.raw(tensor.detach().float().numpy().astype("<f4").tobytes())
+
+    def product(self, weight_io: Tensor, bias_o: Tensor | None = None) -> Record:
+        """Store the matrix and the bias of a product that `nmt translate --precision int8` computes in int8."""
+        if not len(weight_io):  # a context of no units
+            return self.float_product(weight_io, bias_o)
+        product = Int8Product.of(weight_io.detach())
+        outputs, inputs = product.weight_OI.shape
+        padded = inputs + -inputs % TOGETHER
+        weights = np.zeros((outputs, padded), np.int8)
+        weights[:, :inputs] = product.weight_OI.numpy()
+        sizes = {"inputs": inputs, "outputs": outputs, "padded": padded}
+        addresses = {"weights": self.raw(weights.tobytes()), "scales": self.floats(product.scale_O)}
+        return sizes | addresses | {"bias": self.floats(bias_o)}
+
+    def float_product(self, weight_io: Tensor, bias_o: Tensor | None = None) -> Record:
+        """Store the matrix and the bias of a product in float32: a record without scales."""
+        inputs, outputs = weight_io.shape
+        sizes = {"inputs": inputs, "outputs": outputs, "padded": inputs}
+        return sizes | {"weights": self.floats(weight_io.t()), "bias": self.floats(bias_o)}
+
+    def linear(self, layer: nn.Linear | None) -> Record | None:
+        """Store a layer, in int8 where it is large enough; None stays None."""
+        if layer is None:
+            return None
+        store = self.product if is_large(layer.weight) else self.float_product
+        return store(layer.weight.t(), layer.bias)
+
+    def table(self, table_ve: Tensor) -> Record:
+        """Store a row in int8 for each piece, as the matrix of the product that has an output for each piece."""
+        known = self._tables.get(id(table_ve))
+        if known is None:
+            self._tables[id(table_ve)] = known = (table_ve, self.product(table_ve.t()))
+        return known[1]

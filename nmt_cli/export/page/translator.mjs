@@ -1,0 +1,119 @@
+// Text in, its translation out: sentences, pieces, search, and attention between words.
+
+import { SentencePiece } from "../programs/sentencepiece.mjs";
+import { Memory } from "./memory.mjs";
+import { Model } from "./model.mjs";
+import { beam, greedy } from "./search.mjs";
+
+const FORMAT = 1; // of descriptions (description.py)
+const WORD = /\S+/g; // the page cuts words in the same way
+const WIDTH = 4; // of the beam that finds other translations
+const REMEMBERED = 1_000; // sentences whose translations are kept while somebody types
+
+/** Returns the number of the word at each position, or of the next word, and the number of words. */
+function wordsOf(text, begins) {
+  const ends = [...text.matchAll(WORD)].map((match) => match.index + match[0].length);
+  let word = 0;
+  const numbers = begins.map((begin) => {
+    if (begin < (ends[word - 1] ?? 0)) word = 0;
+    while (word < ends.length - 1 && begin >= ends[word]) word++;
+    return word;
+  });
+  return { numbers, count: ends.length };
+}
+
+/** Returns the function that cuts a text into sentences, which are the text when they are joined. */
+function splitterOf(language) {
+  try {
+    const segmenter = new Intl.Segmenter(language.replaceAll("_", "-"), { granularity: "sentence" });
+    return (text) => [...segmenter.segment(text)].map(({ segment }) => segment);
+  } catch { // an older browser, or a name that is no language's
+    return (text) => text.split(/(?<=[.!?…]["'»”]?\s+)(?=\S)/u);
+  }
+}
+
+/** One model with its tokenizers. */
+export class Translator {
+  /** Takes what description.py has packed. */
+  static async open(packed, wasm) {
+    const size = new DataView(packed.buffer, packed.byteOffset).getUint32(0, true);
+    const description = JSON.parse(new TextDecoder().decode(packed.subarray(4, 4 + size)));
+    if (description.format !== FORMAT) throw new Error("this page cannot read its model");
+    const translator = new Translator();
+    Object.assign(translator, { description, settings: description.search, remembered: new Map() });
+    const numbers = packed.subarray(4 + size), memory = await Memory.open(wasm);
+    const base = memory.reserve(numbers.length);
+    memory.bytes.set(numbers, base);
+    translator.model = new Model(memory, description.model, base);
+    const { source, target } = description.tokenizers;
+    const open = ({ at, size: length }) => new SentencePiece(numbers.slice(at, at + length));
+    translator.source = open(source);
+    translator.target = source.at === target.at ? translator.source : open(target);
+    translator.split = splitterOf(description.source);
+    return translator;
+  }
+
+  /** Returns a text's paragraphs as lists of sentences: each its text, and what stands before and after it. */
+  sentences(text) {
+    return text.split("\n").map((paragraph) => this.split(paragraph).map((part) => {
+      const [, before, sentence, after] = part.match(/^(\s*)(.*?)(\s*)$/su);
+      return { before, sentence, after, hasText: /\p{L}/u.test(sentence) };
+    }));
+  }
+
+  /** Returns the translation of a sentence, its attention between words, and where `wide` others, best first. */
+  translate(sentence, wide) {
+    const known = this.remembered.get(sentence);
+    if (known && (!wide || known.others)) return known;
+    const parts = this.#parts(sentence).map((part) => ({ ...part, ...greedy(this.model, this.settings, part.ids) }));
+    const found = { ...this.#joined(sentence, parts), others: wide ? this.#others(parts) : null };
+    if (this.remembered.size >= REMEMBERED) this.remembered.clear();
+    this.remembered.set(sentence, found);
+    return found;
+  }
+
+  /** Returns the parts of a sentence: a long one is cut at the beginning of a word in the last half of what fits. */
+  #parts(sentence) {
+    const { ids, begins } = this.source.encode(sentence), limit = this.settings.maxSourcePieces;
+    const words = wordsOf(sentence, begins).numbers, parts = [];
+    let start = 0;
+    while (ids.length - start > limit) {
+      const half = start + Math.floor(limit / 2) + 1;
+      let cut = start + limit;
+      while (cut >= half && !this.source.pieces[ids[cut]].startsWith("\u2581")) cut--;
+      if (cut < half) cut = start + limit;
+      parts.push({ ids: ids.slice(start, cut), words: words.slice(start, cut) });
+      start = cut;
+    }
+    if (start < ids.length) parts.push({ ids: ids.slice(start), words: words.slice(start) });
+    return parts;
+  }
+
+  #text(pieces) {
+    return this.target.decode(pieces).text.replaceAll("\n", " ");
+  }
+
+  /** Returns the text of all parts, and a row of weights for each of its words, with a number for each source word. */
+  #joined(sentence, parts) {
+    const numSource = [...sentence.matchAll(WORD)].length, weights = [], texts = [];
+    for (const { words, pieces, weights: ofPieces } of parts) {
+      const { text, begins } = this.target.decode(pieces);
+      const { numbers, count } = wordsOf(text, begins);
+      const sums = Array.from({ length: count }, () => new Float64Array(numSource)), times = new Array(count).fill(0);
+      numbers.forEach((word, at) => {
+        if (word >= count) return;
+        times[word]++;
+        words.forEach((source, column) => { if (source < numSource) sums[word][source] += ofPieces[at][column]; });
+      });
+      weights.push(...sums.map((row, word) => Array.from(row, (sum) => sum / Math.max(times[word], 1))));
+      texts.push(text.replaceAll("\n", " "));
+    }
+    return { text: texts.join(" "), weights: this.model.hasAttention ? weights : null };
+  }
+
+  #others(parts) {
+    const found = parts.map(({ ids }) => beam(this.model, this.settings, ids, WIDTH).map((one) => this.#text(one)));
+    const most = Math.max(0, ...found.map((texts) => texts.length));
+    return Array.from({ length: most }, (_, rank) => found.map((texts) => texts[rank] ?? texts.at(-1)).join(" "));
+  }
+}

@@ -1,0 +1,1 @@
+"""Programs that are copied into an export and run there, without nmt. They import nothing of this package."""

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Translate lines from standard input with the ONNX model beside this file; needs onnxruntime, numpy, sentencepiece.
+
+The search is that of nmt: beam search with the length penalty of Wu et al. (2016, eq. 14), where a sentence is done
+when it has as many finished translations as the beam is wide, or when no unfinished one can still enter its n best.
+
+Shapes: L live sentences, K beam, N = L x K rows, C candidates of a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import count, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime
+import sentencepiece
+
+HERE = Path(__file__).resolve().parent
+WINDOW_BYTES = 1 << 20  # of lines that are translated together
+BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched together
+Array = np.ndarray[Any, Any]
+
+
+class Part(NamedTuple):
+    """Pieces that are translated together: a line, or a part of a long one."""
+
+    line: int
+    ids: list[int]
+    words: list[int]  # the number of each piece's word in the line; empty without alignment
+
+
+class Node(NamedTuple):
+    """The last piece of an unfinished translation, what came before it, and where the model looked."""
+
+    before: Node | None
+    piece: int
+    weights: Array | None
+
+
+class Hypothesis(NamedTuple):
+    """A translation in pieces, without </s>."""
+
+    ids: list[int]
+    score: float
+    weights: list[Array | None]
+
+
+class Translation(NamedTuple):
+    """The translation of a part or of a line; links are (source word, target word)."""
+
+    text: str
+    links: list[tuple[int, int]]
+    num_words: int
+
+
+class Model:
+    """The two graphs."""
+
+    def __init__(self, threads: int) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        files = (str(HERE / name) for name in ("encoder.onnx", "decoder.onnx"))
+        self.encoder, self.decoder = (
+            onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]) for file in files
+        )
+        self.states = [output.name for output in self.decoder.get_outputs() if output.name.startswith("next.")]
+        self.has_attention = any(output.name == "weights" for output in self.decoder.get_outputs())
+
+    def encode(self, sources: Sequence[Sequence[int]], eos: int) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the memory of the sources, and the state of a row for each."""
+        lengths = np.array([len(ids) + 1 for ids in sources], np.int32)
+        padded = np.zeros((len(sources), lengths.max()), np.int32)
+        for row, ids in zip(padded, sources, strict=True):
+            row[: len(ids) + 1] = [*ids, eos]
+        names = [output.name for output in self.encoder.get_outputs()]
+        values = self.encoder.run(names, {"source": padded, "lengths": lengths})
+        named = dict(zip(names, values, strict=True))
+        memory = {name: value for name, value in named.items() if name.startswith("memory.")}
+        return memory, {name: value for name, value in named.items() if name not in memory}
+
+    def step(
+        self, inputs: dict[str, Array], *, with_weights: bool
+    ) -> tuple[Array, Array, Array | None, dict[str, Array]]:
+        """Return the best log-probabilities and pieces of each row, its weights, and the next states."""
+        names = ["best_log_probs", "best_pieces", *(["weights"] if with_weights else []), *self.states]
+        found = dict(zip(names, self.decoder.run(names, inputs), strict=True))
+        states = {f"state.{name.removeprefix('next.')}": found[name] for name in self.states}
+        return found["best_log_probs"], found["best_pieces"], found.get("weights"), states
+
+
+class Search:
+    """Beam search over a batch of sources."""
+
+    def __init__(self, model: Model, settings: dict[str, Any]) -> None:
+        self.model, self.settings = model, settings
+        self.beam, self.n_best = settings["beam_size"], settings["n_best"]
+        self.eos, self.order = settings["eos"], settings["no_repeat_ngram"]
+
+    def run(self, sources: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
+        """Return the n best translations of each source, best first."""
+        a, b = self.settings["max_length_a"], self.settings["max_length_b"]
+        limits = [int(a * len(ids)) + b for ids in sources]
+        memory, state = self.model.encode(sources, self.eos)
+        finished: list[list[Hypothesis]] = [[] for _ in sources]
+        live = list(range(len(sources)))
+        nodes: list[list[Node | None]] = [[None] for _ in sources]
+        totals = np.zeros((len(sources), 1), np.float32)
+        parents, pieces = np.arange(len(sources)), np.full(len(sources), self.settings["bos"])
+        for length in count(1):
+            forbidden = [self._forbidden(node) for of_sentence in nodes for node in of_sentence]
+            room = min(2 * self.beam + max(map(len, forbidden)), self.settings["target_vocab_size"])
+            inputs = {"piece": pieces.astype(np.int32), "parent": parents.astype(np.int32), "count": np.array([room])}
+            best, best_pieces, weights, state = self.model.step(
+                inputs | memory | state, with_weights=self.settings["with_alignment"]
+            )
+            for row in np.flatnonzero([bool(ends) for ends in forbidden]):
+                best[row, np.isin(best_pieces[row], list(forbidden[row]))] = -np.inf
+            width = totals.shape[1]
+            candidates = self._candidates(totals, best, best_pieces)
+            kept: list[int] = []
+            next_nodes: list[list[Node | None]] = []
+            rows: list[tuple[float, int, int]] = []
+            for place, (sentence, found) in enumerate(zip(live, candidates, strict=True)):
+                first = place * width
+                looked = [None if weights is None else weights[first + rank] for rank in range(width)]
+                going = self._advance(finished[sentence], found, nodes[place], looked, length, limits[sentence])
+                if going:
+                    kept.append(place)
+                    rows += [(total, first + parent, piece) for total, parent, piece in going]
+                    next_nodes.append([Node(nodes[place][parent], piece, looked[parent]) for _, parent, piece in going])
+            if not kept:
+                break
+            if len(kept) < len(live):
+                memory = {name: value[kept] for name, value in memory.items()}
+            live, nodes = [live[place] for place in kept], next_nodes
+            totals = np.array([total for total, _, _ in rows], np.float32).reshape(len(kept), -1)
+            parents, pieces = np.array([row for _, row, _ in rows]), np.array([piece for _, _, piece in rows])
+        return [sorted(found, key=lambda one: -one.score)[: self.n_best] for found in finished]
+
+    def _candidates(self, totals: Array, best: Array, pieces: Array) -> Iterator[list[tuple[float, int, int]]]:
+        """Yield the 2K best extensions of each sentence: total, parent's rank, piece. At most K of them are </s>."""
+        num_live, width = totals.shape
+        room = best.shape[1]
+        all_totals = (totals[:, :, None] + best.reshape(num_live, width, room)).reshape(num_live, -1)
+        order = np.argsort(-all_totals, axis=1, kind="stable")[:, : 2 * self.beam]
+        chosen = np.take_along_axis(all_totals, order, 1).tolist()
+        chosen_pieces = np.take_along_axis(pieces.reshape(num_live, -1), order, 1).tolist()
+        for columns in zip(chosen, (order // room).tolist(), chosen_pieces, strict=True):
+            yield [one for one in zip(*columns, strict=True) if one[0] > -np.inf]
+
+    def _advance(
+        self, finished: list[Hypothesis], candidates: list[tuple[float, int, int]], nodes: list[Node | None],
+        looked: list[Array | None], length: int, limit: int,
+    ) -> list[tuple[float, int, int]]:  # fmt: skip
+        """Collect the translations that end with this step; return the extensions to go on with, none if it is done."""
+        going = [one for one in candidates if one[2] != self.eos][: self.beam]
+        for total, parent, piece in candidates[: self.beam]:
+            if piece == self.eos or length >= limit:
+                pieces, weights = _walk(Node(nodes[parent], piece, looked[parent]))
+                ids = pieces[:-1] if piece == self.eos else pieces
+                finished.append(Hypothesis(ids, total / self._penalty(length), weights))
+        if length >= limit or len(finished) >= self.beam or not going:
+            return []
+        if len(finished) >= self.n_best:
+            # A log-probability only falls, and no divisor is larger than that of the longest output.
+            bound = going[0][0] / self._penalty(limit)
+            if sorted((one.score for one in finished), reverse=True)[self.n_best - 1] >= bound:
+                return []
+        return going + [(-np.inf, 0, self.eos)] * (self.beam - len(going))
+
+    def _penalty(self, length: int) -> float:
+        return float(((5 + length) / 6) ** self.settings["length_penalty"])
+
+    def _forbidden(self, node: Node | None) -> set[int]:
+        """Return the pieces that would repeat the last `no_repeat_ngram` pieces."""
+        if not self.order or node is None:
+            return set()
+        prefix, order = _walk(node)[0], self.order
+        context = prefix[len(prefix) - order + 1 :]
+        starts = range(len(prefix) - order + 1)
+        return {prefix[at + order - 1] for at in starts if prefix[at : at + order - 1] == context}
+
+
+def _walk(node: Node | None) -> tuple[list[int], list[Array | None]]:
+    """Return the pieces and weights from the first to this one."""
+    pieces, weights = [], []
+    while node is not None:
+        pieces.append(node.piece)
+        weights.append(node.weights)
+        node = node.before
+    return pieces[::-1], weights[::-1]
+
+
+class Translator:
+    """Lines in, as many translations out."""
+
+    def __init__(self, settings: dict[str, Any], threads: int) -> None:
+        self.settings = settings
+        self.source, self.target = (
+            sentencepiece.SentencePieceProcessor(model_file=str(HERE / settings["tokenizers"][side]))
+            for side in ("source", "target")
+        )
+        self.search = Search(Model(threads), settings)
+        self.with_alignment = settings["with_alignment"]
+
+    def translate(self, texts: Sequence[str]) -> list[list[Translation]]:
+        """Return the translations of each line, best first; a line without pieces has one empty translation."""
+        parts = [part for line, text in enumerate(texts) if text.strip() for part in self._parts(line, text)]
+        found: list[list[Translation]] = [[] for _ in parts]
+        by_length = sorted(range(len(parts)), key=lambda number: -len(parts[number].ids))
+        start = 0
+        while start < len(by_length):
+            width = len(parts[by_length[start]].ids) + 1
+            numbers = by_length[start : start + max(1, BATCH_TOKENS // (width * self.search.beam))]
+            start += len(numbers)
+            for number, hypotheses in zip(
+                numbers, self.search.run([parts[number].ids for number in numbers]), strict=True
+            ):
+                found[number] = [self._finish(parts[number], one) for one in hypotheses]
+        of_lines: list[list[list[Translation]]] = [[] for _ in texts]
+        for part, of_part in zip(parts, found, strict=True):
+            of_lines[part.line].append(of_part)
+        return [_joined(of_line) for of_line in of_lines]
+
+    def _parts(self, line: int, text: str) -> Iterator[Part]:
+        """Yield the parts of a line: a long one is cut at the beginning of a word in the last half of what fits."""
+        if self.with_alignment:
+            encoded = self.source.encode(text, return_type="offset_mapping")
+            ids, words = list(encoded["ids"]), _words(text, encoded["offsets"])[0]
+        else:
+            ids, words = self.source.encode(text), []
+        limit, start = self.settings["max_source_pieces"], 0
+        while len(ids) - start > limit:
+            half, end = start + limit // 2 + 1, start + limit
+            begins = [at for at in range(half, end + 1) if self.source.id_to_piece(ids[at]).startswith("▁")]
+            cut = begins[-1] if begins else end
+            yield Part(line, ids[start:cut], words[start:cut])
+            start = cut
+        if ids[start:]:
+            yield Part(line, ids[start:], words[start:])
+
+    def _finish(self, part: Part, hypothesis: Hypothesis) -> Translation:
+        """Return a hypothesis as text, with the heaviest source word of each target word."""
+        if not self.with_alignment:
+            return Translation(self.target.decode(hypothesis.ids).replace("\n", " "), [], 0)
+        decoded = self.target.decode(hypothesis.ids, return_type="offset_mapping")
+        words, num_words = _words(decoded["text"], decoded["offsets"])
+        first, num_source = part.words[0], part.words[-1] + 1 - part.words[0]
+        # The last column is for </s> and for white space at the end: no word of the source.
+        weights, counts = np.zeros((num_words, num_source + 1)), np.zeros(num_words)
+        columns = [min(word - first, num_source) for word in part.words] + [num_source]
+        for word, row in zip(words, hypothesis.weights, strict=False):
+            if word < num_words and row is not None:
+                np.add.at(weights[word], columns, row[: len(columns)].astype(np.float64))
+                counts[word] += 1
+        weights = weights[:, :num_source] / np.maximum(counts, 1)[:, None]
+        heaviest = weights.argmax(axis=1) if weights.size else []
+        links = [(first + int(at), word) for word, at in enumerate(heaviest) if weights[word, at] > 0]
+        return Translation(decoded["text"].replace("\n", " "), links, num_words)
+
+
+def _words(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+    """Return the number of the white-space word of each piece, or of the next word, and the number of words."""
+    word_at: list[int] = []
+    number = -1
+    for number, match in enumerate(re.finditer(r"\S+", text)):
+        word_at += [number] * (match.end() - len(word_at))
+    return [word_at[begin] if begin < len(word_at) else max(number, 0) for begin, _ in offsets], number + 1
+
+
+def _joined(parts: list[list[Translation]]) -> list[Translation]:
+    """Return the translations of a line: the best of its parts together, then the second best, and so on."""
+    lines = []
+    for ranked in zip_longest(*parts):
+        chosen = [one or own[-1] for one, own in zip(ranked, parts, strict=True)]
+        links, num_words = [], 0
+        for one in chosen:
+            links += [(source, num_words + target) for source, target in one.links]
+            num_words += one.num_words
+        lines.append(Translation(" ".join(one.text for one in chosen), links, num_words))
+    return lines or [Translation("", [], 0)]
+
+
+def windows() -> Iterator[list[str]]:
+    """Yield the lines that are there, without waiting for more. Lines end at a line feed only."""
+    rest = b""
+    while block := os.read(sys.stdin.fileno(), WINDOW_BYTES):
+        *lines, rest = (rest + block).split(b"\n")
+        if lines:
+            yield [line.decode("utf-8", errors="replace") for line in lines]
+    if rest:
+        yield [rest.decode("utf-8", errors="replace")]
+
+
+def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return the model's defaults with what the command line asks for in their place, and the number of threads."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--beam-size", type=int, default=defaults["beam_size"], help="1 is greedy")
+    parser.add_argument("--n-best", type=int, default=1, help="translations of each line, which gives as many lines")
+    parser.add_argument("--length-penalty", type=float, default=defaults["length_penalty"], metavar="ALPHA")
+    parser.add_argument("--alignment", choices=("none", "hard"), default="none", help="append word pairs: ||| 0-0 1-1")
+    parser.add_argument("--threads", type=int, default=0, help="0: all cores")
+    given = parser.parse_args()
+    if given.beam_size < 1 or given.n_best < 1:
+        parser.error("--beam-size and --n-best must be at least 1")
+    if given.n_best > given.beam_size:
+        parser.error(f"--n-best {given.n_best} is more than the beam, {given.beam_size}; raise --beam-size")
+    if given.alignment != "none" and not defaults["has_attention"]:
+        parser.error("--alignment: this model has no attention")
+    asked = {"beam_size": given.beam_size, "n_best": given.n_best, "length_penalty": given.length_penalty}
+    return {**defaults, **asked, "with_alignment": given.alignment == "hard"}, given.threads
+
+
+def main() -> None:
+    settings, threads = options_of(json.loads((HERE / "defaults.json").read_text(encoding="utf-8")))
+    translator = Translator(settings, threads)
+    for texts in windows():
+        for translations in translator.translate(texts):
+            best = translations[: settings["n_best"]]
+            lines = [one.text for one in best]
+            if settings["with_alignment"]:
+                pairs = (" ".join(f"{source}-{target}" for source, target in one.links) for one in best)
+                lines = [f"{line} ||| {shown}" for line, shown in zip(lines, pairs, strict=True)]
+            lines += [""] * (settings["n_best"] - len(lines))
+            sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader has gone away
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,195 @@
+"""Finds the two columns of a table that hold the two sides: by a header row, by their text, or as the user says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.languages import Languages, language_in, order_of, other_language, primary
+from nmt_cli.formats.recognise import HEADER_WORDS
+from nmt_cli.formats.report import Found, ImportReport
+
+SAMPLE_ROWS = 2_000
+_SIDES = ({"source", "src", "original"}, {"target", "tgt", "trg", "translation", "translated"})
+_ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
+_OTHER_HEADERS = frozenset(
+    ("id", "number", "nr", "no", "note", "notes", "comment", "comments", "attribution", "license", "licence", "tags")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Numbers of columns, from 0."""
+
+    source: int
+    target: int
+    width: int
+    """Cells in most rows; a row with more text than that has a separator in its text."""
+    has_header: bool = False
+    attribution: int | None = None
+    reason: str = ""
+    """Why these, for the user."""
+
+
+def rows_as_pairs(
+    rows: Iterable[tuple[str | int, list[str]]],
+    name: str,
+    languages: Languages,
+    asked: str | None,
+    report: ImportReport,
+    *,
+    is_grid: bool = False,
+) -> Iterator[Found]:
+    """Yield the two sides of each row, and count the rows that do not have them.
+
+    In a grid, such as a spreadsheet, no separator can stand in the text, so rows may have any number of cells.
+    """
+    rows = iter(rows)
+    sample = list(islice(rows, SAMPLE_ROWS))
+    columns = choose_columns([cells for _, cells in sample], name, languages, asked, is_grid=is_grid)
+    report.inputs[-1]["columns"] = [columns.source + 1, columns.target + 1]
+    report.inputs[-1]["header_row"] = columns.has_header
+    report.inputs[-1]["columns_by"] = columns.reason
+    source, target, needed = columns.source, columns.target, max(columns.source, columns.target) + 1
+    for place, cells in islice(chain(sample, rows), int(columns.has_header), None):
+        if len(cells) < 2 and not any(cells):
+            report.note("blank lines")
+        elif not is_grid and len(cells) > columns.width and any(cells[columns.width :]):
+            report.skip("more cells than the other rows: a separator in the text", f"{name}:{place}")
+        elif not is_grid and len(cells) == 1:
+            report.skip("one cell only", f"{name}:{place}")
+        else:
+            cells += [""] * (needed - len(cells))
+            if columns.attribution is not None and len(cells) > columns.attribution:
+                report.attribute(cells[columns.attribution])
+            yield Found(place, cells[source], cells[target])
+
+
+def choose_columns(
+    rows: Sequence[list[str]], name: str, languages: Languages, asked: str | None, *, is_grid: bool = False
+) -> Columns:
+    """Choose the columns of source and target.
+
+    Raises:
+        InputError: there are not two, or several choices are possible; the message has the commands that settle it.
+    """
+    filled = [row for row in rows if any(cell.strip() for cell in row)]
+    if not filled:
+        raise InputError(f"{name}: holds no rows")
+    widths = [len(row) for row in filled]
+    width = max(widths) if is_grid else max({*widths}, key=lambda width: (widths.count(width), width))
+    header = filled[0] if _is_header(filled[0]) and rows[0] is filled[0] else None
+    body = filled[1:] if header else filled
+    width = max(width, len(header or ()))
+    attribution = next((c for c in range(width) if _share(body, c, _ATTRIBUTION.search)), None)
+    if asked is not None:
+        source, target = (_asked_column(part, header, width, name, asked) for part in _two(asked))
+        attribution = None if attribution in (source, target) else attribution
+        return Columns(source, target, width, header is not None, attribution, f"--columns {asked}")
+    if width < 2:
+        raise InputError(
+            f"{name}: has one column only; a table needs the sentences in one column and their translations in "
+            "another. If it is plain text, give the file of the translations too"
+        )
+    if header is not None and (named := _named(header, name, languages)) is not None:
+        return Columns(
+            *named, width, True, attribution, f"the header row ({header[named[0]].strip()}, {header[named[1]].strip()})"
+        )
+    texts = [column for column in range(width) if column != attribution and _is_text(body, column)]
+    if len(texts) != 2:
+        raise InputError(_doubt(name, filled[0], texts if len(texts) > 2 else list(range(width))))
+    first, second = texts
+    order = order_of((row[first] for row in body if len(row) > second), _cells(body, second), languages)
+    if not order.is_certain:
+        raise InputError(
+            f"{name}: column {first + 1} should be {languages.source} and column {second + 1} {languages.target}, but "
+            f"their words speak against it. Run the same command with what is right: --columns {first + 1},"
+            f"{second + 1}; or --columns {second + 1},{first + 1}"
+        )
+    if order.is_swapped:
+        return Columns(second, first, width, header is not None, attribution, "the words in them")
+    return Columns(first, second, width, header is not None, attribution, "the order of the columns")
+
+
+def _is_header(row: list[str]) -> bool:
+    """Return True if two cells are names of sides or languages, or every cell has to do with one or is no text."""
+    cells = [cell.strip().lstrip("\ufeff").lower() for cell in row if cell.strip()]
+    if all(side & {*cells} for side in _SIDES) or sum(map(other_language, cells)) > 1:
+        return True
+    return len(cells) > 1 and sum(map(_names_side, cells)) > 1 and all(
+        _names_side(cell) or set(re.split(r"[\W_]+", cell)) & _OTHER_HEADERS for cell in cells
+    )  # fmt: skip
+
+
+def _names_side(cell: str) -> bool:
+    words = [word for word in re.split(r"[\W_]+", cell) if word]
+    is_short = len(words) <= 3 and not cell.endswith((".", "!", "?"))
+    return is_short and (language_in(cell) is not None or bool(set(words) & HEADER_WORDS))
+
+
+def _named(header: list[str], name: str, languages: Languages) -> tuple[int, int] | None:
+    """Return the columns that the header row names, or None where it names no two."""
+    in_language = [_column_of(header, language) for language in languages]
+    if primary(languages.source) != primary(languages.target) and None not in in_language:
+        return in_language[0] or 0, in_language[1] or 0
+    sides = [[c for c, cell in enumerate(header) if set(re.split(r"[\W_]+", cell.lower())) & side] for side in _SIDES]
+    languages_there = [cell for cell in header if other_language(cell)]
+    if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
+        return sides[0][0], sides[1][0]
+    if len(languages_there) > 1:
+        raise InputError(
+            f"{name}: the header row names {', '.join(languages_there)}, not {languages.source} and "
+            f"{languages.target}; choose the columns, such as --columns 1,2"
+        )
+    return None
+
+
+def _column_of(header: list[str], language: str) -> int | None:
+    exact = [c for c, cell in enumerate(header) if cell.strip().lower() == language.lower()]
+    found = exact or [c for c, cell in enumerate(header) if language_in(cell) == primary(language)]
+    return found[0] if len(found) == 1 else None
+
+
+def _share(rows: Sequence[list[str]], column: int, test: Callable[[str], object]) -> bool:
+    """Return True if nine of ten filled cells of a column pass the test."""
+    cells = [cell for cell in _cells(rows, column) if cell.strip()]
+    return bool(cells) and sum(bool(test(cell)) for cell in cells) >= 0.9 * len(cells)
+
+
+def _cells(rows: Sequence[list[str]], column: int) -> list[str]:
+    return [row[column] for row in rows if len(row) > column]
+
+
+def _is_text(rows: Sequence[list[str]], column: int) -> bool:
+    """Return False for numbers, addresses, and columns that are mostly empty."""
+    if _share(rows, column, lambda cell: not re.search(r"[^\W\d_]", cell) or re.match(r"https?://\S+$", cell)):
+        return False
+    return 2 * sum(bool(cell.strip()) for cell in _cells(rows, column)) >= len(rows)
+
+
+def _two(asked: str) -> list[str]:
+    parts = [part.strip() for part in asked.split(",")]
+    if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
+        raise InputError(f"--columns {asked}: give two columns, source first, such as --columns 1,2")
+    return parts
+
+
+def _asked_column(part: str, header: list[str] | None, width: int, name: str, asked: str) -> int:
+    if header is not None and part in (names := [cell.strip() for cell in header]):
+        return names.index(part)
+    if not re.fullmatch(r"[0-9]{1,4}", part) or not 1 <= int(part) <= width:
+        there = f"the columns are {', '.join(header)}" if header else f"there are {width}"
+        raise InputError(f"--columns {asked}: {name} has no column {part}; {there}")
+    return int(part) - 1
+
+
+def _doubt(name: str, row: list[str], columns: list[int]) -> str:
+    shown = "; ".join(f"{c + 1}: {row[c][:40]!r}" for c in columns if c < len(row))
+    second = columns[2:3] or columns[1:2]
+    return (
+        f"{name}: it is not certain which two columns are meant ({shown}). Run the same command with what is right, "
+        f"source first: --columns {columns[0] + 1},{columns[1] + 1}; or --columns {columns[0] + 1},{second[0] + 1}"
+    )

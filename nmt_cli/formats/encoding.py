@@ -1,0 +1,158 @@
+"""Find the encoding and the line ends of a text, and read its lines.
+
+UTF-8, UTF-16 and UTF-32 are recognised with certainty; for the older encodings there is `older_encodings.py`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.languages import Languages
+from nmt_cli.formats.older_encodings import older_encoding, shown
+from nmt_cli.formats.opening import Input
+from nmt_cli.formats.recognise import utf16_encoding
+
+MAX_LINE_CHARACTERS = 64_000_000
+SAMPLE_BYTES = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """The encoding and the line ends of a text, with which its bytes are read."""
+
+    encoding: str
+    """Name of the encoding for messages: `UTF-8`, `cp1252`."""
+    codec: str
+    """Name for Python."""
+    line_ends: str
+    """`LF`, `CRLF`, `CR`, `mixed` or `none`."""
+    has_mark: bool = False
+    """A byte order mark stands at the beginning."""
+    is_broken: bool = False
+    """Some lines are not valid in the encoding."""
+
+    def __str__(self) -> str:
+        mark = " with byte order mark" if self.has_mark else ""
+        ends = "" if self.line_ends in ("LF", "none") else f", {self.line_ends} line ends"
+        return f"{self.encoding}{mark}{ends}"
+
+
+def text_facts(given: Input, languages: Languages, asked: str | None = None) -> TextFacts:
+    """Read a text once and tell how it is encoded.
+
+    Raises:
+        InputError: no encoding fits, several do, or the one that is asked for is unknown.
+    """
+    head = given.head(1 << 12)
+    marked = utf16_encoding(head)
+    if asked is not None:
+        return _asked(given, asked)
+    if marked is not None:
+        return _counted(given, marked, marked, has_mark=not marked.endswith("E"))
+    has_mark = head.startswith(codecs.BOM_UTF8)
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    try:
+        for chunk in given.chunks():
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        num_valid, sample = _odd_lines(given)
+        if has_mark or num_valid > sample.count(b"\n"):
+            return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark, is_broken=True)
+        encoding = older_encoding(given.name, sample, languages)
+        return _counted(given, shown(encoding), encoding)
+    return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark)
+
+
+def _asked(given: Input, asked: str) -> TextFacts:
+    try:
+        name = codecs.lookup(asked).name
+        "".encode(name)
+    except (LookupError, TypeError):
+        raise InputError(f"--encoding {asked}: is not known; examples are UTF-8, cp1252, GB18030, Shift_JIS") from None
+    return _counted(given, asked, "utf-8-sig" if name == "utf-8" else name)
+
+
+def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False, is_broken: bool = False) -> TextFacts:
+    decoder = codecs.getincrementaldecoder(codec)("surrogateescape" if is_broken else "strict")
+    num_lf = num_cr = num_crlf = 0
+    is_single_byte = not codec.replace("_", "-").lower().startswith(("utf-16", "utf-32"))
+    last = ""
+    try:
+        for chunk in given.chunks():
+            if is_single_byte:  # in all these encodings a line end is its own byte
+                text = chunk.decode("latin-1") if is_broken or codec.startswith("utf") else decoder.decode(chunk)
+            else:
+                text = decoder.decode(chunk)
+            num_lf, num_cr = num_lf + text.count("\n"), num_cr + text.count("\r")
+            num_crlf += text.count("\r\n") + (last == "\r" and text.startswith("\n"))
+            last = text[-1:] or last
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{given.name}: is not valid {encoding} ({error.reason}); give its encoding, such as --encoding cp1252"
+        ) from None
+    kinds = [name for name, num in (("LF", num_lf - num_crlf), ("CRLF", num_crlf), ("CR", num_cr - num_crlf)) if num]
+    line_ends = "none" if not kinds else kinds[0] if len(kinds) == 1 else "mixed"
+    if line_ends == "mixed" and num_cr - num_crlf > num_lf:
+        line_ends = "mostly CR"
+    return TextFacts(encoding, codec, line_ends, has_mark, is_broken)
+
+
+def _odd_lines(given: Input) -> tuple[int, bytes]:
+    """Return the number of lines with valid UTF-8 beyond ASCII, and the first that are not valid, a sample."""
+    num_valid, sample = 0, bytearray()
+    with given.open() as stream:
+        rest = b""
+        while chunk := stream.read(1 << 16):
+            *lines, rest = re.split(rb"[\r\n]+", rest + chunk)
+            for line in lines if len(rest) < 1 << 20 else [*lines, rest]:
+                if line.isascii():
+                    continue
+                try:
+                    line.decode("utf-8")
+                    num_valid += 1
+                except UnicodeDecodeError:
+                    sample += line + b"\n"
+            if len(sample) > SAMPLE_BYTES:
+                break
+        else:
+            sample += rest + b"\n" if not rest.isascii() else b""
+    return num_valid, bytes(sample)
+
+
+def read_lines(given: Input, facts: TextFacts, *, universal: bool | None = None) -> Iterator[str]:
+    """Yield the lines with their line ends. A lone CR ends one only where most lines end so, or as `universal` says."""
+    newline = "" if (facts.line_ends in ("CR", "mostly CR") if universal is None else universal) else "\n"
+    with given.open() as stream:
+        reader = io.TextIOWrapper(
+            io.BufferedReader(stream, 1 << 16) if isinstance(stream, io.RawIOBase) else stream,
+            encoding=facts.codec, errors="surrogateescape" if facts.is_broken else "strict", newline=newline,
+        )  # fmt: skip
+        number = 0
+        try:
+            while line := reader.readline(MAX_LINE_CHARACTERS):
+                number += 1
+                if len(line) == MAX_LINE_CHARACTERS:
+                    raise InputError(
+                        f"{given.name}:{number}: the line is longer than {MAX_LINE_CHARACTERS:,} characters"
+                    )
+                yield line
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{given.name}:{number + 1}: is not valid {facts.encoding} ({error.reason}); mend the line, or give "
+                "the right --encoding"
+            ) from None
+        finally:
+            reader.detach()
+
+
+def text_head(given: Input, facts: TextFacts) -> str:
+    """Return the beginning of the text, for recognising its format."""
+    text = codecs.getincrementaldecoder(facts.codec)("replace").decode(given.head(1 << 18))
+    return text if len(text) < 1 << 16 else text[: 1 << 16].rpartition("\n")[0] or text[: 1 << 16]

@@ -1,0 +1,185 @@
+"""Recognises the given files, chooses a reader for each, and reads the pairs in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nmt_cli.console import warn
+from nmt_cli.errors import InputError
+from nmt_cli.formats.columns import rows_as_pairs
+from nmt_cli.formats.comma import read_csv
+from nmt_cli.formats.encoding import TextFacts, text_facts, text_head
+from nmt_cli.formats.jsonl import read_json_lines
+from nmt_cli.formats.languages import Languages, language_of_name
+from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
+from nmt_cli.formats.ods import read_ods
+from nmt_cli.formats.opening import Input
+from nmt_cli.formats.parallel import in_order, read_parallel
+from nmt_cli.formats.po import load_polib, read_po
+from nmt_cli.formats.report import Found, ImportReport, whole_pairs
+from nmt_cli.formats.subtitles import matched, read_cues
+from nmt_cli.formats.tmx import TmxEvents
+from nmt_cli.formats.tsv import read_tsv
+from nmt_cli.formats.xliff import XliffEvents
+from nmt_cli.formats.xlsx import load_openpyxl, read_xlsx
+from nmt_cli.formats.xml import declared_encoding, read_events
+
+_LIBRARIES = {"PO": load_polib, "XLSX": load_openpyxl}
+"""Formats that need an extra, and who refuses where it is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file with both sides, or two files with one each, source first."""
+
+    format: str
+    inputs: tuple[tuple[Input, TextFacts | None], ...]
+    reason: str = ""
+    """The sign by which one of two files is taken for the source, for messages."""
+    ignored: tuple[str, ...] = ()
+    """Members of the archive that are not read."""
+
+    def __str__(self) -> str:
+        names = " and ".join(given.name for given, _ in self.inputs)
+        known = dict.fromkeys(str(facts) for _, facts in self.inputs if facts is not None)
+        packed = dict.fromkeys(given.compression for given, _ in self.inputs if given.compression)
+        return ", ".join([f"{names}: {shown_format(self.format)}", *known, *packed])
+
+
+def plan(paths: Sequence[str], settings: Settings) -> list[Job]:
+    """Recognise the files and say how each is to be read.
+
+    Raises:
+        InputError: a file is not understood, or more than one way to read it is possible.
+    """
+    whole: list[Recognised] = []
+    singles: list[Recognised] = []
+    ignored: tuple[str, ...] = ()
+    for path in paths:
+        chosen, left = recognised(path, settings)
+        ignored += tuple(left)
+        for one in chosen:
+            (singles if one.format in ONE_SIDE else whole).append(one)
+    _refuse_tables_by_language(whole, singles, settings)
+    if len(singles) % 2:
+        one = singles[-1]
+        what = "plain text in one language" if one.format == "text" else f"{one.format} in one language"
+        raise InputError(
+            f"{one.given.name}: is {what}; give the file with its translations too, or if it is a table, say so with "
+            "--format tsv or --format csv"
+        )
+    jobs = [_job_of_two(singles[i : i + 2], settings, ignored) for i in range(0, len(singles), 2)]
+    for one in whole:
+        if one.format in _LIBRARIES:
+            _LIBRARIES[one.format](one.given.name)
+        if one.format in ("TMX", "XLIFF"):
+            facts: TextFacts | None = declared_encoding(one.given, settings.encoding)
+        else:
+            is_binary = one.format in ("XLSX", "ODS")
+            facts = None if is_binary else text_facts(one.given, settings.languages, settings.encoding)
+        jobs.append(Job(one.format, ((one.given, facts),), ignored=ignored))
+    _warn_of_idle_options(jobs, settings)
+    return jobs
+
+
+def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
+    """Say which options change nothing because no file is of the kind that they are for."""
+    formats = {job.format for job in jobs}
+    is_zip = any(given.member is not None for job in jobs for given, _ in job.inputs)
+    for option, value, matters in (
+        ("--columns", settings.columns, formats & {"TSV", "CSV", "XLSX", "ODS", "JSON lines"}),
+        ("--sheet", settings.sheet, formats & {"XLSX", "ODS"}),
+        ("--encoding", settings.encoding, formats - {"XLSX", "ODS"}),
+        ("--member", settings.member, is_zip),
+    ):
+        if value is not None and not matters:
+            warn(f"{option} {value}: does nothing for {', '.join(sorted(map(shown_format, formats)))}")
+
+
+def shown_format(name: str) -> str:
+    """Return the name of a format for messages and reports."""
+    return "parallel text" if name == "text" else name
+
+
+def _refuse_tables_by_language(whole: list[Recognised], singles: list[Recognised], settings: Settings) -> None:
+    """Two files that are named after the languages, but look like tables: both readings are possible."""
+    both = [*whole, *singles]
+    if settings.format is not None or len(both) != 2 or not {one.format for one in whole} & {"TSV", "CSV"}:
+        return
+    names = [language_of_name(one.given.inner_name, settings.languages, at_end=True) for one in both]
+    if {*names} == {*settings.languages} and None not in names:
+        kind = next(one.format for one in whole if one.format in ("TSV", "CSV"))
+        raise InputError(
+            f"{both[0].given.name} and {both[1].given.name}: are named like parallel text, but look like {kind}. Run "
+            f"the same command with what is right: --format text; or --format {kind.lower()}"
+        )
+
+
+def _job_of_two(two: Sequence[Recognised], settings: Settings, ignored: tuple[str, ...]) -> Job:
+    first, second = two
+    if (first.format == "text") != (second.format == "text"):
+        raise InputError(
+            f"{first.given.name} is {first.format} and {second.given.name} is {second.format}; two files that belong "
+            "together need one format"
+        )
+    if first.given.path == second.given.path and first.given.member == second.given.member:
+        raise InputError(f"{first.given.name}: is given twice; give the source text and its translations")
+    facts = [text_facts(one.given, settings.languages, settings.encoding) for one in two]
+    sides = (first.given, facts[0]), (second.given, facts[1])
+    ordered, reason = in_order(sides, settings.languages)
+    return Job(", ".join(dict.fromkeys(one.format for one in two)), ordered, reason, ignored)
+
+
+def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a job; what is seen and skipped goes into the report."""
+    kind = shown_format(job.format)
+    report.formats.append(kind)
+    encodings = [facts.encoding if facts is not None else "UTF-8" for _, facts in job.inputs]
+    report.encodings += encodings
+    report.inputs.append(
+        {
+            "files": [os.path.basename(given.path) for given, _ in job.inputs],
+            "members": [given.member for given, _ in job.inputs if given.member],
+            "format": kind,
+            "encodings": encodings,
+            "line_ends": [facts.line_ends for _, facts in job.inputs if facts is not None],
+            **({"sides_by": job.reason} if job.reason else {}),
+            **({"ignored": list(job.ignored)} if job.ignored else {}),
+        }
+    )
+    yield from whole_pairs(_found(job, settings, report), job.inputs[0][0].name, report)
+
+
+def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found]:
+    given, facts = job.inputs[0]
+    languages, columns = settings.languages, settings.columns
+    if job.format == "XLSX" or facts is None:
+        rows = read_xlsx(given, settings.sheet) if job.format == "XLSX" else read_ods(given, settings.sheet)
+        return rows_as_pairs(rows, given.name, languages, columns, report, is_grid=True)
+    if job.format == "TSV":
+        return rows_as_pairs(read_tsv(given, facts, report), given.name, languages, columns, report)
+    if job.format == "CSV":
+        table = read_csv(given, facts, text_head(given, facts), report)
+        return rows_as_pairs(table, given.name, languages, columns, report)
+    if job.format == "JSON lines":
+        return read_json_lines(given, facts, languages, columns, report)
+    if job.format == "PO":
+        return read_po(given, facts, languages, report)
+    if job.format in ("TMX", "XLIFF"):
+        return _units(job.format, given, facts, languages, report)
+    (source, source_facts), (target, target_facts) = job.inputs
+    assert source_facts is not None
+    assert target_facts is not None
+    if job.format == "text":
+        return read_parallel((source, source_facts), (target, target_facts))
+    cues = read_cues(source, source_facts), read_cues(target, target_facts)
+    return matched(*cues, (source.name, target.name), report)
+
+
+def _units(kind: str, given: Input, facts: TextFacts, languages: Languages, report: ImportReport) -> Iterator[Found]:
+    units = TmxEvents if kind == "TMX" else XliffEvents
+    events = units(given.name, languages, report)
+    yield from read_events(given, facts, events)
+    events.finish()

@@ -1,0 +1,153 @@
+"""Names of languages in file names and column headers, and which of two texts is in which language.
+
+The evidence is the script for languages that have their own, and frequent words for some that share the Latin or the
+Cyrillic one. Nothing is guessed of other languages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import islice
+from typing import NamedTuple
+
+_NAMES = """
+en eng english anglais|fr fra fre french français
+de deu ger german deutsch|es spa spanish español
+it ita italian italiano|pt por portuguese português|nl nld dut dutch nederlands
+ru rus russian русский|zh zho chi cmn chinese mandarin 中文 汉语
+ja jpn japanese 日本語|ko kor korean 한국어|ar ara arabic العربية|vi vie vietnamese
+tr tur turkish türkçe
+pl pol polish polski|cs ces cze czech čeština|sv swe swedish svenska|da dan danish dansk
+fi fin finnish suomi|no nor nb nob norwegian norsk
+hu hun hungarian magyar|el ell gre greek ελληνικά|he heb hebrew עברית|hi hin hindi हिन्दी|th tha thai ไทย
+uk ukr ukrainian українська|ro ron rum romanian română|bg bul bulgarian|id ind indonesian|fa fas per persian farsi
+la lat latin|eo epo esperanto|ca cat catalan català|sk slk slo slovak|hr hrv croatian|sr srp serbian|sw swa swahili
+"""
+_ALIASES = {
+    name: names.split()[0] for line in _NAMES.split("\n") for names in line.split("|") for name in names.split()
+}
+_SCRIPTS = {
+    "zh": r"[\u3400-\u9fff]", "ja": r"[\u3040-\u30ff\u3400-\u9fff]", "ko": r"[\uac00-\ud7a3]",
+    "ar": r"[\u0600-\u06ff]", "fa": r"[\u0600-\u06ff]", "he": r"[\u0590-\u05ff]", "el": r"[\u0370-\u03ff]",
+    "hi": r"[\u0900-\u097f]", "th": r"[\u0e00-\u0e7f]",
+    "ru": r"[\u0400-\u04ff]", "uk": r"[\u0400-\u04ff]", "bg": r"[\u0400-\u04ff]", "sr": r"[\u0400-\u04ffA-Za-z]",
+}  # fmt: skip
+_WORDS = {
+    "en": "the of and to is you that it he was for are with they this have i my not do what we she",
+    "fr": "le la les de des est et un une je il que pas vous ne ce pour dans tu elle nous qui ai mon",
+    "de": "der die das und ist ich nicht ein eine sie zu es wir den mit er auf du hat für im von dem",
+    "es": "el los las es y que en una por con no su para lo está un te ella qué mi muy se yo",
+    "it": "il di che è la un una non per sono mi ha si gli le con questo del ho lo cosa tu è",
+    "pt": "o os as de que é e um uma não para com ele ela você eu em está do da isso meu no tom",
+    "nl": "de het een en is ik van dat niet je in zijn op te hij we dit met voor ze heb er naar",
+    "vi": "tôi là không của và có anh bạn cô ấy đã một các được cho người này đang với rất nó ở",
+    "ru": "и в не на я что он это с как ты мы она у меня был но они его том есть за по",
+    "uk": "і в не на я що він це з як ти ми вона у мене був але вони його є за та до",
+    "tr": "bir ve bu ne ben için o çok değil mi var da de onun bana gibi tom sen benim",
+    "pl": "nie i w na się to jest że z do jak co tom ja mi po czy ma on był jego tego",
+    "sv": "och att det är i en jag på inte som han den med för har till vi hon av ett du om",
+    "cs": "je se na to že v jsem si co tom ne s do jak mi má by ale a za tak už není",
+    "fi": "on ja ei se hän että minä oli en tämä mutta ovat sen tom mitä olen voi kun sinä",
+    "hu": "a az és nem hogy van egy ez is meg tom én volt mit de csak itt nagyon azt",
+    "id": "yang dan di itu tidak saya ini aku dia untuk dengan ada dari ke tom akan kamu apa",
+}
+_WORD = re.compile(r"\w+")
+_SURVEYED = 2_000
+
+
+class Languages(NamedTuple):
+    """The two languages that the user asks for."""
+
+    source: str
+    target: str
+
+
+def primary(code: str) -> str:
+    """Return the language of a code or name without its region: `en` for en-US, eng and English."""
+    language = re.split(r"[-_]", code.strip().lower())[0]
+    return _ALIASES.get(language, language)
+
+
+def english_name(code: str) -> str:
+    """Return the English name of the language of a code, or the code where the name is not known."""
+    for line in _NAMES.split("\n"):
+        for names in line.split("|"):
+            known = names.split()
+            if known and known[0] == primary(code):
+                return next(name for name in known if len(name) > 3).capitalize()
+    return code
+
+
+def is_exactly(code: str, language: str) -> bool:
+    """Return True if two codes are the same apart from case and the separator."""
+    return code.strip().lower().replace("_", "-") == language.lower().replace("_", "-")
+
+
+def language_in(text: str) -> str | None:
+    """Return the language that a column header or a part of a file name stands for, or None."""
+    text = text.strip().lower()
+    if text in _ALIASES or re.fullmatch(r"[a-z]{2,3}[-_][a-z]{2,4}", text):
+        return _ALIASES.get(text) or (primary(text) if primary(text) in _ALIASES.values() else None)
+    found = {_ALIASES[word] for word in re.split(r"[\W_]+", text) if word in _ALIASES}
+    return found.pop() if len(found) == 1 else None
+
+
+def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -> str | None:
+    """Return the one of the two languages that a file name contains, or ends with: `train.en`, `movie.fr.srt`."""
+    name = re.sub(r"\.(?:txt|text|srt|vtt)$", "", name.lower())
+    whole = [language for language in languages if name.endswith(f".{language.lower()}")]
+    if len({*whole}) == 1:
+        return whole[0]
+    parts = [part for part in re.split(r"[/._ -]+", name) if part]
+    for part in parts[-1:] if at_end else reversed(parts):
+        for language in languages:
+            if part == language.lower() or _ALIASES.get(part) == primary(language):
+                return language
+    return None
+
+
+def other_language(text: str) -> bool:
+    """Return True if a text is nothing but the name or the code of a language."""
+    return text.strip().lower() in _ALIASES
+
+
+class Order(NamedTuple):
+    """The order of two texts: whether the first is in the source language or in the target language."""
+
+    is_swapped: bool
+    is_certain: bool
+    """False if the texts speak against the order in which they stand, but not clearly."""
+
+
+def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) -> Order:
+    """Compare two texts with the languages; without evidence the first is in the source language."""
+    texts = list(islice(first, _SURVEYED)), list(islice(second, _SURVEYED))
+    source, target = map(primary, languages)
+    if source == target:
+        return Order(False, True)
+    straight = _evidence(texts[0], source, target) + _evidence(texts[1], target, source)
+    swapped = _evidence(texts[1], source, target) + _evidence(texts[0], target, source)
+    if swapped <= 1.5 * straight or swapped < 2:
+        return Order(False, True)
+    return Order(True, swapped >= 4 * straight and swapped >= 6)
+
+
+def _evidence(texts: Sequence[str], language: str, other: str) -> float:
+    """Return how many words or letters of the texts speak for one language and not for the other."""
+    script, script_of_other = _SCRIPTS.get(language), _SCRIPTS.get(other)
+    if script != script_of_other and (script or script_of_other):
+        joined = "".join(texts)
+        if script is not None:
+            return len(re.findall(script, joined)) / 2
+        return sum(letter.isascii() and letter.isalpha() for letter in joined) / 5
+    own, others = _words(language), _words(other)
+    if not own or not others:
+        return 0
+    return sum(word in own and word not in others for text in texts for word in _WORD.findall(text.lower()))
+
+
+@cache
+def _words(language: str) -> frozenset[str]:
+    return frozenset(_WORDS.get(language, "").split())

@@ -1,0 +1,136 @@
+"""Recognises the format of each file of an import, and chooses the member of an archive."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.encoding import TextFacts, text_head
+from nmt_cli.formats.languages import Languages, language_of_name
+from nmt_cli.formats.opening import Input, opened, zip_archive
+from nmt_cli.formats.recognise import text_format, utf16_encoding, why_not_text
+
+FORMATS = {
+    "text": "text", "tsv": "TSV", "csv": "CSV", "tmx": "TMX", "xliff": "XLIFF", "po": "PO", "jsonl": "JSON lines",
+    "srt": "SRT", "vtt": "VTT", "xlsx": "XLSX", "ods": "ODS",
+}  # fmt: skip
+"""Values of --format, and how messages name them."""
+ONE_SIDE = ("text", "SRT", "VTT")
+"""Formats in which a file holds one of the two languages."""
+_ENDINGS = (".tsv", ".tab", ".csv", ".tmx", ".xlf", ".xliff", ".po", ".jsonl")
+_WRAPPED = "is an archive in a compressed file; decompress it first, then give what is in it"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of an import."""
+
+    languages: Languages
+    columns: str | None = None
+    encoding: str | None = None
+    format: str | None = None
+    """One of `FORMATS`."""
+    sheet: str | None = None
+    member: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A file and its format."""
+
+    given: Input
+    format: str
+
+
+def recognised(path: str, settings: Settings) -> tuple[list[Recognised], list[str]]:
+    """Return what of a path is to be read, and the names of the members of an archive that are not.
+
+    Raises:
+        InputError: it is in no format that is known here, or several members of an archive could be meant.
+    """
+    inputs, foreign = opened(path)
+    if inputs[0].member is not None:
+        return _chosen_members(path, inputs, settings)
+    (given,) = inputs
+    if foreign is not None and given.compression is not None and foreign.what.endswith(("archive", "spreadsheet")):
+        raise InputError(f"{path}: {_WRAPPED}")
+    if foreign is not None and foreign.what == "a spreadsheet":
+        return [Recognised(given, _spreadsheet_format(path))], []
+    if foreign is not None and not _is_text(foreign.what):
+        raise InputError(f"{path}: is {foreign.what}; {foreign.advice.replace('`nmt import`', 'this command')}")
+    return [_by_head(given, settings)], []
+
+
+def _is_text(what: str) -> bool:
+    return what.startswith(("UTF-", "a TMX", "an XLIFF"))
+
+
+def _spreadsheet_format(path: str) -> str:
+    with zip_archive(path) as archive:
+        return "XLSX" if "xl/workbook.xml" in archive.namelist() else "ODS"
+
+
+def _by_head(given: Input, settings: Settings) -> Recognised:
+    """Recognise a text by its beginning. The bytes that tell formats apart are the same in all encodings but UTF-16."""
+    if settings.format is not None:
+        return Recognised(given, FORMATS[settings.format])
+    head = given.head(1 << 17)
+    marked = utf16_encoding(head[: 1 << 12])
+    facts = TextFacts("", marked or "utf-8", "none")
+    text = text_head(given, facts)
+    kind = text_format(text, given.inner_name)
+    if kind == "HTML":
+        raise InputError(f"{given.name}: is HTML, a page for a browser; copy its sentences into a table or two files")
+    if not text.strip("\ufeff"):
+        raise InputError(f"{given.name}: is empty")
+    if "\0" in text and kind == "text":
+        raise InputError(f"{given.name}: holds zero bytes and is not text in any format that is known here")
+    return Recognised(given, kind)
+
+
+def _chosen_members(path: str, members: list[Input], settings: Settings) -> tuple[list[Recognised], list[str]]:
+    """Choose the one parallel text of an archive: a member with both sides, or two named after the languages."""
+    if settings.member is not None:
+        if not (asked := [one for one in members if one.member == settings.member]):
+            names = ", ".join(str(one.member) for one in members[:20])
+            raise InputError(f"--member {settings.member}: {path} has no such member; it has {names}")
+        members = asked
+    kinds = _texts_of(members, settings)
+    whole = [one for one in kinds if one.format not in ONE_SIDE]
+    languages = settings.languages
+    named = {
+        language: [one for one in kinds if language_of_name(one.given.inner_name, languages, at_end=True) == language]
+        for language in languages
+    }
+    sides = [named[language] for language in dict.fromkeys(languages)]
+    if len(sides) == 2 and all(len(side) == 1 for side in sides):
+        chosen = [sides[0][0], sides[1][0]]
+        whole = [one for one in whole if one.given.inner_name.lower().endswith(_ENDINGS)]
+        if settings.format is None:
+            chosen = [Recognised(one.given, one.format if one.format in ONE_SIDE else "text") for one in chosen]
+        whole = [one for one in whole if one.given not in [side.given for side in chosen]]
+    else:
+        chosen = whole[:1]
+    rivals = [one for one in whole if one not in chosen]
+    if rivals:
+        tries = "; or ".join(f"--member '{one.given.member}'" for one in [*chosen, *rivals][:4])
+        raise InputError(f"{path}: holds several parallel texts. Run the same command with what is right: {tries}")
+    if not chosen:
+        names = ", ".join(str(one.member) for one in members[:20])
+        raise InputError(
+            f"{path}: no parallel text is recognised in this archive ({names}); unpack it and give the files"
+        )
+    read = {one.given.member for one in chosen}
+    return chosen, [str(one.member) for one in opened(path)[0] if one.member not in read]
+
+
+def _texts_of(members: list[Input], settings: Settings) -> list[Recognised]:
+    """Recognise the members of an archive that are text; pictures, pages and the like are left out."""
+    texts = []
+    for one in members:
+        foreign = why_not_text(one.head(1 << 12))
+        if foreign is None or _is_text(foreign.what):
+            with suppress(InputError):
+                texts.append(_by_head(one, settings))
+    return texts

@@ -1,0 +1,115 @@
+"""Spreadsheets of LibreOffice: OpenDocument. Its XML is read as a stream, without a library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.encoding import TextFacts
+from nmt_cli.formats.opening import Input, check_no_declarations, zip_archive
+from nmt_cli.formats.xlsx import only_sheet
+from nmt_cli.formats.xml import read_events
+
+MAX_COLUMNS = 1_000
+MAX_ROWS = 1 << 20
+_CONTENT = "content.xml"
+_CELLS = ("table-cell", "covered-table-cell")
+
+
+class Row(NamedTuple):
+    """A row of a sheet that is not empty."""
+
+    sheet: str
+    number: int
+    """Number of the row, from 1."""
+    cells: list[str]
+
+
+class OdsEvents:
+    """Collects the rows of all sheets."""
+
+    def __init__(self) -> None:
+        self.found: list[Row] = []
+        self._sheet = ""
+        self._number = self._aside = self._paragraphs = 0
+        self._cells: list[str] = []
+        self._text: list[str] | None = None
+        self._cell_repeated = self._row_repeated = 1
+
+    def start(self, name: str, attributes: dict[str, str], _: int) -> None:
+        """Begin a sheet, a row, a cell or a part of its text."""
+        if name == "table":
+            self._sheet, self._number = attributes.get("table:name", ""), 0
+        elif name == "table-row":
+            self._cells = []
+            self._row_repeated = _count(attributes, "table:number-rows-repeated")
+        elif name in _CELLS:
+            self._text, self._paragraphs = [], 0
+            self._cell_repeated = _count(attributes, "table:number-columns-repeated")
+        elif name == "annotation":
+            self._aside += 1
+        elif self._text is not None and not self._aside:
+            if name == "p":
+                self._text += ["\n"] if self._paragraphs else []
+                self._paragraphs += 1
+            elif name == "s":
+                self._text.append(" " * min(_count(attributes, "text:c"), 1000))
+            else:
+                self._text += {"tab": ["\t"], "line-break": ["\n"]}.get(name, [])
+
+    def text(self, data: str) -> None:
+        """Keep text that stands in a paragraph of a cell."""
+        if self._text is not None and self._paragraphs and not self._aside:
+            self._text.append(data)
+
+    def end(self, name: str) -> None:
+        """End a cell or a row."""
+        if name == "annotation":
+            self._aside -= 1
+        elif name in _CELLS and self._text is not None:
+            cell, self._text = "".join(self._text), None
+            self._cells += [cell] * min(self._cell_repeated, MAX_COLUMNS - len(self._cells))
+        elif name == "table-row":
+            while self._cells and not self._cells[-1]:
+                self._cells.pop()
+            if self._cells:
+                numbers = range(self._number + 1, self._number + 1 + self._row_repeated)
+                self.found += [Row(self._sheet, number, self._cells) for number in numbers]
+            self._number += self._row_repeated
+
+
+def _count(attributes: dict[str, str], name: str) -> int:
+    """Return a number of repetitions, as far as a sheet can have so many rows."""
+    number = attributes.get(name, "1")
+    return min(int(number), MAX_ROWS) if re.fullmatch(r"[0-9]{1,9}", number) else 1
+
+
+def read_ods(given: Input, sheet: str | None) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows of the sheet, or of the only one with two columns of text, with the name of their place.
+
+    Raises:
+        InputError: the file is damaged or protected, or several sheets could be meant.
+    """
+    check_no_declarations(given.path)
+    with zip_archive(given.path) as archive:
+        manifest = "META-INF/manifest.xml"
+        if _CONTENT not in archive.namelist():
+            raise InputError(f"{given.path}: holds no {_CONTENT}, so it is not a spreadsheet that can be read")
+        if manifest in archive.namelist() and b"encryption-data" in archive.read(manifest):
+            raise InputError(f"{given.path}: is encrypted; save it again without a password")
+    is_table: dict[str, bool] = {}
+    for row in _rows(given):
+        filled = sum(bool(cell) and not cell.isspace() for cell in row.cells)
+        is_table[row.sheet] = is_table.get(row.sheet, False) or filled > 1
+    if sheet is not None and sheet not in is_table:
+        raise InputError(f"--sheet {sheet}: {given.path} has no such sheet with text; it has {', '.join(is_table)}")
+    chosen = sheet or only_sheet(given.path, [title for title, is_one in is_table.items() if is_one], list(is_table))
+    for row in _rows(given):
+        if row.sheet == chosen:
+            yield f"{chosen}!{row.number}", row.cells
+
+
+def _rows(given: Input) -> Iterator[Row]:
+    return read_events(Input(given.path, _CONTENT), TextFacts("UTF-8", "utf-8-sig", "none"), OdsEvents())

@@ -1,0 +1,196 @@
+"""Open what is given to an import: a file, a compressed file, or a member of a zip archive, as often as needed."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, cast
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.recognise import Foreign, why_not_text
+
+CHUNK_BYTES = 1 << 20
+_COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_ENDINGS = (".gz", ".xz", ".zst", ".bz2")
+_DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, NotImplementedError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One stream of bytes that can be opened again and again."""
+
+    path: str
+    member: str | None = None
+    """Its name in a zip archive."""
+    compression: str | None = None
+    """`gzip`, `xz`, `zstd` or `bzip2`."""
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return self.path if self.member is None else f"{self.path}: {self.member}"
+
+    @property
+    def inner_name(self) -> str:
+        """The file name without the ending of a compression: what tells format and language."""
+        name = os.path.basename(self.member or self.path)
+        for ending in _ENDINGS:
+            name = name.removesuffix(ending)
+        return name
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the decompressed content; `InputError` where it is damaged or cannot be read."""
+        if self.member is not None:
+            with zip_archive(self.path) as archive, archive.open(self.member) as stream:
+                yield stream
+            return
+        try:
+            with open(self.path, "rb") as file:
+                yield self._decompressed(file)
+        except FileNotFoundError:
+            raise InputError(f"{self.path}: there is no such file") from None
+        except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise InputError(f"{self.path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+            raise InputError(
+                f"{self.name}: the compressed data is damaged or cut off ({error}); get the file again"
+            ) from None
+
+    def _decompressed(self, file: IO[bytes]) -> IO[bytes]:
+        if self.compression == "gzip":
+            return cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="rb"))
+        if self.compression == "xz":
+            return cast(IO[bytes], lzma.LZMAFile(file))
+        if self.compression == "bzip2":
+            return cast(IO[bytes], bz2.BZ2File(file))
+        return _zstd_reader(file, self.path) if self.compression == "zstd" else file
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the content in pieces of about a megabyte."""
+        with self.open() as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+
+    def head(self, size: int = CHUNK_BYTES) -> bytes:
+        """Return the first bytes of the content."""
+        with self.open() as stream:
+            head = b""
+            while len(head) < size and (more := stream.read(size - len(head))):
+                head += more
+            return head
+
+
+def _zstd_reader(file: IO[bytes], path: str) -> IO[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise InputError(
+            f"{path}: reading zstd data needs zstandard: pip install 'nmt-cli[formats]'; or decompress it first"
+        ) from None
+
+    class Reader(io.RawIOBase):
+        """Says of damaged data what the other decompressors say."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: object) -> int:
+            try:
+                return int(self._stream.readinto(buffer))
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from None
+
+    return cast(IO[bytes], io.BufferedReader(Reader(), CHUNK_BYTES))
+
+
+def opened(path: str) -> tuple[list[Input], Foreign | None]:
+    """Return what a path holds: itself, or the members of its zip archive; and what it is where it is not text.
+
+    Raises:
+        InputError: it is not a file, cannot be read, or holds other archives than can be read.
+    """
+    if not path:
+        raise InputError("the name of an input file is empty")
+    if path == "-":
+        raise InputError("standard input: a format is recognised by the name and the content of a file; give a file")
+    if os.path.isdir(path):
+        raise InputError(f"{path}: is a directory; give the files in it")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{path}: is a pipe or a device; an import reads a file more than once, so save it first")
+    whole = Input(path)
+    head = whole.head(1 << 12)
+    compression = next((name for start, name in _COMPRESSIONS.items() if head.startswith(start)), None)
+    if compression == "bzip2" and head[4:10] != b"1AY&SY":
+        compression = None
+    if compression is not None:
+        whole = Input(path, compression=compression)
+        head = whole.head(1 << 12)
+    foreign = why_not_text(head)
+    if foreign is not None and foreign.what == "a zip archive" and _is_spreadsheet(path):
+        foreign = Foreign("a spreadsheet", "")
+    if foreign is None or foreign.what != "a zip archive" or compression is not None:
+        return [whole], foreign
+    return _members(path), None
+
+
+def _is_spreadsheet(path: str) -> bool:
+    """Return True for a spreadsheet in whose archive other members come first."""
+    with zip_archive(path) as archive:
+        return bool({"xl/workbook.xml", "content.xml"} & set(archive.namelist()))
+
+
+def _members(path: str) -> list[Input]:
+    with zip_archive(path) as archive:
+        names = [
+            info.filename
+            for info in archive.infolist()
+            if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/")
+        ]
+    if not names:
+        raise InputError(f"{path}: is a zip archive without files")
+    return [Input(path, member) for member in names]
+
+
+@contextmanager
+def zip_archive(path: str) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive; `InputError` where it, or a member that is read, is damaged or encrypted."""
+    try:
+        with open(path, "rb") as file:
+            try:
+                archive = zipfile.ZipFile(file)
+            except UnicodeDecodeError as error:  # of a name
+                raise zipfile.BadZipFile(str(error)) from None
+            with archive:
+                yield archive
+    except _DAMAGED as error:
+        if isinstance(error, FileNotFoundError):
+            raise InputError(f"{path}: there is no such file") from None
+        raise InputError(f"{path}: is a damaged zip archive ({error}); get it again") from None
+    except RuntimeError as error:
+        if "password" not in str(error):
+            raise
+        raise InputError(f"{path}: is encrypted; unpack it with its password, or save it without one") from None
+
+
+def check_no_declarations(path: str) -> None:
+    """`InputError` where the XML in a spreadsheet declares entities, which no program writes there."""
+    with zip_archive(path) as archive:
+        for info in archive.infolist():
+            if not info.filename.endswith((".xml", ".rels")):
+                continue
+            with archive.open(info) as member:
+                if b"<!DOCTYPE" in (head := member.read(1 << 12)) or b"<!ENTITY" in head:
+                    raise InputError(f"{path}: {info.filename} declares XML entities; such a file is not read")

@@ -1,0 +1,83 @@
+"""Parallel text: two files, line i of one the translation of line i of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from nmt_cli.console import warn
+from nmt_cli.errors import InputError
+from nmt_cli.formats.encoding import TextFacts, read_lines
+from nmt_cli.formats.languages import Languages, language_of_name, order_of
+from nmt_cli.formats.opening import Input
+from nmt_cli.formats.report import Found
+
+Side = tuple[Input, TextFacts]
+
+
+def in_order(sides: tuple[Side, Side], languages: Languages) -> tuple[tuple[Side, Side], str]:
+    """Return the sides with the source first, and what that was seen by: names, words, or the order given."""
+    named = [language_of_name(given.inner_name, languages) for given, _ in sides]
+    order = order_of(_texts(sides[0]), _texts(sides[1]), languages)
+    if named in ([languages.source, languages.target], [languages.target, languages.source]):
+        if named[0] == languages.source != languages.target and order.is_swapped and order.is_certain:
+            warn(f"{sides[0][0].name}: its words are {languages.target}, not {languages.source} as its name says")
+        return (sides if named[0] == languages.source else (sides[1], sides[0])), "the file names"
+    if order.is_swapped and order.is_certain:
+        return (sides[1], sides[0]), "the words in them"
+    if order.is_swapped:
+        warn(
+            f"{sides[0][0].name} is taken for {languages.source} because it comes first, but some of its words speak "
+            "against it; if that is wrong, give the files in the other order"
+        )
+    return sides, "the order of the files"
+
+
+def _texts(side: Side) -> Iterator[str]:
+    return read_lines(*side)
+
+
+def read_parallel(source: Side, target: Side) -> Iterator[Found]:
+    """Yield the lines of both files.
+
+    Raises:
+        InputError: one file has more lines than the other.
+    """
+    universal = _cr_ends_lines(source, target)
+    counts = [0, 0]
+    streams = [read_lines(*side, universal=universal) for side in (source, target)]
+    for number, lines in enumerate(zip_longest(*streams), start=1):
+        for side, line in enumerate(lines):
+            counts[side] += line is not None
+        if None not in lines:
+            yield Found(number, *(_without_end(line) for line in lines))
+    if counts[0] != counts[1]:
+        raise InputError(
+            f"{source[0].name} has {counts[0]:,} lines and {target[0].name} has {counts[1]:,} lines; line i of one "
+            "must translate line i of the other, so the counts must be equal"
+        )
+
+
+def _without_end(line: str) -> str:
+    if line.endswith("\r\n"):
+        return line[:-2]
+    return line[:-1] if line.endswith(("\n", "\r")) else line
+
+
+def _cr_ends_lines(source: Side, target: Side) -> bool:
+    """Return True if a CR ends a line in these files, and is not a character in one.
+
+    In files with several kinds of line ends it does if they are in step then, and either out of step otherwise, or
+    alike in the ends of their lines, or full of CRs.
+    """
+    if not any(facts.line_ends in ("CR", "mostly CR", "mixed") for _, facts in (source, target)):
+        return False
+    num_universal, num_lf, is_alike = [0, 0], [0, 0], True
+    for lines in zip_longest(*(read_lines(*side, universal=True) for side in (source, target))):
+        for side, line in enumerate(lines):
+            num_universal[side] += line is not None
+            num_lf[side] += line is not None and not line.endswith("\r")
+        is_alike &= None not in lines and len({line.endswith("\r") for line in lines}) == 1
+    return num_universal[0] == num_universal[1] and (
+        num_lf[0] != num_lf[1] or is_alike or 10 * num_lf[0] < 9 * num_universal[0]
+    )

@@ -1,0 +1,190 @@
+"""Recognise a file by its first few KiB. Only the standard library is needed, and nothing is opened here.
+
+Commands that expect plain text ask `why_not_text` and `suspicion`; `nmt import` asks `text_format`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+HEAD_BYTES = 4096
+"""Bytes at the beginning of a file that are looked at, to see if it is plain text."""
+HEADER_WORDS = frozenset(
+    ("source", "target", "src", "tgt", "trg", "original", "translation", "translated", "sentence", "text")
+)
+"""Names of columns, apart from those of languages."""
+_IMPORTABLE = "`nmt import` turns it into plain text"
+_UNPACK = "unpack it, then give the file in it"
+_SIGNATURES = (
+    (b"\x1f\x8b\x08", 0, "gzip data", f"give it a name that ends in .gz, or {_IMPORTABLE}"),
+    (b"\xfd7zXZ\0", 0, "xz data", _IMPORTABLE),
+    (b"\x28\xb5\x2f\xfd", 0, "zstd data", _IMPORTABLE),
+    (b"1AY&SY", 4, "bzip2 data", _IMPORTABLE),
+    (b"7z\xbc\xaf\x27\x1c", 0, "a 7z archive", f"{_UNPACK} to `nmt import`"),
+    (b"Rar!\x1a\x07", 0, "a RAR archive", f"{_UNPACK} to `nmt import`"),
+    (b"ustar", 257, "a tar archive", f"{_UNPACK} to `nmt import`"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "an old Office document",
+     "if it is a spreadsheet, save it as .xlsx, which `nmt import` reads"),
+    (b"%PDF-", 0, "a PDF document", "`nmt import` cannot read it either; copy the text out of it first"),
+)  # fmt: skip
+"""Bytes, where they stand, what they tell, and what to do then."""
+_DOCUMENT = "a document of a word processor"
+_CUE = re.compile(r"^(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}[ \t]+-->[ \t]+(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}", re.M)
+
+
+class Foreign(NamedTuple):
+    """Content that is not plain text in UTF-8."""
+
+    what: str
+    """The kind of the file, with its article: `UTF-16 text`, `a spreadsheet`."""
+    advice: str
+
+    def refusal(self, name: str) -> str:
+        """Return the message for a command that was given the file as plain text."""
+        return f"{name}: is {self.what}, but plain text in UTF-8 is expected here; {self.advice}"
+
+
+def why_not_text(head: bytes) -> Foreign | None:
+    """Return what a file is that begins with `head` and is plainly not text in UTF-8."""
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        what = _zip_kind(head)
+        return Foreign(what, _IMPORTABLE if what != _DOCUMENT else "save its text as a table or as plain text")
+    for signature, place, what, advice in _SIGNATURES:
+        if head.startswith(signature, place):
+            return Foreign(what, advice)
+    if encoding := utf16_encoding(head):
+        return Foreign(f"{encoding.removesuffix('-LE').removesuffix('-BE')} text", _IMPORTABLE)
+    begins_xml = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+    kind = xml_format(head.decode("utf-8", errors="replace")) if begins_xml else None
+    return Foreign(f"{'an' if kind == 'XLIFF' else 'a'} {kind} file", _IMPORTABLE) if kind in ("TMX", "XLIFF") else None
+
+
+def _zip_kind(head: bytes) -> str:
+    """Return what a zip archive is, as far as the names of its first members tell."""
+    if b"opendocument.spreadsheet" in head or b"xl/" in head:
+        return "a spreadsheet"
+    return _DOCUMENT if b"word/" in head or b"opendocument" in head else "a zip archive"
+
+
+def utf16_encoding(head: bytes) -> str | None:
+    """Return `UTF-16` or `UTF-32` where a byte order mark says so, or `UTF-16-LE` or `-BE` where the zeros do.
+
+    A line of arbitrary bytes may begin like a mark. Where it is one, a newline has a zero byte beside it.
+    """
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16" if b"\0" in head or (b"\n" not in head and len(head) % 2 == 0) else None
+    if b"\0" not in head:
+        return None
+    for encoding, place in (("UTF-16-LE", 1), ("UTF-16-BE", 0)):
+        high, low = head[place::2], head[1 - place :: 2]
+        newlines = all(head[index ^ 1] == 0 for index in _places(head[: len(head) & ~1], b"\n"))
+        if len(head) >= 16 and newlines and high.count(0) >= 0.4 * len(high) and low.count(0) <= 0.02 * len(low):
+            return encoding
+    return None
+
+
+def _places(data: bytes, byte: bytes) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(byte), data)]
+
+
+def xml_format(text: str) -> str | None:
+    """Return `TMX`, `XLIFF` or `HTML` where the text begins as such a document does."""
+    begin = text.lstrip("\ufeff \t\r\n")
+    if not begin.startswith("<"):
+        return None
+    bare = re.sub(r"<!--.*?(?:-->|\Z)", "", begin, flags=re.S)
+    root = re.match(r"(?:\s*<\?.*?\?>|\s*<!DOCTYPE[^>\[]*(?:\[.*?\])?\s*>)*\s*<(?:\w+:)?([A-Za-z]+)[\s>/]", bare, re.S)
+    if root is not None and root[1].lower() in ("tmx", "xliff"):
+        return root[1].upper()
+    if re.match(r"<!doctype\s+html|<html[\s>]", bare.lstrip(), re.I) or (root and root[1].lower() == "html"):
+        return "HTML"
+    doctype = re.search(r"<!DOCTYPE\s+(tmx|xliff)\b", bare, re.I)
+    return doctype[1].upper() if doctype is not None else None
+
+
+def text_format(text: str, name: str) -> str:
+    """Return the format of a text by its beginning and its name; `text` where nothing speaks for another."""
+    name = name.lower()
+    text = text.lstrip("\ufeff")
+    if kind := xml_format(text):
+        return kind
+    if text.startswith("WEBVTT"):
+        return "VTT"
+    if _CUE.search(text[:2000]):
+        return "SRT"
+    lines = [line for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
+    if name.endswith((".po", ".pot")) or sum(line.startswith(('msgid "', 'msgstr "')) for line in lines) >= 2:
+        return "PO"
+    if lines and _is_json_object(lines[0], is_whole=len(lines) > 1):
+        return "JSON lines"
+    if name.endswith((".tsv", ".tab")) or is_tsv(lines):
+        return "TSV"
+    return "CSV" if name.endswith(".csv") or is_csv(lines) else "text"
+
+
+def _is_json_object(line: str, *, is_whole: bool) -> bool:
+    if not line.lstrip().startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return not is_whole and bool(re.match(r'\s*\{\s*"[^"]+"\s*:', line))
+
+
+def is_tsv(lines: list[str]) -> bool:
+    """Return True if nearly every line has a tab between two cells with letters."""
+    lines = [line for line in lines if not line.startswith("#")]
+    with_tab = sum("\t" in line and sum(map(_has_letter, line.split("\t"))) > 1 for line in lines)
+    return with_tab > 0 and with_tab >= 0.9 * len(lines)
+
+
+def _has_letter(cell: str) -> bool:
+    return re.search(r"[^\W\d_]", cell) is not None
+
+
+def is_csv(lines: list[str]) -> bool:
+    """Return True if most lines are quoted cells with a comma or semicolon between, or the first names columns."""
+    begun = [line for line in lines if line.startswith('"')]
+    quoted = sum(bool(re.fullmatch(r'"(?:[^"]|"")*"(?:[,;]"(?:[^"]|"")*")+', line)) for line in begun)
+    if quoted >= 2 and quoted >= 0.8 * len(lines):
+        return True
+    header = re.split(r"[,;]", lines[0].lower().replace('"', "")) if len(lines) > 1 else []
+    return len(header) > 1 and all(cell.strip() in HEADER_WORDS for cell in header)
+
+
+def suspicion(head: bytes, name: str) -> str | None:
+    """Return the format, such as `TSV`, that a file of plain text seems to have."""
+    text = head.decode("utf-8", errors="replace")
+    cut = text.rpartition("\n")[0] if len(head) >= HEAD_BYTES else text
+    kind = text_format(cut or text, name.removesuffix(".gz"))
+    return kind if kind not in ("text", "JSON lines") else None
+
+
+class ForeignLines(NamedTuple):
+    """Lines that training would misread."""
+
+    line: int
+    """The first of them, from 1."""
+    what: str
+
+
+def misread_lines(head: bytes) -> ForeignLines | None:
+    """Return why a file that begins with `head` cannot be text to train on: CR line ends, or another encoding."""
+    if head.count(b"\r") and b"\n" not in head.rstrip(b"\r\n"):
+        return ForeignLines(1, "CR")
+    lines = head.split(b"\n")
+    invalid, num_valid = [], 0
+    for number, line in enumerate(lines[:-1] if len(head) >= 16 * HEAD_BYTES else lines, start=1):
+        if not line.isascii():
+            try:
+                line.decode("utf-8")
+                num_valid += 1
+            except UnicodeDecodeError:
+                invalid.append(number)
+    if len(invalid) >= max(3, 9 * num_valid) or (not num_valid and len(invalid) * 3 >= len(lines) and len(invalid) > 1):
+        return ForeignLines(invalid[0], "encoding")
+    return None

@@ -1,0 +1,117 @@
+"""The report of an import: the pairs found, and those left out with the reason. Texts become one line here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+NUM_EXAMPLES = 5
+MAX_CONTRIBUTORS = 100_000
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_OUTER_LINE_ENDS = re.compile(r"\A[ \t]*[\r\n]\s*|\s*[\r\n][ \t]*\Z")
+_CONTRIBUTOR = re.compile(r"\s*(?:&\s*)?#\d+ \(([^()]*)\)")
+
+
+class Found(NamedTuple):
+    """A pair as it stands in a file."""
+
+    place: str | int
+    """Line or cell; a number is that of a line."""
+    source: str
+    target: str
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """Counts of the pairs in the files, and the properties of the files."""
+
+    pairs: int = 0
+    formats: list[str] = field(default_factory=list)
+    encodings: list[str] = field(default_factory=list)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    """For each input, its format, encoding, members and columns."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Number of pairs that are not in the output, by reason."""
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    """The first places of each reason."""
+    joined: int = 0
+    """Pairs in which line ends became spaces."""
+    notes: dict[str, int] = field(default_factory=dict)
+    """Further counts, by their description."""
+    attribution: dict[str, int] = field(default_factory=dict)
+    contributors: dict[str, int] = field(default_factory=dict)
+
+    def skip(self, reason: str, place: str) -> None:
+        """Count a pair that is left out."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+        places = self.examples.setdefault(reason, [])
+        if len(places) < NUM_EXAMPLES:
+            places.append(place)
+
+    def note(self, what: str) -> None:
+        """Count something that the reader of the report may want to know."""
+        self.notes[what] = self.notes.get(what, 0) + 1
+
+    def attribute(self, text: str) -> None:
+        """Keep what a table says of the origin of a pair: the licence, and each contributor once."""
+        licence, *parts = _CONTRIBUTOR.split(text)
+        for name in parts[::2]:
+            if name in self.contributors or len(self.contributors) < MAX_CONTRIBUTORS:
+                self.contributors[name] = self.contributors.get(name, 0) + 1
+        licence = (licence + "".join(parts[1::2])).strip()
+        if licence in self.attribution or len(self.attribution) < MAX_CONTRIBUTORS:
+            self.attribution[licence] = self.attribution.get(licence, 0) + 1
+
+    def as_values(self) -> dict[str, Any]:
+        """Return the report for `PREFIX.report.json`."""
+        values: dict[str, Any] = {
+            "pairs": self.pairs,
+            "format": ", ".join(dict.fromkeys(self.formats)),
+            "encoding": ", ".join(dict.fromkeys(self.encodings)),
+            "skipped": self.skipped,
+            "skipped_places": self.examples,
+            "pairs_with_joined_lines": self.joined,
+            "notes": self.notes,
+            "inputs": self.inputs,
+        }
+        if self.attribution:
+            values["attribution"] = {"texts": self.attribution, "contributors": self.contributors}
+        return values
+
+
+def whole_pairs(found: Iterable[Found], name: str, report: ImportReport) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that have text on both sides, and count the others.
+
+    Each side becomes one line: line ends around it go, and each one within becomes a space.
+    """
+    for place, source, target in found:
+        has_source = bool(source) and not source.isspace()
+        has_target = bool(target) and not target.isspace()
+        if not (has_source and has_target):
+            side = (
+                "empty on both sides" if has_source == has_target else f"empty {'target' if has_source else 'source'}"
+            )
+            report.skip(side, f"{name}:{place}")
+            continue
+        if not _is_encodable(source) or not _is_encodable(target):
+            report.skip("not valid in its encoding", f"{name}:{place}")
+            continue
+        if "\n" in source or "\r" in source or "\n" in target or "\r" in target:
+            source, target = _OUTER_LINE_ENDS.sub("", source), _OUTER_LINE_ENDS.sub("", target)
+            report.joined += bool(_LINE_END.search(source) or _LINE_END.search(target))
+            source, target = _LINE_END.sub(" ", source), _LINE_END.sub(" ", target)
+        report.pairs += 1
+        yield source, target
+
+
+def _is_encodable(text: str) -> bool:
+    """Return False if bytes that could not be decoded, or half of a surrogate pair, stand in the text."""
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,125 @@
+"""Subtitles, SRT and WebVTT: cues of two files that are shown at the same time."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.encoding import TextFacts, read_lines
+from nmt_cli.formats.opening import Input
+from nmt_cli.formats.report import Found, ImportReport
+
+_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{2})[,.](\d{1,3})"
+TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
+MARKUP = re.compile(r"</?(?:[bius]|font|c|v|lang|ruby|rt)(?:[.\s][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I)
+MIN_OVERLAP = 0.5
+"""Share of the shorter cue's time that two cues must have in common to be a pair."""
+MAX_GROUP = 4
+"""Cues on a side; longer chains of cues that overlap are not one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """A text and when it is shown, in seconds."""
+
+    line: int
+    begin: float
+    end: float
+    text: str
+
+
+def read_cues(given: Input, facts: TextFacts) -> list[Cue]:
+    """Return the cues of a file without their markup, in the order of their times."""
+    lines = [line.rstrip("\r\n") for line in read_lines(given, facts, universal=True)]
+    cues = []
+    number = 0
+    while number < len(lines):
+        times = TIMES.match(lines[number])
+        number += 1
+        if times is None:
+            continue
+        first, text = number, []
+        while number < len(lines) and lines[number].strip() and not TIMES.match(lines[number]):
+            text.append(lines[number])
+            number += 1
+        if number < len(lines) and text and text[-1].strip().isdecimal() and TIMES.match(lines[number]):
+            text.pop()  # the number of the next cue, without the blank line before it
+        bare = html.unescape(MARKUP.sub("", "\n".join(text)))
+        begin, end = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
+        cues.append(Cue(first, begin, max(begin, end), "\n".join(line.strip() for line in bare.split("\n"))))
+    if not cues:
+        raise InputError(f"{given.name}: has no cue with times such as 00:00:01,000 --> 00:00:02,500")
+    return sorted(cues, key=lambda cue: (cue.begin, cue.end))
+
+
+def seconds_of(parts: Sequence[str | None]) -> float:
+    hours, minutes, seconds, fraction = (part or "0" for part in parts)
+    return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + float(f"0.{fraction}")
+
+
+def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], report: ImportReport) -> Iterator[Found]:
+    """Yield the texts that are shown at the same time; several cues of a side are joined if the other has one.
+
+    Cues without a partner are counted, and so are chains of cues that overlap across the whole of others.
+    """
+    for group in _groups(sources, targets):
+        own, others = group
+        if not own or not others:
+            side = 0 if own else 1
+            for cue in own or others:
+                report.skip(f"no cue of the other file at the same time ({'source' if own else 'target'})",
+                            f"{names[side]}:{cue.line}")  # fmt: skip
+        elif max(len(own), len(others)) > MAX_GROUP:
+            report.skip("cues that overlap in long chains", f"{names[0]}:{own[0].line}")
+        else:
+            if max(len(own), len(others)) > 1:
+                report.note("pairs of several cues")
+            yield Found(own[0].line, "\n".join(c.text for c in own), "\n".join(c.text for c in others))
+
+
+def _groups(sources: list[Cue], targets: list[Cue]) -> Iterator[tuple[list[Cue], list[Cue]]]:
+    """Yield sets of cues that are connected by overlaps, in the order of time."""
+    links: list[list[int]] = [[] for _ in sources]
+    first = 0
+    for index, cue in enumerate(sources):
+        while first < len(targets) and targets[first].end < cue.begin - 60:
+            first += 1
+        for other in range(first, len(targets)):
+            if targets[other].begin > cue.end:
+                break
+            if _overlaps(cue, targets[other]):
+                links[index].append(other)
+    used: dict[int, int] = {}
+    groups: list[tuple[list[int], list[int]]] = []
+    for index, others in enumerate(links):
+        known = sorted({used[other] for other in others if other in used})
+        if known:
+            group = known[0]
+            for later in known[1:]:
+                for moved, side in zip(groups[later], groups[group], strict=True):
+                    side += moved
+                for other in groups[later][1]:
+                    used[other] = group
+                groups[later] = ([], [])
+        else:
+            group = len(groups)
+            groups.append(([], []))
+        groups[group][0].append(index)
+        for other in others:
+            if other not in used:
+                groups[group][1].append(other)
+            used[other] = group
+    groups += [([], [other]) for other in range(len(targets)) if other not in used]
+    whole = [([sources[i] for i in sorted(own)], [targets[i] for i in sorted(others)]) for own, others in groups]
+    yield from sorted(
+        (group for group in whole if group[0] or group[1]), key=lambda group: (group[0] or group[1])[0].begin
+    )
+
+
+def _overlaps(first: Cue, second: Cue) -> bool:
+    common = min(first.end, second.end) - max(first.begin, second.begin)
+    shorter = min(first.end - first.begin, second.end - second.begin)
+    return (common > 0 and common >= MIN_OVERLAP * shorter) or first.begin == second.begin

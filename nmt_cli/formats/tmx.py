@@ -1,0 +1,91 @@
+"""Translation memories: TMX 1.1 to 1.4."""
+
+from __future__ import annotations
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.languages import Languages, is_exactly, primary
+from nmt_cli.formats.report import Found, ImportReport
+
+_CODES = frozenset(("bpt", "ept", "it", "ph", "ut"))
+"""Inline elements that hold the codes of another program, and no text."""
+
+
+class TmxEvents:
+    """Collects one pair for each pair of segments of a unit in the two languages.
+
+    The text of `hi` belongs to the segment. What `bpt`, `ept`, `it`, `ph` and `ut` hold is markup and is left out.
+    """
+
+    def __init__(self, name: str, languages: Languages, report: ImportReport) -> None:
+        self.found: list[Found] = []
+        self._name, self._languages, self._report = name, languages, report
+        self._primaries = [primary(language) for language in languages]
+        self._seen: dict[str, int] = {}
+        self._line = 0
+        self._segments: list[tuple[str, str]] = []
+        self._language = ""
+        self._text: list[str] | None = None
+        self._codes = 0
+
+    def start(self, name: str, attributes: dict[str, str], line: int) -> None:
+        """Begin a unit, a variant, a segment or an inline element."""
+        if self._text is not None:
+            self._codes += name in _CODES
+        elif name == "seg":
+            self._text, self._codes = [], 0
+        elif name == "tuv":
+            self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
+        elif name == "tu":
+            self._line, self._segments = line, []
+
+    def text(self, data: str) -> None:
+        """Keep text that stands in a segment and outside codes."""
+        if self._text is not None and not self._codes:
+            self._text.append(data)
+
+    def end(self, name: str) -> None:
+        """End a segment or a unit."""
+        if name == "seg" and self._text is not None:
+            self._segments.append((self._language, "".join(self._text)))
+            self._text = None
+        elif self._text is not None:
+            self._codes -= name in _CODES
+        elif name == "tu":
+            self._end_unit()
+
+    def _end_unit(self) -> None:
+        for language in {language for language, _ in self._segments}:
+            self._seen[language] = self._seen.get(language, 0) + 1
+        sides = [self._of(number) for number in (0, 1)]
+        place = f"{self._name}:{self._line}"
+        if not (sides[0] and sides[1]):
+            missing = " and ".join(language for language, side in zip(self._languages, sides, strict=True) if not side)
+            self._report.skip(f"no {missing} segment in the unit", place)
+            return
+        if len(sides[0]) * len(sides[1]) > 1:
+            self._report.note("units with several variants of a side, each a pair")
+        self.found += [Found(self._line, source, target) for source in sides[0] for target in sides[1]]
+
+    def _of(self, number: int) -> list[str]:
+        """Return the segments of one side: in exactly the language asked for, else in one of its regions."""
+        language = self._languages[number]
+        exact = [text for code, text in self._segments if is_exactly(code, language)]
+        if exact or self._primaries[0] == self._primaries[1]:
+            return exact
+        return [text for code, text in self._segments if primary(code) == self._primaries[number]]
+
+    def finish(self) -> None:
+        """`InputError` where the file has neither side; the languages seen go into the report."""
+        self._report.inputs[-1]["languages"] = self._seen
+        regions = [
+            [code for code in self._seen if primary(code) == one and not is_exactly(code, asked)]
+            for one, asked in zip(self._primaries, self._languages, strict=True)
+        ]
+        exact = [any(is_exactly(code, language) for code in self._seen) for language in self._languages]
+        for is_there, others, language in zip(exact, regions, self._languages, strict=True):
+            if not is_there and not others:
+                there = ", ".join(f"{code or 'none'} ({count:,} units)" for code, count in sorted(self._seen.items()))
+                raise InputError(
+                    f"{self._name}: has no segment in {language}; the languages in it are {there or 'none'}. Give two "
+                    "of them as --source-lang and --target-lang"
+                )

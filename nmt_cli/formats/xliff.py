@@ -1,0 +1,105 @@
+"""XLIFF 1.2 and 2.x, the exchange format of translation programs."""
+
+from __future__ import annotations
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.languages import Languages, primary
+from nmt_cli.formats.report import Found, ImportReport
+
+CODES = frozenset(("bpt", "ept", "it", "ph", "x", "bx", "ex", "sc", "ec"))
+UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
+ASIDE = frozenset(("alt-trans", "matches", "match", "note", "notes", "glossary", "seg-source"))
+"""Elements that may hold texts which are not those of the unit."""
+
+
+class XliffEvents:
+    """Collects a pair for each unit (1.2) or segment (2.x) with a target.
+
+    The text of `g`, `mrk` and `pc` belongs to the sentence. What `bpt`, `ept`, `it` and `ph` hold is markup.
+    """
+
+    def __init__(self, name: str, languages: Languages, report: ImportReport) -> None:
+        self.found: list[Found] = []
+        self._name, self._languages, self._report = name, languages, report
+        self._texts: dict[str, list[str]] = {}
+        self._side: str | None = None
+        self._aside = self._codes = self._line = 0
+        self._state = ""
+        self._is_swapped = self._is_header = False
+        self._declared: tuple[str, str] = ("", "")
+
+    def start(self, name: str, attributes: dict[str, str], line: int) -> None:
+        """Begin a file, a unit, a side or an inline element."""
+        if name in ("xliff", "file"):
+            names = ("srcLang", "trgLang") if name == "xliff" else ("source-language", "target-language")
+            if names[0] in attributes:
+                self._declare(attributes[names[0]], attributes.get(names[1], ""), line)
+        elif name in ("trans-unit", "segment") and self._side is None:
+            self._line, self._texts = line, {}
+            self._state = attributes.get("state", "")
+            self._is_header = attributes.get("restype") == "x-gettext-domain-header"
+        elif name in ASIDE:
+            self._aside += 1
+        elif self._side is not None:
+            self._codes += name in CODES
+            if name == "cp" and "hex" in attributes:
+                self.text(_character(attributes["hex"]))
+        elif name in ("source", "target") and not self._aside:
+            self._side, self._codes = name, 0
+            self._texts[name] = []
+            self._state = attributes.get("state", self._state)
+
+    def text(self, data: str) -> None:
+        """Keep text that stands in a side and outside codes."""
+        if self._side is not None and not self._codes and not self._aside:
+            self._texts[self._side].append(data)
+
+    def end(self, name: str) -> None:
+        """End a side or a unit."""
+        if name in ASIDE:
+            self._aside -= 1
+        elif name == self._side and not self._aside:
+            self._side = None
+        elif self._side is not None:
+            self._codes -= name in CODES
+        elif name in ("trans-unit", "segment"):
+            self._end_unit()
+
+    def _end_unit(self) -> None:
+        place = f"{self._name}:{self._line}"
+        source, target = ("".join(self._texts.get(side, ())) for side in ("source", "target"))
+        if self._is_header:
+            self._report.note("headers of a PO file, which are no text")
+        elif "target" not in self._texts:
+            self._report.skip("no target in the unit", place)
+        elif self._state in UNTRANSLATED and target.strip():
+            self._report.skip(f"not translated yet (state {self._state})", place)
+        else:
+            pair = (target, source) if self._is_swapped else (source, target)
+            self.found.append(Found(self._line, *pair))
+
+    def _declare(self, source: str, target: str, line: int) -> None:
+        declared = primary(source), primary(target)
+        asked = primary(self._languages.source), primary(self._languages.target)
+        fits = [not there or there == wanted for there, wanted in zip(declared, asked, strict=True)]
+        reverse = [not there or there == wanted for there, wanted in zip(declared, reversed(asked), strict=True)]
+        if not all(fits) and not all(reverse):
+            raise InputError(
+                f"{self._name}:{line}: translates from {source} to {target or 'a language without a name'}, not from "
+                f"{self._languages.source} to {self._languages.target}; give its languages as --source-lang and "
+                "--target-lang"
+            )
+        self._is_swapped = not all(fits)
+        seen = self._report.inputs[-1].setdefault("languages", [])
+        if (both := f"{source} to {target}") not in seen:
+            seen.append(both)
+
+    def finish(self) -> None:
+        """Nothing is left to check: a file in other languages was refused where it began."""
+
+
+def _character(code: str) -> str:
+    try:
+        return chr(int(code, 16))
+    except (ValueError, OverflowError):
+        return "\ufffd"

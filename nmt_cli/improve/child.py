@@ -1,0 +1,58 @@
+"""A command of `nmt` in a process of its own, which ends when this process is told to end, or dies."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from types import FrameType
+from typing import IO
+
+from nmt_cli.signals import answered_by, exit_code
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """A process that gets the signals that come here, and dies with this process where the system knows how."""
+
+    def __init__(self, arguments: Sequence[str], log: IO[bytes] | None = None) -> None:
+        """Take the command line behind `nmt`; what it writes goes to `log`, or else to stderr."""
+        self._arguments, self._log = arguments, log
+        self._process: subprocess.Popen[bytes] | None = None
+        self.received = 0
+        """The number of the first signal, or 0."""
+
+    def run(self) -> int:
+        """Return the exit code."""
+        with answered_by(self._pass_on):
+            if self.received:
+                return exit_code(self.received)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "nmt_cli", *self._arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno() if self._log is None else self._log,
+                stderr=self._log,
+                preexec_fn=partial(_die_with_parent, _libc()),
+            )
+            if self.received:
+                self._process.send_signal(self.received)
+            return self._process.wait()
+
+    def _pass_on(self, number: int, _: FrameType | None) -> None:
+        self.received = self.received or number
+        if self._process is not None:
+            self._process.send_signal(number)
+
+
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _die_with_parent(libc: ctypes.CDLL | None) -> None:
+    """Ask Linux to kill this process when its parent dies: else a stage would go on beside its successor."""
+    if libc is not None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

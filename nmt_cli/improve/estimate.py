@@ -1,0 +1,186 @@
+"""Estimates of time and disk space, from a short training and translation on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from nmt_cli.config.loader import dump_config, parse_yaml, validate
+from nmt_cli.config.schema import Config
+from nmt_cli.data.lines import iter_lines, open_input
+from nmt_cli.errors import Interrupted, NmtError
+from nmt_cli.improve.child import Child
+from nmt_cli.improve.stages import Stage
+
+TRIAL_PAIRS = 20_000
+TRIAL_STEPS = 30
+TRIAL_LINES = 100
+CLEANED_A_SECOND = 10_000
+STARTUP_SECONDS = 4.0
+BYTES_OF_PIECES = 80
+"""About what a stored pair takes as piece ids."""
+
+
+class TrialError(NmtError):
+    """The trial that measures the machine failed."""
+
+
+@dataclass
+class Speed:
+    """The speed of this machine with this configuration, and the sizes of what it makes."""
+
+    pairs_a_second: float = 150.0
+    """In training."""
+    pairs_a_step: float = 75.0
+    rows_a_second: float = 300.0
+    """In translation: lines times prefixes of the search."""
+    checkpoint_bytes: float = 60e6
+    bytes_a_line: float = 70.0
+    dev_lines: int = 0
+    is_measured: bool = False
+    _factors: dict[str, float] = field(default_factory=dict)
+    """By how much finished stages of each kind took longer than was estimated."""
+
+    def seconds(self, stage: Stage) -> float:
+        """Return how long a stage will take."""
+        return self._factors.get(stage.work.kind, 1.0) * self._usual_seconds(stage)
+
+    def left(self, stages: Iterable[Stage]) -> float:
+        """Return how many seconds stages will take together."""
+        return sum(map(self.seconds, stages))
+
+    def learn(self, stage: Stage, seconds: float) -> None:
+        """Correct the speed by what a finished stage took; one that went on from a killed attempt says little."""
+        usual = self._usual_seconds(stage)
+        if seconds > STARTUP_SECONDS and usual > STARTUP_SECONDS:
+            self._factors[stage.work.kind] = seconds / usual
+
+    def _usual_seconds(self, stage: Stage) -> float:
+        work = stage.work
+        if work.kind == "clean":
+            return 1.0 + work.lines / CLEANED_A_SECOND
+        if work.kind == "translate":
+            return STARTUP_SECONDS + work.lines * work.rows / self.rows_a_second
+        seconds = STARTUP_SECONDS + work.lines / self.pairs_a_second
+        if stage.config is not None and self.dev_lines:
+            validations = work.lines / self.pairs_a_step / stage.config.training.validation_freq
+            seconds += validations * self.dev_lines * stage.config.decoding.beam_size / self.rows_a_second
+        return seconds
+
+    def stored_bytes(self, stage: Stage) -> float:
+        """Return the bytes that a stage will leave on the disk."""
+        if stage.config is None:
+            return stage.work.stored * self.bytes_a_line
+        training = stage.config.training
+        return stage.work.stored * BYTES_OF_PIECES + self.checkpoint_bytes * (training.keep_best + training.keep_last)
+
+
+def measure(config: Config, *, beam_size: int, int8: bool) -> Speed:
+    """Return the speed of this machine, by a training of a few steps and a translation in a temporary directory.
+
+    Raises:
+        TrialError: the trial failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="nmt-improve-") as name:
+        directory = Path(name)
+        corpus = config.data.train[0]
+        sides = (_head(corpus.source, TRIAL_PAIRS), _head(corpus.target, TRIAL_PAIRS))
+        for side, lines in zip(("source", "target"), sides, strict=True):
+            (directory / side).write_bytes(b"".join(line + b"\n" for line in lines))
+        (directory / "few").write_bytes(b"".join(line + b"\n" for line in sides[1][:TRIAL_LINES]))
+        _write_config(config, directory)
+        _run(directory, "train", "--config", str(directory / "trial.yaml"))
+        speed = Speed(is_measured=True, dev_lines=_count(config))
+        _read_training(directory, speed, num_pairs=len(sides[0]))
+        precision = ["--precision", "int8", "--device", "cpu"] if int8 else ["--device", config.training.device]
+        threads = ["--threads", str(config.training.threads)] if config.training.threads else []
+        told = _run(
+            directory, "translate", str(directory / "few"), "--model", str(directory / "model"), "-o",
+            str(directory / "translated"), "--beam-size", str(beam_size), *precision, *threads,
+        )  # fmt: skip
+        if found := re.search(r"([\d,]+) lines? in ([\d.]+) s", told):
+            num_lines = int(found[1].replace(",", ""))
+            speed.rows_a_second = num_lines * beam_size / max(0.01, float(found[2]))
+        written = sum(map(len, sides[0])) + sum(map(len, sides[1]))
+        speed.bytes_a_line = 1 + written / max(1, 2 * len(sides[0]))
+    return speed
+
+
+def _write_config(config: Config, directory: Path) -> None:
+    """Write the configuration of a training that ends after a few steps, and whose outputs are not too long."""
+    values: dict[str, Any] = parse_yaml(dump_config(config), "trial")
+    values["model_dir"] = str(directory / "model")
+    data = values["data"]
+    data |= {"dev": None, "test": [], "monolingual": None, "invalid_utf8": "replace"}
+    data["train"] = [{"source": str(directory / "source"), "target": str(directory / "target")}]
+    values["training"] |= {
+        "max_steps": TRIAL_STEPS, "max_epochs": None, "logging_freq": 10, "checkpoint_freq": TRIAL_STEPS,
+        "schedule": "constant", "init_from": None, "tensorboard": False, "keep_best": 1, "keep_last": 1,
+    }  # fmt: skip
+    values["model"]["pretrained"] |= {"source": None, "target": None, "freeze": False}
+    values["decoding"] |= {"max_length_a": 1.0, "max_length_b": 2}
+    text = dump_config(validate(values, "trial"))
+    (directory / "trial.yaml").write_text(text, encoding="utf-8")
+
+
+def _run(directory: Path, *arguments: str) -> str:
+    """Run a command and return what it said."""
+    with (directory / "log").open("w+b") as log:
+        child = Child(arguments, log)
+        code = child.run()
+        log.seek(0)
+        told = log.read().decode(errors="replace")
+    if child.received:
+        raise Interrupted("stopped", child.received)
+    if code:
+        last = told.strip().splitlines()[-1:] or ["it said nothing"]
+        raise TrialError(f"the trial that measures this machine failed: {last[0].removeprefix('nmt: ')}")
+    return told
+
+
+def _read_training(directory: Path, speed: Speed, *, num_pairs: int) -> None:
+    events = [json.loads(line) for line in (directory / "model" / "metrics.jsonl").read_text().splitlines()]
+    steps = [event for event in events if event["event"] == "train"]
+    first, last = steps[0], steps[-1]
+    pairs = (last["epoch"] - first["epoch"]) * num_pairs
+    speed.pairs_a_second = max(0.01, pairs / max(0.01, last["seconds"] - first["seconds"]))
+    speed.pairs_a_step = max(0.01, pairs / max(1, last["step"] - first["step"]))
+    files = [path for path in (directory / "model" / "checkpoints").rglob("*.*") if path.is_file()]
+    speed.checkpoint_bytes = float(sum(path.stat().st_size for path in files))
+
+
+def _count(config: Config) -> int:
+    return 0 if config.data.dev is None else len(_head(config.data.dev.source, 1_000_000))
+
+
+def _head(path: str, number: int) -> list[bytes]:
+    with open_input(path) as stream:
+        return list(islice(iter_lines(stream), number))
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person says it: `40 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def table(stages: Sequence[Stage], speed: Speed) -> list[str]:
+    """Return the lines of a plan: number, name, time and space of each stage, and its command."""
+    lines = []
+    for stage in stages:
+        size = speed.stored_bytes(stage) / 1e6
+        time = "finished" if stage.record_path.is_file() else duration(speed.seconds(stage))
+        lines.append(f"{stage.name:<24}{time:>12}{size:>10,.1f} MB  {stage.purpose}")
+        lines.append(f"    {stage.command}")
+    total = sum(speed.stored_bytes(stage) for stage in stages) / 1e6
+    left = speed.left(stage for stage in stages if not stage.record_path.is_file())
+    lines.append(f"{'together':<24}{duration(left):>12}{total:>10,.1f} MB")
+    return lines

@@ -1,0 +1,257 @@
+"""Records of what was done: of each stage, and of the plan. A stage has finished when its record is there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, cast
+
+from nmt_cli.checkpoint import MODEL_FILE, Checkpoints
+from nmt_cli.config.loader import differing_values
+from nmt_cli.config.schema import Config
+from nmt_cli.data.lines import iter_lines
+from nmt_cli.errors import InputError
+from nmt_cli.files import atomic_path, make_directory, remove_unfinished, sha256_of
+from nmt_cli.improve.plan import Recipe
+from nmt_cli.improve.stages import STAGES, Stage
+
+FORMAT = 1
+LOCK = ".improve.lock"
+PLAN = "plan.json"
+RESULT = "improve.json"
+"""File that records the texts and stages of a result; `nmt inspect` prints it."""
+OPTIONS = {
+    "rounds": "--rounds", "ensemble": "--ensemble", "distil": "--distil", "ratio": "--ratio",
+    "beam_size": "--beam-size", "sample": "--sample", "int8": "training.device", "resizes": "--keep-sizes",
+}  # fmt: skip
+Hashes = dict[str, str]
+
+
+class Ledger:
+    """The records of one directory, and the hashes of files, each of which is read once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._hashes: dict[tuple[str, int, int, int], str] = {}
+
+    @property
+    def plan_path(self) -> Path:
+        """The record of the plan."""
+        return self.directory / STAGES / PLAN
+
+    @property
+    def result_path(self) -> Path:
+        """The record of the whole, which is there when all stages have finished."""
+        return self.directory / RESULT
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the result is there."""
+        return self.result_path.is_file() and (self.directory / "config.yaml").is_file()
+
+    def check_place(self, config: Config) -> None:
+        """Refuse a directory that something else has made."""
+        directory = self.directory
+        if directory == Path(config.model_dir):
+            raise InputError(f"{directory}: is the model_dir of the configuration; choose another -o")
+        if self.plan_path.is_file() or self.is_finished or not directory.exists():
+            return
+        if not directory.is_dir():
+            raise InputError(f"{directory}: is a file; choose another -o")
+        if any(path.name not in (LOCK, STAGES) for path in directory.iterdir()) or any(directory.glob(f"{STAGES}/*/*")):
+            raise InputError(f"{directory}: is not empty, and `nmt improve` did not make it; choose another -o")
+
+    def remove_leftovers(self, stages: Sequence[Stage]) -> None:
+        """Remove what killed attempts left half written, nobody else being at it."""
+        remove_unfinished(self.directory, RESULT, "config.yaml", "metrics.jsonl")
+        for name in (STAGES, "tokenizer", "checkpoints", "logs"):
+            remove_unfinished(self.directory / name)
+        for stage in stages:
+            remove_unfinished(stage.directory)
+
+    def check_plan(self, config: Config, recipe: Recipe) -> None:
+        """Refuse other options, another configuration, or other texts than those of the first time."""
+        if not self.plan_path.is_file():
+            return
+        plan = _read(self.plan_path)
+        then, now = plan["recipe"], asdict(recipe)
+        if changed := [OPTIONS[key] for key in now if then.get(key) != now[key]]:
+            raise InputError(
+                f"{self.directory}: was begun with other options; these differ: {', '.join(changed)}. Repeat those of "
+                "the first time, or choose another -o"
+            )
+        values = config.model_dump(mode="json")
+        if keys := [key for key in differing_values(plan["config"], values) if key != "model_dir"]:
+            raise InputError(
+                f"{self.directory}: was begun with another configuration; these keys differ: {', '.join(keys)}. Set "
+                "them back, or choose another -o"
+            )
+        self._compare(plan["inputs"], "since `nmt improve` began", may_be_gone=self.is_finished)
+
+    def write_plan(self, config: Config, recipe: Recipe, stages: Sequence[Stage]) -> None:
+        """Record what the stages depend on."""
+        make_directory(self.plan_path.parent)
+        made = {path for stage in stages for path in stage.outputs}
+        given = dict.fromkeys(path for stage in stages for path in stage.inputs if path not in made)
+        dev = [] if config.data.dev is None else [Path(config.data.dev.source), Path(config.data.dev.target)]
+        inputs = self.hashes([*given, *dev])
+        values = {"config": config.model_dump(mode="json"), "recipe": asdict(recipe), "inputs": inputs}
+        _write(self.plan_path, {"format": FORMAT, **values})
+
+    def is_done(self, stage: Stage) -> bool:
+        """Return whether a stage has finished.
+
+        Raises:
+            InputError: what it read or made has changed since.
+        """
+        if not stage.record_path.is_file():
+            return False
+        record = _read(stage.record_path)
+        if record["command"] != stage.command:
+            raise InputError(
+                f"{stage.record_path}: is the record of another command: {record['command']}. Choose another -o"
+            )
+        self._compare({**record["inputs"], **record["outputs"]}, f"since stage {stage.name} finished")
+        return True
+
+    def write_record(self, stage: Stage, seconds: float) -> None:
+        """Record that a stage has finished."""
+        inputs, outputs = self.hashes(stage.inputs), self.hashes(stage.outputs)
+        texts = [path for path in (*stage.inputs, *stage.outputs) if path.is_file()]
+        values = {
+            "purpose": stage.purpose,
+            "command": stage.command,
+            "inputs": inputs,
+            "outputs": outputs,
+            "lines": {str(path): count_lines(path) for path in texts},
+            "seconds": round(seconds, 1),
+        }
+        _write(stage.record_path, {"format": FORMAT, **values})
+
+    def seconds(self, stage: Stage) -> float:
+        """Return how long a finished stage took in the end."""
+        return float(_read(stage.record_path)["seconds"])
+
+    def write_result(self, recipe: Recipe, stages: Sequence[Stage], chosen: Path, models: Sequence[Path]) -> None:
+        """Record what the result is made of. Paths below the directory are relative to it."""
+        plan = _read(self.plan_path)
+        told = []
+        for stage in stages:
+            record = _read(stage.record_path)
+            told.append(
+                {
+                    "name": stage.name,
+                    "purpose": stage.purpose,
+                    "command": stage.command.replace(f"{self.directory}/", ""),
+                    **{key: self._relative(record[key]) for key in ("inputs", "outputs", "lines")},
+                }
+            )
+        values = {
+            "recipe": asdict(recipe),
+            "inputs": plan["inputs"],
+            "stages": told,
+            "model": str(chosen.relative_to(self.directory)),
+            "models": [str(path.relative_to(self.directory)) for path in models],
+        }
+        _write(self.result_path, {"format": FORMAT, **values})
+
+    def _relative(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {path.removeprefix(f"{self.directory}/"): value for path, value in values.items()}
+
+    def hashes(self, paths: Sequence[Path]) -> Hashes:
+        """Return the SHA-256 of files, and of the files of model directories that decide what they say."""
+        return {str(file): self._hash(file) for path in paths for file in _files(path)}
+
+    def _hash(self, path: Path) -> str:
+        try:
+            status = path.stat()
+        except OSError:
+            return sha256_of(path)  # which says what is wrong
+        key = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
+        if key not in self._hashes:
+            self._hashes[key] = sha256_of(path)
+        return self._hashes[key]
+
+    def _compare(self, recorded: Hashes, since: str, *, may_be_gone: bool = False) -> None:
+        changed = []
+        for path, value in recorded.items():
+            if not Path(path).exists():
+                if not may_be_gone:
+                    changed.append(f"{path}: is gone {since}")
+            elif self._hash(Path(path)) != value:
+                changed.append(f"{path}: has changed {since}")
+        if changed:
+            raise InputError("\n".join([*changed, "Put the files back as they were, or choose another -o"]))
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The record of a result, as `nmt inspect` tells it."""
+
+    path: Path
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return _read(self.path)
+
+    def sections(self) -> dict[str, Any]:
+        """Return the texts with hashes and lines, and the stages with their commands."""
+        try:
+            values = self._values
+            lines = {name: count for stage in values["stages"] for name, count in stage["lines"].items()}
+            texts = {
+                name: f"sha256 {value[:12]}" + (f", {lines[name]:,} lines" if name in lines else "")
+                for name, value in values["inputs"].items()
+            }
+            stages = {}
+            for stage in values["stages"]:
+                kept = [f"{Path(name).name} {count:,} lines" for name, count in stage["lines"].items()
+                        if name in stage["outputs"]]  # fmt: skip
+                stages[stage["name"]] = f"{stage['purpose']}{': ' if kept else ''}{', '.join(kept)}"
+                stages[f"  {stage['name'][:2]} command"] = stage["command"]
+            recipe = {key.replace("_", " "): _told(value) for key, value in values["recipe"].items()}
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InputError(f"{self.path}: is damaged: {error!r}") from error
+        return {"improved with": recipe, "improved from": texts, "stages": {**stages, "model of": values["model"]}}
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "by the number of pairs" if value is None else value
+
+
+def count_lines(path: Path) -> int:
+    """Return the lines of a text file; what they hold was checked before."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        return sum(1 for _ in iter_lines(cast(IO[bytes], stream)))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    checkpoints = Checkpoints(path / "checkpoints")
+    return [
+        *sorted((path / "tokenizer").glob("*.model")),
+        path / "checkpoints" / "index.json",
+        checkpoints.resolve("best") / MODEL_FILE,
+    ]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}. Choose another -o") from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise InputError(f"{path}: is not a record of this version of `nmt improve`; choose another -o")
+    return values
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,70 @@
+"""The result of `nmt improve`: the files of the last model in an ordinary model directory, whole or absent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt_cli.checkpoint import Checkpoints
+from nmt_cli.config.loader import dump_config
+from nmt_cli.experiment import Experiment
+from nmt_cli.files import atomic_directory, atomic_path, make_directory
+
+LOWER_IS_BETTER = ("loss", "perplexity")
+
+
+def best_of(models: Sequence[Path]) -> Path:
+    """Return the model directory with the best score on the dev set; without scores the first."""
+
+    def rank(model: Path) -> float:
+        best = Checkpoints(model / "checkpoints").index().best
+        if not best:
+            return 0.0
+        return best[0].value if best[0].metric in LOWER_IS_BETTER else -best[0].value
+
+    return min(models, key=rank)
+
+
+def copy_model(model: Path, directory: Path) -> None:
+    """Copy a model into the directory of the result; `publish` makes it one that commands accept."""
+    of, to = Experiment(model), Experiment(directory)
+    index = of.checkpoints.index()
+    steps = dict.fromkeys([*([index.last] if index.last is not None else []), *(best.step for best in index.best),
+                           *index.recent])  # fmt: skip
+    for path in of.tokenizer_paths():
+        _copy(path, to.directory / "tokenizer" / path.name)
+    for step in steps:
+        with atomic_directory(to.checkpoints.path_of(step)) as made:
+            for file in sorted(of.checkpoints.path_of(step).iterdir()):
+                _link(file, made / file.name)
+    _copy(of.directory / "checkpoints" / "index.json", to.directory / "checkpoints" / "index.json")
+    for path, copy in (
+        (of.metrics_path, to.metrics_path),
+        (of.log_path, to.log_path),
+        (of.confidence_path, to.confidence_path),
+    ):
+        if path.is_file():
+            _copy(path, copy)
+
+
+def publish(model: Path, directory: Path) -> None:
+    """Write the configuration, without which a directory is no model directory; so it comes last."""
+    config = Experiment(model).config.model_copy(update={"model_dir": str(directory)})
+    with atomic_path(Experiment(directory).config_path) as temporary:
+        temporary.write_text(dump_config(config), encoding="utf-8")
+
+
+def _copy(path: Path, copy: Path) -> None:
+    make_directory(copy.parent)
+    with atomic_path(copy) as temporary:
+        shutil.copyfile(path, temporary)
+
+
+def _link(path: Path, link: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no hard links. Checkpoints never change."""
+    try:
+        os.link(path, link)
+    except OSError:
+        shutil.copyfile(path, link)

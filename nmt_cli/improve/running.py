@@ -1,0 +1,90 @@
+"""Running of the stages, one after the other, each in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+
+from nmt_cli.config.loader import dump_config
+from nmt_cli.console import log
+from nmt_cli.errors import InputError, Interrupted, NmtError, ToldElsewhere
+from nmt_cli.files import atomic_path, make_directory
+from nmt_cli.improve.child import Child
+from nmt_cli.improve.estimate import Speed, duration
+from nmt_cli.improve.record import Ledger, count_lines
+from nmt_cli.improve.stages import Stage
+
+
+def run_stages(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
+    """Run the stages that have not finished, in order.
+
+    Raises:
+        InputError: an input or output of a finished stage has changed.
+        NmtError: a stage failed, or a signal ended it.
+    """
+    done = [ledger.is_done(stage) for stage in stages]
+    if any(done):
+        log(f"{sum(done)} of {len(stages)} stages have finished before")
+    for stage, is_done in zip(stages, done, strict=True):
+        if is_done:
+            speed.learn(stage, ledger.seconds(stage))
+    for number, stage in enumerate(stages):
+        if done[number]:
+            continue
+        left = speed.left(stages[number:])
+        log(f"stage {number + 1} of {len(stages)}, {stage.purpose}: about {duration(speed.seconds(stage))}; "
+            f"all that is left: about {duration(left)}")  # fmt: skip
+        log(f"  {stage.command}")
+        _prepare(stage)
+        began = time.monotonic()
+        received = _run(stage)
+        _refuse_nothing(stage)
+        ledger.write_record(stage, time.monotonic() - began)
+        speed.learn(stage, time.monotonic() - began)
+        if received:
+            raise _stopped(received)
+
+
+def _refuse_nothing(stage: Stage) -> None:
+    """Refuse to go on without text, with the way to find out why there is none."""
+    if stage.work.kind == "clean" and stage.work.lines and not count_lines(stage.outputs[0]):
+        raise InputError(
+            f"stage {stage.name}: no line of {stage.arguments[1]} is left; {stage.outputs[-1]} says why. Change "
+            "the text, and choose another -o"
+        )
+
+
+def _prepare(stage: Stage) -> None:
+    """Make the directory of a stage, and remove what a killed attempt at another command than a training left."""
+    make_directory(stage.directory)
+    if stage.config is not None:
+        with atomic_path(stage.config_path) as temporary:
+            temporary.write_text(dump_config(stage.config), encoding="utf-8")
+        return
+    for path in stage.outputs:
+        path.unlink(missing_ok=True)
+
+
+def _run(stage: Stage) -> int:
+    """Run a command; return the number of a signal that came too late to end it, or 0."""
+    child = Child(stage.arguments)
+    code = child.run()
+    if code == 0:
+        return child.received
+    if child.received:
+        raise _stopped(child.received)
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise NmtError(
+            f"stage {stage.name} was killed by {name}"
+            + (", often for want of memory" if code == -9 else "")
+            + ". Give the same command to go on"
+        )
+    raise ToldElsewhere(
+        code, f"stage {stage.name} failed; its message stands above. Mend that, and give the same command to go on"
+    )
+
+
+def _stopped(number: int) -> Interrupted:
+    return Interrupted("stopped; give the same command to go on", number)

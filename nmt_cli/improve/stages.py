@@ -1,0 +1,70 @@
+"""One stage of `nmt improve`: a command, the files that it reads, and the files that it makes."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nmt_cli.config.schema import Config
+
+STAGES = "stages"
+"""Directory of the stages, below the directory of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The amount of work of a stage, by which its time and its files are estimated."""
+
+    kind: Literal["clean", "train", "translate"]
+    lines: float
+    """Lines or pairs that are read; in training, all that the epochs go through."""
+    stored: float = 0.0
+    """Lines or pairs that the stage writes to the disk."""
+    rows: int = 1
+    """Translation: prefixes of the search times models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A command with its inputs and outputs."""
+
+    directory: Path
+    """Its own directory; its name begins with the number of the stage."""
+    purpose: str
+    """Purpose of the stage, in a few words."""
+    arguments: tuple[str, ...]
+    """The command line behind `nmt`."""
+    inputs: tuple[Path, ...]
+    """Text files and model directories."""
+    outputs: tuple[Path, ...]
+    """Text files, or the model directory of a training."""
+    work: Work
+    config: Config | None = None
+    """The configuration of a training, which is written to `config_path` first."""
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return self.directory.name
+
+    @property
+    def command(self) -> str:
+        """The command as one types it."""
+        return shlex.join(("nmt", *self.arguments))
+
+    @property
+    def config_path(self) -> Path:
+        """The configuration of a training."""
+        return self.directory / "train.yaml"
+
+    @property
+    def record_path(self) -> Path:
+        """The record of the stage. It is there if the stage has finished."""
+        return self.directory / "stage.json"
+
+    @property
+    def resumes(self) -> bool:
+        """True for a training, which goes on from what it has made. Other commands begin again."""
+        return self.config is not None

@@ -1,0 +1,154 @@
+"""An empty figure in fonts that have its letters, and the file that it is written to. All figures share these."""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+import unicodedata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.console import warn
+from nmt_cli.data.output import open_output
+from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FAMILIES = (
+    *("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Source Han Sans", "Hiragino Sans"),
+    *("PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei", "Noto Sans Arabic", "Noto Naskh Arabic"),
+    *("Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS"),
+)
+_PAGE = b"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>%s</title></head>
+<body>
+%s</body></html>
+"""
+
+
+@contextmanager
+def canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Iterator[Figure]:
+    """An empty figure, free of the user's settings, in installed fonts that have the letters of the texts."""
+    matplotlib = _matplotlib()
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*([Gg]lyph|natively).*")  # said once, with what to do, by _families
+        matplotlib.rcdefaults()
+        letters = {letter for text in texts for letter in printable(text)}
+        matplotlib.rcParams.update(
+            {
+                "font.family": [*_families(letters), "sans-serif"],
+                "font.size": 10,
+                "axes.unicode_minus": False,
+                "svg.fonttype": "none",  # words stay words: searchable, and shaped by whoever shows them
+                "svg.hashsalt": "nmt",  # the same figure is the same file
+            }
+        )
+        yield Figure()
+
+
+def _families(letters: set[str]) -> list[str]:
+    """The installed families that are needed to draw the letters; a warning names what to install for the rest."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    missing = {letter for letter in letters if not letter.isspace() and unicodedata.category(letter) != "Cf"}
+    if any(ord(letter) > 0x24F for letter in missing):  # matplotlib's list of fonts can be older than the fonts
+        listed = {entry.fname for entry in manager.ttflist}
+        for file in font_manager.findSystemFonts():
+            if file not in listed and any(name in Path(file).name for name in ("Noto", "SourceHan", "wqy")):
+                with _tolerated():
+                    manager.addfont(file)
+    installed = set(manager.get_font_names())
+    chosen = ["DejaVu Sans"]  # comes with matplotlib
+    for family in _FAMILIES:
+        if family in installed and missing:
+            face = font_manager.get_font(manager.findfont(family, fallback_to_default=False))
+            drawable = {letter for letter in missing if ord(letter) in face.get_charmap()}
+            if drawable and family not in chosen:
+                chosen.append(family)
+            missing -= drawable
+    if missing:
+        sample = "".join(sorted(missing)[:5])
+        fonts = " or ".join(sorted({_font_for(letter) for letter in missing}))
+        warn(
+            f"no installed font has {len(missing)} of the characters, such as {sample}: they are drawn as boxes; "
+            f"install {fonts}"
+        )
+    return chosen
+
+
+def _font_for(letter: str) -> str:
+    """A free font that has the letter, by the first word of the letter's name."""
+    script = unicodedata.name(letter, "").partition(" ")[0]
+    if script in {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH"}:
+        return "Noto Sans CJK (Debian: fonts-noto-cjk)"
+    return "Noto Sans (Debian: fonts-noto-core)"
+
+
+@contextmanager
+def _tolerated() -> Iterator[None]:
+    """Pass over a font file that matplotlib cannot read: there are others."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError):
+        return
+
+
+def printable(text: str) -> str:
+    """The text with what no font and no XML file can hold replaced: controls, lone surrogates, noncharacters."""
+    return "".join(
+        "\ufffd" if unicodedata.category(c) in {"Cc", "Cs"} or ord(c) & 0xFFFE == 0xFFFE else c for c in text
+    )
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the figure; one that is very large gets fewer dots an inch, to fit into memory."""
+    width, height = figure.get_size_inches()
+    dots = min(160.0, 14_000 / max(width, height), math.sqrt(60_000_000 / (width * height)))
+    is_png = path.suffix.lower() == ".png"
+    picture = BytesIO()
+    figure.savefig(
+        picture,
+        format="png" if is_png else "svg",
+        dpi=dots,
+        bbox_inches="tight",
+        pad_inches=0.15,
+        metadata=None if is_png else {"Date": None},
+    )
+    content = picture.getvalue()
+    if path.suffix.lower() == ".html":
+        content = _PAGE % (html.escape(path.stem).encode("utf-8", "replace"), content[content.index(b"<svg") :])
+    with open_output(path) as file:
+        file.write(content)
+
+
+def check_picture(path: Path, *, draws_pages: bool = True) -> str:
+    """The ending of a picture's name, .png, .svg or .html; to be called before the work that it shows.
+
+    Raises:
+        InputError: it is another; matplotlib is not there, which all need but a page that it does not draw.
+    """
+    ending = path.suffix.lower()
+    if ending not in (".png", ".svg", ".html"):
+        found = f"not {ending!r}" if ending else "and there is none"
+        raise InputError(f"{path}: the ending says what to write: it must be .png, .svg or .html, {found}")
+    if draws_pages or ending != ".html":
+        _matplotlib()
+    return ending
+
+
+def _matplotlib() -> Any:
+    os.environ["MPLBACKEND"] = "agg"  # nothing is shown; what stands there may be no backend
+    try:
+        import matplotlib
+    except ImportError as problem:
+        raise InputError("drawing needs matplotlib: pip install 'nmt-cli[plots]'") from problem
+    return matplotlib

@@ -1,0 +1,134 @@
+"""Learning curves, and scores by sentence length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.errors import InputError
+from nmt_cli.plots.canvas import canvas, check_picture, printable, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = ("#1f5fa8", "#c2571a", "#2c7a4b", "#8a3d8f", "#b08900", "#4a4a4a", "#c23b5a", "#1b8a94")
+
+
+@dataclass(frozen=True, slots=True)
+class LengthBucket:
+    """The score of the sentences whose source has from `low` to `high` words, with its confidence interval."""
+
+    low: int
+    high: int
+    count: int
+    score: float
+    interval_low: float
+    interval_high: float
+
+
+def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) -> None:
+    """Write the learning curves of some runs: losses on one panel, BLEU and chrF (where there are any) on the other."""
+    check_picture(path)
+    if not any(_series(records, "loss", "train", "validation")[0] for records in runs.values()):
+        raise InputError(f"{path}: nothing to draw: no train or validation record has a step and a loss")
+    has_scores = any(
+        _series(records, metric, "validation")[0] for records in runs.values() for metric in ("bleu", "chrf")
+    )
+    with canvas(runs) as figure:
+        figure.set_size_inches(11.0 if has_scores else 6.5, 4.2)
+        figure.set_layout_engine("constrained")
+        axes = figure.subplots(1, 2 if has_scores else 1, squeeze=False)[0]
+        for (name, records), colour in zip(runs.items(), _colours(len(runs)), strict=True):
+            prefix = f"{name}: " if len(runs) > 1 else ""
+            _line(axes[0], _series(records, "loss", "train"), f"{prefix}train", colour, alpha=0.45, linewidth=1)
+            _line(axes[0], _series(records, "loss", "validation"), f"{prefix}validation", colour, marker="o")
+            if has_scores:
+                _line(axes[1], _series(records, "bleu", "validation"), f"{prefix}BLEU", colour, marker="o")
+                _line(
+                    axes[1], _series(records, "chrf", "validation"), f"{prefix}chrF", colour, marker="s", linestyle="--"
+                )
+        for panel, label in zip(axes, ("loss", "score on the validation set"), strict=False):
+            _dress(panel, "update", label)
+        if has_scores:
+            _keep_to_scores(axes[1])
+        save(figure, path)
+
+
+def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> None:
+    """Write the BLEU of each system by source length, with confidence bands. Empty buckets are left out."""
+    check_picture(path)
+    filled = {name: [bucket for bucket in buckets if bucket.count] for name, buckets in curves.items()}
+    ranges = sorted({(bucket.low, bucket.high) for buckets in filled.values() for bucket in buckets})
+    if not ranges:
+        raise InputError(f"{path}: nothing to draw: no length bucket holds a sentence")
+    with canvas(curves) as figure:
+        figure.set_size_inches(max(6.5, 1.0 + 0.85 * len(ranges)), 4.2)
+        figure.set_layout_engine("constrained")
+        axes = figure.subplots()
+        for (name, buckets), colour in zip(filled.items(), _colours(len(filled)), strict=True):
+            buckets.sort(key=lambda bucket: bucket.low)
+            places = [ranges.index((bucket.low, bucket.high)) for bucket in buckets]
+            low, high = ([b.interval_low for b in buckets], [b.interval_high for b in buckets])
+            axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+            _line(axes, (places, [bucket.score for bucket in buckets]), name, colour, marker="o")
+        counts = {(bucket.low, bucket.high): bucket.count for buckets in filled.values() for bucket in buckets}
+        labels = [f"{low}–{high}\nn={counts[low, high]}" for low, high in ranges]
+        axes.set_xticks(range(len(ranges)), labels)
+        _dress(axes, "source words; n is the number of sentences", "BLEU")
+        _keep_to_scores(axes)
+        save(figure, path)
+
+
+def _series(records: Sequence[Mapping[str, object]], field: str, *events: str) -> tuple[list[float], list[float]]:
+    """Steps and values of the records of those events that have both as finite numbers."""
+    points = [
+        (_number(record.get("step")), _number(record.get(field))) for record in records if record.get("event") in events
+    ]
+    known = [(step, value) for step, value in points if step is not None and value is not None]
+    return [step for step, _ in known], [value for _, value in known]
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # JSON knows no largest integer
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _line(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str, colour: str, **how: Any) -> None:
+    if points[0]:
+        axes.plot(*points, label="line", gid=name, color=colour, markersize=4, **how)
+
+
+def _dress(axes: Axes, x_label: str, y_label: str) -> None:
+    """Labels, a light grid and a legend that shows names as they are (matplotlib hides those with an underscore)."""
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(printable(y_label), parse_math=False)
+    axes.grid(color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    lines = axes.get_lines()
+    if lines:
+        legend = axes.legend(frameon=False)
+        for text, line in zip(legend.get_texts(), lines, strict=True):
+            text.set_parse_math(False)
+            text.set_text(printable(line.get_gid() or ""))
+            line.set_gid(None)
+
+
+def _keep_to_scores(axes: Axes) -> None:
+    """Let the axis of a score show nothing below 0 or above 100, where there is none, and marks at its ends whole."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 0.0), min(high, 100.0))
+    for line in axes.get_lines():
+        line.set_clip_on(False)
+
+
+def _colours(count: int) -> list[str]:
+    return [_COLOURS[index % len(_COLOURS)] for index in range(count)]

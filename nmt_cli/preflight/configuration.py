@@ -1,0 +1,171 @@
+"""The configuration that `nmt init` writes: a template, filled in for a text, and a dev set where none is given."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from nmt_cli.config.loader import parse_yaml, validate
+from nmt_cli.console import log
+from nmt_cli.data.holdout import hold_out
+from nmt_cli.data.output import open_new_outputs
+from nmt_cli.data.pairs import Corpus
+from nmt_cli.errors import InputError
+from nmt_cli.preflight.sizing import sizes_for
+from nmt_cli.preflight.survey import TextSurvey
+from nmt_cli.scoring import tokenizer_for
+
+SCHEDULES = {
+    "constant": "the average below takes the place of a falling rate, so a training may end anywhere or go on",
+    "cosine": "down to 0 at the end of max_epochs, so the last epochs gain the most",
+}
+COMMENT_COLUMN = 29
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The name, the seed and the languages of a run."""
+
+    name: str
+    seed: int
+    source_lang: str
+    target_lang: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The text to train on and the text to validate on."""
+
+    train: Sequence[Corpus]
+    num_pairs: int
+    """To train on."""
+    dev: Corpus
+    dev_comment: str
+    skips_invalid: bool = False
+
+
+def write_configuration(output: Path, header: Header, plan: Plan, text: TextSurvey) -> None:
+    """Write a configuration for corpora that stay where they are."""
+    content = configuration(header, plan, text)
+    with open_new_outputs([output]) as (file,):
+        file.write(content.encode("utf-8"))
+
+
+def write_with_held_out(output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey) -> None:
+    """Hold out a dev set: write the four files of text, then the configuration, or nothing of it all."""
+    directory = output.parent / f"{output.stem}.data"
+    paths = _paths_of_split(output, directory, header)
+    dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
+    # A name that cannot be written is found before the work.
+    configuration(header, Plan([train], text.num_whole, dev, ""), text)
+    is_new = not directory.exists()
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{directory}: cannot be made: {(error.strerror or str(error)).lower()}") from error
+    try:
+        with open_new_outputs([output, *paths]) as (config_file, *files):
+            split = hold_out(
+                corpora, num_whole=text.num_whole, seed=header.seed,
+                dev=(files[0], files[1]), train=(files[2], files[3]),
+            )  # fmt: skip
+            if not split.training:
+                raise InputError(
+                    f"{corpora[0].source}: nothing is left to train on when {split.held_out:,} pairs and all with the "
+                    "same source or target are held out; give --dev-source and --dev-target"
+                )
+            comment = (
+                f"{split.held_out:,} pairs held out by the seed; {split.left_out:,} others with the same source or "
+                "target are in neither set."
+            )
+            plan = Plan([train], split.training, dev, comment)
+            config_file.write(configuration(header, plan, text).encode("utf-8"))
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # somebody else has put something into it
+                directory.rmdir()
+        raise
+    invalid = f", {text.num_invalid:,} left out because they are not UTF-8" if text.num_invalid else ""
+    log(
+        f"{directory}: {split.training:,} pairs to train on, {split.held_out:,} held out as the dev set, "
+        f"{split.left_out:,} left out because they share a side with a held-out pair{invalid}"
+    )
+
+
+def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]:
+    """Return where source and target of the dev set and of the training text go; refuse to overwrite any."""
+    endings = (header.source_lang, header.target_lang)
+    if endings[0] == endings[1]:
+        endings = (f"source.{endings[0]}", f"target.{endings[1]}")
+    paths = [directory / f"{part}.{ending}" for part in ("dev", "train") for ending in endings]
+    if existing := [str(path) for path in paths if path.exists() or path.is_symlink()]:
+        raise InputError(
+            f"{', '.join(existing)}: exists already and is not overwritten; choose another name for {output}, or move "
+            "it away"
+        )
+    return paths
+
+
+def configuration(header: Header, plan: Plan, text: TextSurvey) -> str:
+    """Return the configuration with its reasons, checked as `nmt train` will check it."""
+    template = resources.files("nmt_cli.preflight").joinpath("configuration.yaml").read_text(encoding="utf-8")
+    values = _values(header, plan, text)
+    lines = []
+    for line in template.splitlines():
+        setting, mark, comment = line.partition("  # ")
+        if any(values[name] is None for name in Template(setting).get_identifiers()):
+            continue
+        filled, remark = (Template(part).substitute(values) for part in (setting, comment))
+        lines.append(f"{filled:<{COMMENT_COLUMN - 1}} # {remark}" if mark and setting else filled + mark + remark)
+    written = "\n".join(lines) + "\n"
+    validate(parse_yaml(written, "--name, --source-lang or a path"), "--name, --source-lang or a path")
+    return written
+
+
+def _values(header: Header, plan: Plan, text: TextSurvey) -> dict[str, object]:
+    """Return what fills the template; a setting whose value is None is left out."""
+    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs))
+    limit = ""
+    if sizes.vocab_size != sizes.usual_vocab_size:
+        limit = f", and this text has {'few words' if sizes.vocab_size < sizes.usual_vocab_size else 'many characters'}"
+    tokenize = tokenizer_for(header.target_lang)
+    return {
+        **asdict(sizes),
+        "name": _scalar(header.name),
+        "model_dir": _scalar(f"runs/{header.name}"),
+        "seed": header.seed,
+        "source_lang": _scalar(header.source_lang),
+        "target_lang": _scalar(header.target_lang),
+        "num_pairs": f"{plan.num_pairs:,}",
+        "train": "\n".join(f"    - {_paths(corpus)}" for corpus in plan.train),
+        "dev": _paths(plan.dev),
+        "dev_comment": plan.dev_comment,
+        "invalid_utf8": "skip" if plan.skips_invalid else None,
+        "limit": limit,
+        "character_coverage": sizes.character_coverage if sizes.character_coverage < 1 else None,
+        "dropout": ", ".join(f"{key}: {value:g}" for key, value in sizes.dropout.model_dump().items()),
+        "schedule_comment": SCHEDULES[sizes.schedule],
+        "num_steps": f"{sizes.num_steps:,}",
+        "num_validations": max(1, sizes.num_steps // sizes.validation_freq),
+        "scoring": "scoring" if tokenize else None,
+        "tokenize": tokenize,
+    }
+
+
+def _paths(corpus: Corpus) -> str:
+    return f"{{source: {_scalar(corpus.source)}, target: {_scalar(corpus.target)}}}"
+
+
+def _scalar(text: str) -> str:
+    """Return a YAML string, quoted where a reader of YAML 1.1 or 1.2 might take it for something else."""
+    is_plain = re.fullmatch(r"(?:\./|\.\./|/)?[A-Za-z_][A-Za-z0-9_./+-]*", text)
+    if is_plain and text.lower() not in ("null", "true", "false", "yes", "no", "on", "off", "y", "n"):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)

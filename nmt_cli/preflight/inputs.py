@@ -1,0 +1,242 @@
+"""Checks of what a training reads: files, devices, settings, and the run that it begins with.
+
+Each raises an `InputError` that names every problem, before any work is done.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.console import warn
+from nmt_cli.data.lines import open_input
+from nmt_cli.errors import InputError
+from nmt_cli.files import why_not_writable
+from nmt_cli.formats.recognise import HEAD_BYTES, misread_lines
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.experiment import Experiment
+
+OF_EACH_TRAINING = {"sampling_alpha", "max_training_lines"}
+"""Keys of the tokenizer that a training may have otherwise than the one that it goes out from."""
+
+
+_OTHER_ENCODING = (
+    "Most lines with characters beyond ASCII are like it, so the whole file is probably in another encoding, such as "
+    "cp1252; `nmt import` finds it and writes UTF-8"
+)
+
+
+def check_inputs(experiment: Experiment, config: Config) -> None:
+    """Refuse inputs that are not there, and all else at which a training would stop."""
+    from nmt_cli.data.embeddings import check_embeddings
+    from nmt_cli.distributed import find_device
+    from nmt_cli.scoring import check_tokenizer
+    from nmt_cli.training.metrics_log import check_tensorboard
+
+    data = config.data
+    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
+    paths = [path for pair in sets for path in (pair.source, pair.target)]
+    text = [] if data.monolingual is None else [*data.monolingual.target, *data.monolingual.source]
+    paths += text
+    paths += [corpus.alignment for corpus in data.train if corpus.alignment]
+    vectors = [path for path in dict.fromkeys(vectors_needed(experiment, config)) if path]
+    size = config.model.embedding_size
+    _raise_all(
+        partial(_check_directory, experiment.directory),
+        partial(_check_files, [*paths, *vectors]),
+        partial(refuse_unfit_text, paths, invalid_utf8=data.invalid_utf8),
+        partial(_check_monolingual, text, [path for pair in sets for path in (pair.source, pair.target)]),
+        *(partial(check_embeddings, Path(path), size) for path in vectors if os.path.isfile(path)),
+        partial(find_device, config.training.device),
+        partial(check_tokenizer, config.scoring.tokenize),
+        *([check_tensorboard] if config.training.tensorboard else []),
+        partial(_check_origin, experiment, config),
+    )
+
+
+def check_test_files(config: Config) -> None:
+    """Refuse files of test sets that are not there."""
+    _check_files([path for test in config.data.test for path in (test.source, test.target)])
+
+
+def check_counts(config: Config) -> None:
+    """Refuse texts of pairs, or their links, that have not as many lines."""
+    from nmt_cli.data.pairs import Corpus, count_pairs
+
+    pairs = [Corpus(c.source, c.target, alignment=c.alignment) for c in config.data.train]
+    if config.data.dev is not None:
+        pairs.append(Corpus(config.data.dev.source, config.data.dev.target))
+    _raise_all(*(partial(count_pairs, corpus) for corpus in pairs))
+
+
+def check_tokenizer_inputs(experiment: Experiment, config: Config) -> None:
+    """Refuse what tokenizers cannot be made of: a part of `check_inputs`."""
+    paths = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
+    _raise_all(
+        partial(_check_files, paths),
+        partial(refuse_unfit_text, paths, invalid_utf8=config.data.invalid_utf8),
+        partial(_check_origin, experiment, config),
+    )
+
+
+def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) -> None:
+    """Refuse text that training would misread, by the first 64 KiB of each file; what cannot be read is left to others.
+
+    Raises:
+        InputError: a file is plainly no text in UTF-8, has CR line ends, or is in another encoding throughout. Of the
+            last there is only a warning where the configuration skips or replaces invalid UTF-8.
+    """
+    problems = []
+    for path in dict.fromkeys(paths):
+        if not os.path.isfile(path):
+            continue
+        try:
+            with open_input(path) as stream:
+                misread = misread_lines(stream.read(16 * HEAD_BYTES))
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        except (OSError, EOFError, zlib.error):  # of a damaged file, which whoever reads on says
+            continue
+        if misread is None:
+            continue
+        if misread.what == "CR":
+            problems.append(f"{path}: its lines end in CR only, so it would be one line; `nmt import` changes that")
+        elif invalid_utf8 in ("skip", "replace"):
+            warn(f"{path}:{misread.line}: is not valid UTF-8. {_OTHER_ENCODING}")
+        else:
+            mend = "; mend the line, or set data.invalid_utf8 to skip or replace" if invalid_utf8 else ""
+            problems.append(f"{path}:{misread.line}: is not valid UTF-8{mend}. {_OTHER_ENCODING}")
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def problems_of(*checks: Callable[[], object]) -> list[str]:
+    """Return the lines of every `InputError` that the checks raise."""
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except InputError as error:
+            problems += str(error).splitlines()
+    return problems
+
+
+def _raise_all(*checks: Callable[[], object]) -> None:
+    if problems := problems_of(*checks):
+        raise InputError("\n".join(problems))
+
+
+def _check_files(paths: Sequence[str]) -> None:
+    from nmt_cli.data.lines import is_special_file
+
+    problems = []
+    for path in dict.fromkeys(paths):
+        try:
+            if not Path(path).exists():
+                problems.append(f"{path}: there is no such file")
+            elif Path(path).is_dir():
+                problems.append(f"{path}: is a directory; give a text file")
+            elif is_special_file(path):
+                problems.append(f"{path}: is a pipe or a device, but this text is read more than once. Give a file")
+            elif not os.access(path, os.R_OK):
+                problems.append(f"{path}: cannot be read: permission denied")
+        except OSError as error:  # in a directory that may not be entered
+            problems.append(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _check_monolingual(text: Sequence[str], of_pairs: Sequence[str]) -> None:
+    """Refuse a file of text in one language that is a side of the training, dev or test pairs."""
+    known = {os.path.realpath(path): path for path in of_pairs}
+    problems = [
+        f"data.monolingual: {path} is the file {known[os.path.realpath(path)]} of data.train, data.dev or data.test. "
+        "Name text there that has no translation"
+        for path in text
+        if os.path.realpath(path) in known
+    ]
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _check_directory(directory: Path) -> None:
+    """Refuse a model directory that is none, cannot be made, or may not be written to."""
+    there = directory
+    try:
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        reason = why_not_writable(there)
+        if not there.is_dir():
+            reason = "file exists"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    if reason:
+        raise InputError(f"{directory}: cannot be a model directory: {reason}")
+
+
+def tokenizer_origin(config: Config) -> Path | None:
+    """Return the run whose tokenizers a training takes, or None if it trains its own.
+
+    A run that `training.init_from` names gives its tokenizers where the languages and the section `tokenizer` are the
+    same. Otherwise it is a parent with another vocabulary.
+
+    Raises:
+        InputError: `training.init_from` names no run.
+    """
+    from nmt_cli.experiment import Experiment
+
+    if config.training.init_from is None:
+        return None
+    origin = Experiment(Path(config.training.init_from))
+    origin.checkpoints.resolve("best")
+    own, its = (
+        (c.data.source_lang, c.data.target_lang, c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING))
+        for c in (config, origin.config)
+    )
+    return origin.directory if own == its else None
+
+
+def _check_origin(experiment: Experiment, config: Config) -> None:
+    """Refuse a run to begin with that cannot be found or has other parameters than are configured.
+
+    A run that has begun needs it no more.
+    """
+    if config.training.init_from is None or experiment.checkpoints.index().last is not None:
+        return
+    import torch
+
+    from nmt_cli.checkpoint import MODEL_FILE, load_parameters
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.model.build import build_model
+
+    origin = Experiment(Path(config.training.init_from))
+    path = origin.checkpoints.resolve("best") / MODEL_FILE
+    source, target = origin.tokenizers
+    if config.model.tied_embeddings not in ("none", "target") and source is not target:
+        raise InputError(
+            f"training.init_from: model.tied_embeddings is {config.model.tied_embeddings}, which needs a joint "
+            f"vocabulary, but {origin.directory} has one for each language. Choose the value that it has"
+        )
+    # With the vocabulary of the origin: only the other sizes have to agree.
+    with torch.device("meta"):
+        model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
+    load_parameters(model, path)
+
+
+def vectors_needed(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:
+    """Return the files of pretrained vectors that are needed.
+
+    Where another run or the beginning of this one gives the values, they only say which embeddings are frozen.
+    """
+    pretrained = config.model.pretrained
+    has_values = config.training.init_from is not None or experiment.checkpoints.index().last is not None
+    if not pretrained.freeze and has_values:
+        return None, None
+    return pretrained.source, pretrained.target

@@ -1,0 +1,173 @@
+"""Checks of the run that lies in a model directory: whether it may go on, or has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.errors import InputError, ModelError
+from nmt_cli.files import sha256_of
+from nmt_cli.preflight.inputs import tokenizer_origin
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.store import PairStore
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.training.state import Limits, TrainingState
+
+MAY_CHANGE = {
+    "model_dir",
+    "data.licence",
+    "data.test",
+    "data.monolingual",
+    "data.monolingual.target",
+    "data.monolingual.source",
+    "training.max_steps",
+    "training.max_epochs",
+    "training.patience",
+    "training.keep_best",
+    "training.keep_last",
+    "training.threads",
+}
+"""Keys that may differ when a training is resumed."""
+MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8")
+"""Beginnings of the keys by which tokenizers are made."""
+
+
+def check_resumable(experiment: Experiment, config: Config) -> None:
+    """Refuse a configuration whose keys differ from those with which the training in the directory began."""
+    from nmt_cli.config.loader import differing_keys
+
+    if not experiment.config_path.exists():
+        return
+    changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
+    if experiment.checkpoints.index().last is None:
+        # Nothing binds but what the tokenizers were made by, if there are any.
+        before = experiment.config
+        changed = [key for key in changed if _makes_tokenizers(key, before, config)]
+        if changed and experiment.has_tokenizers(joint=before.tokenizer.joint):
+            raise InputError(
+                f"{experiment.directory}: has a tokenizer by another configuration; these keys differ: "
+                f"{', '.join(changed)}. Set them back, make it anew with `nmt tokenizer`, or choose another model_dir"
+            )
+    elif changed:
+        raise InputError(
+            f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
+            "Set them back to resume it, or choose another model_dir"
+        )
+
+
+def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
+    """Return whether the tokenizers are made by a key that differs."""
+    if key == "data.train":
+        texts = [[(corpus.source, corpus.target) for corpus in config.data.train] for config in (before, now)]
+        return texts[0] != texts[1]
+    if key == "training.init_from":
+        return tokenizer_origin(before) != tokenizer_origin(now)
+    return key.startswith(MAKES_TOKENIZERS)
+
+
+def check_tokenizers(experiment: Experiment, config: Config) -> None:
+    """Check that the tokenizers of a run are there, or can be made.
+
+    Raises:
+        InputError: there are some that no run has made.
+        ModelError: a model has lost its own.
+    """
+    if experiment.has_tokenizers(joint=config.tokenizer.joint):
+        return
+    if experiment.checkpoints.index().last is not None:
+        raise ModelError(
+            f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
+            "tokenizer directory back from a copy, or choose another model_dir"
+        )
+    check_replaceable(experiment)
+
+
+def check_replaceable(experiment: Experiment) -> None:
+    """Refuse to replace tokenizers that no run has made."""
+    there = experiment.tokenizer_paths()
+    if there and not experiment.config_path.exists():
+        raise InputError(
+            f"{there[0]}: is in the way. It does not come from `nmt tokenizer`, because there is no "
+            f"{experiment.config_path}; move it "
+            "elsewhere, or choose another model_dir"
+        )
+
+
+def finished_reason(experiment: Experiment, config: Config) -> str | None:
+    """Return why the training in the directory has ended, or None if there are updates to make."""
+    finished = experiment.checkpoints.index().finished
+    state = _last_state(experiment) if finished is not None else None
+    return finished if state is not None and limits_of(config).reached(state) else None
+
+
+def _last_state(experiment: Experiment) -> TrainingState | None:
+    """Return the state at the last checkpoint; None where there is none, or it is damaged, as who goes on will say."""
+    from nmt_cli.checkpoint import read_progress
+    from nmt_cli.training.state import TrainingState
+
+    last = experiment.checkpoints.index().last
+    if last is None:
+        return None
+    path = experiment.checkpoints.path_of(last)
+    try:
+        return TrainingState.from_json(read_progress(path), str(path))
+    except ModelError:
+        return None
+
+
+def limits_of(config: Config) -> Limits:
+    """Return when a training ends."""
+    from nmt_cli.training.state import Limits
+
+    training = config.training
+    return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
+
+
+def content_digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, str]:
+    """Return a digest of each file on which all of a training depends, by its path.
+
+    The cursor means nothing in another text, scores of two dev sets cannot be compared, and frozen rows stay frozen.
+    """
+    training, dev = _texts(config)
+    return {
+        **dict(zip(training, store.contents, strict=True)),
+        **{path: _digest(path) for path in dev},
+        **{path: sha256(json.dumps(rows).encode()).hexdigest()[:16] for path, rows in frozen.items()},
+    }
+
+
+def _texts(config: Config) -> tuple[list[str], list[str]]:
+    """Return the files that are trained on, and those of the dev set."""
+    training = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
+    return training, [config.data.dev.source, config.data.dev.target] if config.data.dev else []
+
+
+def _digest(path: str) -> str:
+    return sha256_of(Path(path))[:16]
+
+
+def check_unchanged(experiment: Experiment, config: Config) -> None:
+    """Refuse other files, as `check_same_text` does, without a look at the rows that were frozen."""
+    state = _last_state(experiment)
+    paths = [path for of_one_use in _texts(config) for path in of_one_use]
+    if state is None or finished_reason(experiment, config) is not None or not all(map(os.path.isfile, paths)):
+        return
+    now = {path: _digest(path) for path in paths}
+    check_same_text(experiment, " ".join(state.text.split()[: len(now)]), now)
+
+
+def check_same_text(experiment: Experiment, before: str, now: Mapping[str, str]) -> None:
+    """Refuse files that are not what they were when the training began."""
+    if before != " ".join(now.values()):
+        digests = zip(now.items(), before.split(), strict=False)
+        changed = [path for (path, new), old in digests if old != new] or list(now)  # all, where the state is damaged
+        raise InputError(
+            f"{', '.join(changed)}: not the text with which the run in {experiment.directory} began. Put it back to "
+            "resume the run, or choose another model_dir"
+        )

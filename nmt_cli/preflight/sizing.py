@@ -1,0 +1,231 @@
+"""The size of model and the length of training that suit a corpus, and the memory of a training. Plain arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nmt_cli.config.model import DropoutConfig
+from nmt_cli.config.schema import Config
+from nmt_cli.preflight.survey import TextSurvey
+
+PIECES_PER_WORD = 1.3
+CHARACTERS_PER_PIECE = 4
+"""At most, of words that are long or not separated by blanks."""
+IDEOGRAPHS_PER_PIECE = 2
+MANY_IDEOGRAPHS = 500
+"""Distinct characters that make nearly all of a text; an alphabet has fewer."""
+MIN_STEPS = 3_000
+MAX_EPOCHS = 100
+NUM_VALIDATIONS = 15
+MANY_CHARACTERS = 1_000
+"""Distinct characters; more are those of Chinese or Japanese, or of dirty text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    below: float
+    """Pairs."""
+    vocab_size: int
+    embedding_size: int
+    hidden_size: int
+    num_layers: int
+    batch_size: int
+    dropout: tuple[float, float, float, float, float, float]
+    """Dropout of embedding, recurrent, annotation, readout, source_word, target_word."""
+    learning_rate: float
+    schedule: str
+    warmup_steps: int
+    max_epochs: int
+
+
+_TIERS = (
+    _Tier(10_000, 2_000, 256, 256, 1, 1_000, (0.3, 0.2, 0.4, 0.5, 0.1, 0.1), 4.0e-3, "constant", 200, 50),
+    _Tier(100_000, 8_000, 256, 256, 1, 1_500, (0.25, 0.1, 0.0, 0.4, 0.05, 0.05), 4.0e-3, "constant", 200, 18),
+    _Tier(1_000_000, 16_000, 512, 512, 1, 4_096, (0.2, 0.1, 0.0, 0.3, 0.0, 0.0), 1.0e-3, "cosine", 1_000, 12),
+    _Tier(10_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.1, 0.0, 0.2, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
+    _Tier(float("inf"), 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.0, 0.1, 0.0, 0.0), 1.0e-3, "cosine", 8_000, 4),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The choices for a corpus."""
+
+    vocab_size: int
+    usual_vocab_size: int
+    """The size for so many pairs of a text that has neither few words nor many characters."""
+    character_coverage: float
+    embedding_size: int
+    hidden_size: int
+    num_layers: int
+    dropout: DropoutConfig
+    max_length: int
+    batch_size: int
+    learning_rate: float
+    schedule: str
+    warmup_steps: int
+    max_epochs: int
+    num_steps: int
+    """About how many updates that makes."""
+    validation_freq: int
+    checkpoint_freq: int
+
+
+def sizes_for(text: TextSurvey) -> Sizes:
+    """Return the sizes of the row of `_TIERS` for so many pairs, adapted to the text.
+
+    The vocabulary has at most a quarter of the distinct words above the characters and bytes, and at least these and
+    some hundred pieces; where there are very many characters, only those that make 99.95 % of the text get pieces of
+    their own. Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the
+    updates; there are about 15 validations, and a checkpoint at least every 1,000 updates.
+    """
+    tier = next(tier for tier in _TIERS if text.num_pairs < tier.below)
+    has_many = text.distinct_characters > MANY_CHARACTERS
+    vocab_size = _vocab_size(tier.vocab_size, text, text.covering_characters if has_many else text.distinct_characters)
+    steps_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / tier.batch_size)
+    max_epochs = min(MAX_EPOCHS, max(tier.max_epochs, -int(-MIN_STEPS // steps_an_epoch)))
+    num_steps = max(1, round(steps_an_epoch * max_epochs))
+    validation_freq = max(1, _round(num_steps / NUM_VALIDATIONS))
+    return Sizes(
+        vocab_size=vocab_size,
+        usual_vocab_size=tier.vocab_size,
+        character_coverage=0.9995 if has_many else 1.0,
+        embedding_size=tier.embedding_size,
+        hidden_size=tier.hidden_size,
+        num_layers=tier.num_layers,
+        dropout=DropoutConfig(
+            embedding=tier.dropout[0], recurrent=tier.dropout[1], annotation=tier.dropout[2],
+            readout=tier.dropout[3], source_word=tier.dropout[4], target_word=tier.dropout[5],
+        ),
+        # Small vocabularies cut words into more pieces.
+        max_length=100 if vocab_size >= 4_000 else 150 if vocab_size >= 1_000 else 250,
+        batch_size=tier.batch_size,
+        learning_rate=tier.learning_rate,
+        schedule=tier.schedule,
+        warmup_steps=min(tier.warmup_steps, num_steps // 10),
+        max_epochs=max_epochs,
+        num_steps=num_steps,
+        validation_freq=validation_freq,
+        checkpoint_freq=min(validation_freq, 1_000),
+    )  # fmt: skip
+
+
+def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
+    """Return dotted keys with the values that suit a larger text, where the configuration has those of a smaller one.
+
+    `before` are the sizes for the text that it was written for, and `now` those for the larger. A value that is
+    another than `before` says is the user's own, and is not among the keys returned.
+    """
+    model, training = config.model, config.training
+    if now.usual_vocab_size == before.usual_vocab_size:
+        return {}
+    # What `nmt init` counted is not known exactly, where it held out a dev set.
+    usual = config.tokenizer.vocab_size <= before.usual_vocab_size and now.vocab_size > config.tokenizer.vocab_size
+    changes: dict[str, Any] = {"tokenizer.vocab_size": now.vocab_size} if usual else {}
+    pairs = {
+        "model.embedding_size": (model.embedding_size, before.embedding_size, now.embedding_size),
+        "model.encoder.hidden_size": (model.encoder.hidden_size, before.hidden_size, now.hidden_size),
+        "model.decoder.hidden_size": (model.decoder.hidden_size, before.hidden_size, now.hidden_size),
+        "model.encoder.num_layers": (model.encoder.num_layers, before.num_layers, now.num_layers),
+        "model.decoder.num_layers": (model.decoder.num_layers, before.num_layers, now.num_layers),
+        "model.attention.size": (model.attention.size, before.hidden_size, now.hidden_size),
+        "model.dropout": (model.dropout.model_dump(), before.dropout.model_dump(), now.dropout.model_dump()),
+        "training.batch_size": (training.batch_size, before.batch_size, now.batch_size),
+        "training.learning_rate": (training.learning_rate, before.learning_rate, now.learning_rate),
+        "training.schedule": (training.schedule, before.schedule, now.schedule),
+    }
+    return changes | {key: new for key, (given, old, new) in pairs.items() if given == old != new}
+
+
+def _pieces_a_line(text: TextSurvey) -> float:
+    """Return about how many pieces a line has; where words are not separated by blanks, only characters tell."""
+    has_ideographs = text.covering_characters > MANY_IDEOGRAPHS
+    by_characters = text.characters_a_line / (IDEOGRAPHS_PER_PIECE if has_ideographs else CHARACTERS_PER_PIECE)
+    return max(text.words_a_line * PIECES_PER_WORD, by_characters)
+
+
+def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
+    """Return the size that is wanted, within what the text gives.
+
+    Bytes and special pieces are 260. A word of a tiny text is good for one merge, of a larger text for a quarter.
+    """
+    allowed = characters + 261 + min(39, text.distinct_words // 2) + text.distinct_words // 4
+    needed = characters + 261 + min(700, text.distinct_words // 4)
+    return max(min(wanted, allowed), needed)
+
+
+def _round(number: float) -> int:
+    """Round to one or two leading digits: 1234 to 1200, 87 to 90."""
+    for unit in (1_000, 100, 10):
+        if number >= 5 * unit:
+            return round(number / unit) * unit
+    return round(number)
+
+
+# Memory -----------------------------------------------------------------------------------------------------------
+
+FLOAT_BYTES = 4
+_MOMENTS = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": 0}
+ROWS_OF_LOGITS = 512
+WORKING_SPACE = 1.3
+"""Gradients of activations, buffers of products and what the allocator cannot reuse, as a factor on activations."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMemory:
+    """Bytes, by what they hold. PyTorch itself comes to it: about 0.5 GB, and as much on a GPU."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    average: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.optimizer + self.average + self.activations
+
+
+def training_memory(config: Config, *, num_parameters: int, target_vocab_size: int, longest: int) -> TrainingMemory:
+    """Return what training needs for a batch of pairs of `longest` pieces, in float32 (bfloat16 needs less).
+
+    Parameters: 4 bytes each for the weights, the gradients, the moments (Adam two) and the average, where there is one.
+    Activations: 4 bytes for each number that the backward pass needs. With E embedding, H hidden units, C annotation
+    and A attention, a source piece needs 5E + 22H for each direction and layer + 2A; a target piece 6E (with a lexical
+    model 9E) + 2C + 21H for each cell, of which the first layer has two if it is conditional;
+    and each pair of a source and a target piece 3, and A more where something enters the score beside query and key
+    (location, coverage) and for several heads. An LSTM needs a quarter more, a cell without layer normalisation six
+    tenths. 512 rows of logits are held at a time. These numbers were counted among the tensors
+    that are held when the backward pass begins.
+    """
+    model, training = config.model, config.training
+    moments = 1 if training.optimizer == "sgd" and training.momentum else _MOMENTS[training.optimizer]
+    longest = max(1, longest)
+    positions = training.batch_size * (longest if training.batch_type == "sentences" else 1) / training.accumulate
+
+    def cell(units: int, rnn_type: str) -> float:
+        return units * (1.25 if rnn_type == "lstm" else 1.0) * (1.0 if model.layer_norm else 0.6)
+
+    encoder, decoder, attention = model.encoder, model.decoder, model.attention
+    source_cells = encoder.num_layers * (2 if encoder.bidirectional else 1) * 22
+    source = 5 * model.embedding_size + source_cells * cell(encoder.hidden_size, encoder.rnn_type)
+    target_cells = 21 * (decoder.num_layers + (decoder.recurrence == "conditional"))
+    target = (
+        (6 + 3 * model.lexical_model) * model.embedding_size
+        + 2 * model.annotation_size
+        + target_cells * cell(decoder.hidden_size, decoder.rnn_type)
+    )
+    score = attention.score if attention.type.startswith("local") else attention.type
+    keys = 2 * attention.size if score in ("additive", "concat", "location", "multihead") else 0
+    keeps_sums = attention.type in ("location", "multihead") or attention.coverage != "none"
+    pair = 3 + attention.size * keeps_sums if attention.type != "none" else 0
+    numbers = positions * (source + target + keys + longest * pair)
+    logits = ROWS_OF_LOGITS * target_vocab_size
+    return TrainingMemory(
+        weights=FLOAT_BYTES * num_parameters,
+        gradients=FLOAT_BYTES * num_parameters,
+        optimizer=FLOAT_BYTES * num_parameters * moments,
+        average=FLOAT_BYTES * num_parameters if training.ema_decay else 0,
+        activations=round(FLOAT_BYTES * WORKING_SPACE * (numbers + logits)),
+    )

@@ -1,0 +1,134 @@
+"""Rules that look at the characters of one pair and need to know nothing about its corpus."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+MAX_WORDS = 200
+MAX_CHARACTERS = 1_000
+MIN_COPIED_LETTERS = 15
+MIN_COPIED_WORDS = 3
+"""A copy with fewer words and fewer letters may be a name or a term that both languages share."""
+
+_WORD = re.compile(r"\w+")
+_LETTER = re.compile(r"[^\W\d_]")
+_CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+"""Bytes 80 to BF, as Latin-1 and cp1252 show them."""
+_MOJIBAKE = re.compile(
+    f"[ÃÂÄÅ]{_CONTINUATION}|â[€„†ˆ‚\x80\x82\x84\x86\x88].|(?:[ÐÑÎÏ×ØÙ]{_CONTINUATION}){{2}}|(?:[äåæçèéãì]{_CONTINUATION}{{2}}){{2}}|ï»¿"
+)
+"""UTF-8 that was read as cp1252. Scripts whose first bytes are common letters need two characters in a row."""
+_TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9:-]*)(?:\s[^<>]*)?/?>")
+_ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,7}|#\d{1,6}|#x[0-9A-Fa-f]{1,5});")
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ue000-\uf8ff]"
+)
+"""U+200C and U+200D are absent: Persian, the languages of India and emoji need them. So are the tab and the CR."""
+_GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?!\d)")
+_NUMBER = re.compile(r"\d+")
+_THOUSANDS = re.compile(r"(?:000)+$")
+_OTHER_NUMERALS = re.compile(r"[一二三四五六七八九十百千万億亿萬兆]")
+_NOON = 12
+_MOSES = r"(?:(?<!\S)&(?:quot|#91|#93|#124);(?!\S)|(?<!\S)&apos;|&apos;(?!\S))"
+"""Escapes that the tokenizer of Moses writes for quotes, apostrophes and brackets."""
+_MOSES_MARK = re.compile(_MOSES)
+_PARTED = re.compile(rf"[\w)\]'\"”»] [.,،。，、।](?: |$)|@-@|{_MOSES}")
+"""Blanks before marks that no language parts from a word, and what Moses writes. French has them before other marks."""
+
+
+def found_in_characters(source: str, target: str) -> list[str]:
+    """Return the names of the rules that a pair breaks by its characters alone."""
+    if not source.strip() or not target.strip():
+        return ["empty"]
+    found = []
+    if "\ufffd" in source or "\ufffd" in target or has_mojibake(source) or has_mojibake(target):
+        found.append("encoding")
+    if is_copy(source, target):
+        found.append("copy")
+    if is_too_long(source) or is_too_long(target):
+        found.append("too-long")
+    if differs_in_markup(source, target):
+        found.append("markup")
+    if differs_in_numbers(source, target):
+        found.append("numbers")
+    if _INVISIBLE.search(source) or _INVISIBLE.search(target):
+        found.append("invisible")
+    if is_tokenised(source) or is_tokenised(target):
+        found.append("tokenised")
+    return found
+
+
+def found_in_line(text: str) -> list[str]:
+    """Return the names of the rules that a line of text in one language breaks by its characters alone."""
+    if not text.strip():
+        return ["empty"]
+    found = []
+    if "\ufffd" in text or has_mojibake(text):
+        found.append("encoding")
+    if is_too_long(text):
+        found.append("too-long")
+    if _INVISIBLE.search(text):
+        found.append("invisible")
+    return found
+
+
+def has_mojibake(text: str) -> bool:
+    """Return True if characters beyond ASCII seem to have been decoded in the wrong encoding."""
+    return not text.isascii() and _MOJIBAKE.search(text) is not None
+
+
+def is_copy(source: str, target: str) -> bool:
+    """Return True for equal texts, apart from case, blanks and punctuation, that are more than a name or a number."""
+    folded = source.casefold()
+    words = _WORD.findall(folded)
+    if words != _WORD.findall(target.casefold()):
+        return False
+    num_letters = len(_LETTER.findall(folded))
+    return num_letters >= MIN_COPIED_LETTERS or (len(words) >= MIN_COPIED_WORDS and num_letters > MIN_COPIED_WORDS)
+
+
+def is_tokenised(text: str) -> bool:
+    """Return True for text in which a program has put blanks before punctuation."""
+    return _PARTED.search(text) is not None
+
+
+def is_too_long(text: str) -> bool:
+    """Return True for a text that is longer than a sentence."""
+    return len(text) > MAX_CHARACTERS or (len(text) > MAX_WORDS and len(text.split()) > MAX_WORDS)
+
+
+def differs_in_markup(source: str, target: str) -> bool:
+    """Return True if the sides have different tags, or one has an HTML entity."""
+    if ("<" in source or "<" in target) and Counter(_TAG.findall(source)) != Counter(_TAG.findall(target)):
+        return True
+    return any("&" in text and _ENTITY.search(_MOSES_MARK.sub("", text)) for text in (source, target))
+
+
+def differs_in_numbers(source: str, target: str) -> bool:
+    """Return True if each side has a number that the other lacks.
+
+    A number that one side spells out is no difference. Nor are separators, the order, 2 against 14 o'clock, 3:00
+    against 3, or 20,000 against 20 thousand.
+    """
+    if _NUMBER.search(source) is None or _NUMBER.search(target) is None:
+        return False
+    if _OTHER_NUMERALS.search(source) or _OTHER_NUMERALS.search(target):
+        return False
+    numbers = _numbers(source), _numbers(target)
+    alone = numbers[0] - numbers[1], numbers[1] - numbers[0]
+    if not alone[0] or not alone[1] or _digits(alone[0]) == _digits(alone[1]):
+        return False
+    hours, others = ([int(number) for number in side if len(number) <= 2] for side in alone)
+    return not any(abs(hour - other) == _NOON for hour in hours for other in others)
+
+
+def _numbers(text: str) -> Counter[str]:
+    """Return the numbers of a text without separators, leading zeros and thousands; zero itself is left out."""
+    grouped = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
+    values = (str(int(number[:30])) for number in _NUMBER.findall(grouped))
+    return Counter(_THOUSANDS.sub("", value) for value in values if value != "0")
+
+
+def _digits(numbers: Counter[str]) -> list[str]:
+    return sorted("".join(numbers.elements()))

@@ -1,0 +1,178 @@
+"""A model of the two languages of a corpus, learnt from the corpus itself: character trigrams of its two sides.
+
+A part of the lines that it learns from may be wrong. Each round learns again from the lines that the last round takes
+for right, so the others lose their influence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUM_BUCKETS = 2**18
+"""Trigrams are known by a hash. Collisions blur the model a little."""
+MAX_CHARACTERS = 400
+"""Beginning of a line by which it is judged."""
+SMOOTHING = 0.1
+ROUNDS = 4
+"""Rounds that learn from the lines that fit best."""
+GROWING_ROUNDS = 3
+"""Rounds after them that learn from all but the strangest lines, because rare words must be learnt too."""
+GROWTH = 0.6
+"""The limit for strange lines in these rounds, as a part of the last one."""
+TRUSTED_SHARE = 0.65
+"""Share of the lines from which a later round learns, those that fit best: up to 30 % may be wrong."""
+MIN_LINES = 200
+MIN_TRIGRAMS = 12
+"""Shorter lines are not learnt from, because names and loan words decide there."""
+MIN_STRANGE_TRIGRAMS = 20
+"""Shorter lines are not taken for a third language."""
+MIN_EVIDENCE = 15.0
+"""Natural logarithm of the odds that a line must have for the other language."""
+MIN_GAP = 0.4
+"""Least mean evidence of a trigram for its own language. Below that the languages are too alike to be told apart."""
+MIN_SURE = 0.6
+"""Share of the lines that must be nearer to their own language, or the model is not used."""
+FOREIGN_SHARE = 0.3
+"""A line is in the other language if its evidence is so far on the way that the usual line has on its own side."""
+STRANGE_SHARE = 0.8
+"""A line is in neither if it fits so much worse than usual, as a share of how much the other language fits worse."""
+STRANGE_SPREADS = 5.0
+"""Fewest times the usual deviation by which it must fit worse."""
+MAX_DISTANCE = 4.0
+"""Most that the other language counts as worse: it may have another script, and a third the same."""
+_SCRIPT_STARTS = np.array(
+    (0x21, 0x370, 0x400, 0x530, 0x590, 0x600, 0x900, 0x980, 0xA00, 0xA80, 0xB00, 0xB80, 0xC00, 0xC80, 0xD00, 0xD80,
+     0xE00, 0xE80, 0xF00, 0x1000, 0x10A0, 0x1100, 0x1200, 0x1780, 0x1E00, 0x2E80, 0xAC00, 0xD7B0), dtype=np.uint32,
+)  # fmt: skip
+"""The code points with which scripts begin. Kana count as ideographs."""
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+"""Three in a row are too rare to learn. With blanks between, trigrams hold one or two of them."""
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class LanguageFlags(NamedTuple):
+    """Lines whose language is wrong, one flag for each pair."""
+
+    swapped: Flags
+    wrong: Flags
+
+
+class _Trigrams(NamedTuple):
+    """The buckets of the trigrams of several lines."""
+
+    buckets: NDArray[np.uint32]
+    starts: NDArray[Any]
+    lengths: NDArray[Any]
+    scripts: NDArray[Any]
+    """The script of most letters of each line, as a number."""
+
+    def means(self, table: NDArray[np.float32]) -> Floats:
+        """Return the mean of the table's values for each line."""
+        return np.asarray(np.add.reduceat(table[self.buckets].astype(np.float64), self.starts) / self.lengths)
+
+    def learn(self, lines: Flags) -> NDArray[np.float32]:
+        """Return the log-probability of each bucket in the lines that are flagged, all with the same weight."""
+        weights = np.repeat(np.where(lines, self.lengths[lines].mean() / self.lengths, 0.0), self.lengths)
+        counts = np.bincount(self.buckets, weights, minlength=NUM_BUCKETS) + SMOOTHING
+        return np.asarray(np.log(counts / counts.sum()), dtype=np.float32)
+
+
+def _trigrams(texts: Sequence[str]) -> _Trigrams:
+    spaced = (_IDEOGRAPH.sub(r"\g<0> ", text[:MAX_CHARACTERS]) for text in texts)
+    bare = [f" {_NO_LETTERS.sub(' ', text.lower()).strip()} " for text in spaced]
+    lengths = np.array([len(text) for text in bare])
+    codes = np.frombuffer(("".join(bare) + "  ").encode("utf-32-le"), dtype=np.uint32)
+    mixed = codes[:-2] * np.uint32(0x9E3779B1) ^ codes[1:-1] * np.uint32(0x85EBCA77) ^ codes[2:] * np.uint32(0xC2B2AE3D)
+    mixed ^= mixed >> np.uint32(15)
+    mixed = mixed * np.uint32(0x2C1B3C6D)
+    return _Trigrams(mixed >> np.uint32(14), np.cumsum(lengths) - lengths, lengths, _scripts(codes[:-2], lengths))
+
+
+def _scripts(codes: NDArray[np.uint32], lengths: NDArray[Any]) -> NDArray[Any]:
+    kinds = np.searchsorted(_SCRIPT_STARTS, codes, side="right")
+    kinds[(codes >= 0x1E00) & (codes < 0x1F00)] = 1  # Latin letters with two marks
+    lines = np.repeat(np.arange(len(lengths)), lengths)
+    letters = codes != ord(" ")
+    num_kinds = len(_SCRIPT_STARTS) + 1
+    counts = np.bincount(lines[letters] * num_kinds + kinds[letters], minlength=len(lengths) * num_kinds)
+    return np.asarray(counts.reshape(len(lengths), num_kinds).argmax(axis=1))
+
+
+class _Side(NamedTuple):
+    """The limits for the lines of one side."""
+
+    foreign: float
+    """Evidence for a line's own language, a trigram, below which it is in the other."""
+    strange: float
+    """Log-probability of a trigram below which a line is in neither language."""
+
+
+class LanguageModel:
+    """Tells lines that are in the other language of the corpus, or in neither."""
+
+    def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        self._tables: list[NDArray[np.float32]] = []
+        self._sides: list[_Side] = []
+        self.is_sure = len(sources) >= MIN_LINES and self._learn([_trigrams(sources), _trigrams(targets)])
+        """False if the languages cannot be told apart. Then no line is flagged."""
+
+    def _learn(self, sides: list[_Trigrams]) -> bool:
+        # Lines in another script than most are never learnt from: few letters are learnt faster than many ideographs.
+        trusted = [
+            (side.lengths >= MIN_TRIGRAMS) & (side.scripts == np.bincount(side.scripts).argmax()) for side in sides
+        ]
+        if min(flags.sum() for flags in trusted) < MIN_LINES // 2:
+            return False
+        judged = [flags.copy() for flags in trusted]
+        for number in range(ROUNDS + GROWING_ROUNDS):
+            self._tables = [side.learn(flags) for side, flags in zip(sides, trusted, strict=True)]
+            fits = [[side.means(table) for table in self._tables] for side in sides]
+            evidence = [fits[own][own] - fits[own][1 - own] for own in (0, 1)]
+            for own in (0, 1):
+                fit = fits[own][own]
+                limit = np.quantile(fit[judged[own]], 1 - TRUSTED_SHARE)
+                if number >= ROUNDS:
+                    limit = _strange_limit(fit[trusted[own]], fits[1 - own][own][trusted[1 - own]], GROWTH)
+                trusted[own] = judged[own] & (evidence[own] > 0) & (fit >= limit)
+                if not trusted[own].any():
+                    return False
+        for own in (0, 1):
+            gap = float(np.median(evidence[own][trusted[own]]))
+            strange = _strange_limit(fits[own][own][trusted[own]], fits[1 - own][own][trusted[1 - own]])
+            self._sides.append(_Side(-FOREIGN_SHARE * gap, strange))
+            if gap < MIN_GAP or np.mean(evidence[own][judged[own]] > 0) < MIN_SURE:
+                return False
+        return True
+
+    def flag(self, sources: Sequence[str], targets: Sequence[str]) -> LanguageFlags:
+        """Return the pairs whose sides are exchanged, and those with another language on a side."""
+        if not self.is_sure or not sources:
+            none = np.zeros(len(sources), dtype=bool)
+            return LanguageFlags(none, none)
+        foreign, leaning, strange = [], [], []
+        for own, texts in enumerate((sources, targets)):
+            side = _trigrams(texts)
+            fit = side.means(self._tables[own])
+            evidence = fit - side.means(self._tables[1 - own])
+            limits = self._sides[own]
+            leaning.append(evidence * side.lengths < -MIN_EVIDENCE)
+            foreign.append(leaning[own] & (evidence < limits.foreign))
+            strange.append((side.lengths >= MIN_STRANGE_TRIGRAMS) & (fit < limits.strange))
+        swapped = (foreign[0] & leaning[1]) | (leaning[0] & foreign[1])
+        return LanguageFlags(swapped, (foreign[0] | foreign[1] | strange[0] | strange[1]) & ~swapped)
+
+
+def _strange_limit(fit: Floats, other: Floats, part: float = 1.0) -> float:
+    """Return the fit below which a line is in neither language, from that of right lines and of the other language."""
+    usual = float(np.median(fit))
+    spread = float(np.median(np.abs(fit - usual)))
+    return usual - part * max(
+        STRANGE_SPREADS * spread, STRANGE_SHARE * min(usual - float(np.median(other)), MAX_DISTANCE)
+    )

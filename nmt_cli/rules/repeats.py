@@ -1,0 +1,135 @@
+"""Pairs that have come before, or whose source is held out, found in bounded memory.
+
+Hashes lie in a temporary file and are compared part by part. The file has no name, so nothing is left of it when the
+program is killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt_cli.data.lines import iter_lines, open_input
+from nmt_cli.errors import InputError
+from nmt_cli.files import no_space
+
+DUPLICATE, MANY_TARGETS, HELD_OUT = 1, 2, 4
+"""Bits of a pair that has come before, of one whose source has come before with many other targets, and of one whose
+source is held out."""
+MAX_TARGETS = 3
+"""Targets of one source that are not many."""
+PART = 2**22
+"""Hashes that are compared at a time."""
+Hashes = NDArray[np.uint64]
+
+
+class Repeats:
+    """The hashes of the pairs and of the sources of a corpus, 16 bytes a pair in a temporary file."""
+
+    def __init__(self, part: int = PART) -> None:
+        self._files = _HashFile(part), _HashFile(part)
+
+    def __enter__(self) -> Repeats:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for file in self._files:
+            file.close()
+
+    def __len__(self) -> int:
+        return len(self._files[0])
+
+    def add(self, source: bytes, target: bytes) -> int:
+        """Take the next pair; return its hash."""
+        value = _hash64(b"%b\n%b" % (source, target))
+        self._files[0].add(value)
+        self._files[1].add(_hash64(source))
+        return value
+
+    def bits(self, held_out: Hashes) -> NDArray[np.uint8]:
+        """Return the bits of every pair; `held_out` are hashes of sources."""
+        bits = np.zeros(len(self), dtype=np.uint8)
+        for rows, values in self._files[0].parts():
+            bits[rows[1:][values[1:] == values[:-1]]] |= DUPLICATE
+        for rows, values in self._files[1].parts():
+            bits[rows[np.isin(values, held_out)]] |= HELD_OUT
+            is_new = bits[rows] & DUPLICATE == 0
+            rows, values = rows[is_new], values[is_new]
+            # Equal values stand side by side: many have come before where the value so many places back is the same.
+            bits[rows[MAX_TARGETS:][values[MAX_TARGETS:] == values[:-MAX_TARGETS]]] |= MANY_TARGETS
+        return bits
+
+
+def hashes_of(paths: Sequence[str]) -> Hashes:
+    """Return the hashes of the sources in some files, 8 bytes each; `InputError` where one cannot be read."""
+    found: set[int] = set()
+    for path in paths:
+        with open_input(path) as stream:
+            found.update(_hash64(line.strip()) for line in iter_lines(stream) if line.strip())
+    return np.fromiter(found, dtype=np.uint64, count=len(found))
+
+
+def _hash64(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+class _HashFile:
+    """Numbers of 64 bits in a temporary file."""
+
+    def __init__(self, part: int) -> None:
+        self._file = tempfile.TemporaryFile(prefix="nmt-", buffering=0)  # noqa: SIM115 (closed at the end)
+        self._waiting, self._written, self._part = array("Q"), 0, part
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return self._written + len(self._waiting)
+
+    def add(self, value: int) -> None:
+        self._waiting.append(value)
+        if len(self._waiting) * 16 >= self._part:
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            self._file.seek(0, 2)
+            data = memoryview(self._waiting.tobytes())
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            error.filename = tempfile.gettempdir()
+            where = f"{error.filename}: temporary files cannot be written"
+            raise no_space(error) or InputError(f"{where}: {(error.strerror or str(error)).lower()}") from error
+        self._written += len(self._waiting)
+        self._waiting = array("Q")
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], Hashes]]:
+        """Yield the rows and their values in parts, sorted by value and then by row; equal ones are in one part."""
+        self._write()
+        num_parts = max(1, -(-len(self) // self._part))
+        for part in range(num_parts):
+            found = []
+            for first, values in self._chunks():
+                own = np.flatnonzero(values % np.uint64(num_parts) == part)
+                found.append((first + own, values[own]))
+            rows, values = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else _NOTHING
+            order = np.argsort(values, kind="stable")
+            yield rows[order], values[order]
+
+    def _chunks(self) -> Iterator[tuple[int, Hashes]]:
+        self._file.seek(0)
+        first = 0
+        while data := self._file.read(8 * max(1, self._part // 8)):
+            values = np.frombuffer(data, dtype=np.uint64)
+            yield first, values
+            first += len(values)
+
+
+_NOTHING = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)

@@ -1,0 +1,184 @@
+"""Stretches in which the lines of two files are shifted against each other.
+
+The evidence is words that translate each other, learnt from the corpus itself by counting, and words and numbers that
+are the same on both sides. A path through the possible shifts then finds where a stretch begins and ends.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_SHIFT = 5
+SHIFTS = (0, *(sign * distance for distance in range(1, MAX_SHIFT + 1) for sign in (1, -1)))
+"""The first is in step. Behind them all is one more state: nothing near fits."""
+MIN_PAIRS = 300
+MAX_WORDS = 25
+"""Words of a line that are looked at."""
+MIN_TOGETHER = 3
+MIN_ASSOCIATION = 0.1
+MAX_SHARE = 0.2
+"""A word in a larger share of the lines fits everywhere and says nothing."""
+NUM_PARTNERS = 3
+MIN_CONTRAST = 0.15
+"""Least difference between the hit rates of pairs and of strangers. With less, the words say too little."""
+TEMPER = 0.5
+"""Weight of a line's evidence: the words of a line depend on each other."""
+MAX_EVIDENCE = 3.0
+CHANGE_COST = 12.0
+"""Evidence that a stretch must have to begin, and again to end."""
+SUSPICION = 6.0
+"""Evidence against a stretch from which the shifts are tried at all."""
+MARGIN = 64
+"""Rows around a suspected stretch for which the shifts are tried too."""
+LOST_EVIDENCE = -0.7
+"""Score of a line in the state in which nothing fits. It is below 0, so that loose translations do not count so."""
+MIN_COGNATE = 4
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|\w+")
+Words = frozenset[str]
+Evidence = NDArray[np.float64]
+
+
+def _words(text: str) -> Words:
+    return frozenset(_TOKEN.findall(text[:1_000].lower())[:MAX_WORDS])
+
+
+class Steps:
+    """Finds stretches out of step in one block of pairs after the other."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Learn which words go together from pairs drawn from the corpus."""
+        sides = [(_words(source), _words(target)) for source, target in pairs]
+        self._partners = _partners(sides) if len(pairs) >= MIN_PAIRS else {}
+        matched = self._rate(sides)
+        others = sides[1:] + sides[:1]
+        random.Random(1).shuffle(others)
+        strange = self._rate([(source, target) for (source, _), (_, target) in zip(sides, others, strict=True)])
+        self.is_sure = matched - strange >= MIN_CONTRAST
+        """False if the words do not tell pairs from strangers. Then no line is flagged."""
+        matched, strange = (min(0.98, max(0.02, rate)) for rate in (matched, strange))
+        self._hit, self._miss = np.log(matched / strange), np.log((1 - matched) / (1 - strange))
+        self._scores = self._in_step()
+
+    def _in_step(self) -> Evidence:
+        scores = np.full(len(SHIFTS) + 1, -CHANGE_COST)
+        scores[0] = 0.0
+        return scores
+
+    def _rate(self, sides: Sequence[tuple[Words, Words]]) -> float:
+        """Return the share of the words whose translation is in the other side."""
+        counts = [self._hits(*pair) for pair in sides]
+        return sum(hits for hits, _ in counts) / max(1, sum(total for _, total in counts))
+
+    def _hits(self, source: Words, target: Words) -> tuple[int, int]:
+        hits = total = 0
+        for word in source:
+            if (partners := self._partners.get(word)) is not None:
+                total += 1
+                hits += word in target or not partners.isdisjoint(target)
+            elif word in target and (len(word) >= MIN_COGNATE or word.isdecimal()):
+                total += 1
+                hits += 1
+        return hits, total
+
+    def _evidence(self, source: Words, target: Words) -> float:
+        """Return the log-odds that these belong together."""
+        hits, total = self._hits(source, target)
+        evidence = TEMPER * (hits * self._hit + (total - hits) * self._miss)
+        return float(min(MAX_EVIDENCE, max(-MAX_EVIDENCE, evidence)))
+
+    def flag(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
+        """Return which pairs of the next block are out of step. A stretch may go on from block to block."""
+        flags = np.zeros(len(pairs), dtype=bool)
+        if not self.is_sure or not pairs:
+            return flags
+        sides = [(_words(source), _words(target)) for source, target in pairs]
+        straight = np.array([self._evidence(*pair) for pair in sides])
+        suspected = _suspected(straight, begins_suspected=int(self._scores.argmax()) > 0)
+        if not suspected.any():
+            self._scores = self._in_step()
+            return flags
+        table = np.full((len(pairs), len(SHIFTS) + 1), -MAX_EVIDENCE)
+        table[:, 0] = straight
+        table[:, -1] = LOST_EVIDENCE
+        for row in np.flatnonzero(suspected).tolist():
+            for column, shift in enumerate(SHIFTS[1:], start=1):
+                is_within = 0 <= row + shift < len(pairs)
+                table[row, column] = self._evidence(sides[row][0], sides[row + shift][1]) if is_within else 0.0
+        return self._path(table) > 0
+
+    def _path(self, table: Evidence) -> NDArray[np.intp]:
+        """Return the likeliest state of each row (Viterbi), given the states before this block."""
+        came = np.zeros(table.shape, dtype=np.int8)
+        scores = self._scores
+        stay = np.arange(table.shape[1], dtype=np.int8)
+        for row, evidence in enumerate(table):
+            best = int(scores.argmax())
+            moved = scores[best] - CHANGE_COST
+            came[row] = np.where(scores >= moved, stay, best)
+            scores = np.maximum(scores, moved) + evidence
+        path = np.zeros(len(table), dtype=np.intp)
+        state = int(scores.argmax())
+        for row in range(len(table) - 1, -1, -1):
+            path[row] = state
+            state = int(came[row, state])
+        self._scores = scores - scores.max()
+        return path
+
+
+def _suspected(evidence: Evidence, *, begins_suspected: bool) -> NDArray[np.bool_]:
+    """Return the rows of stretches over which the evidence speaks against being in step, so that a shift may be better.
+
+    A stretch ends where the evidence against it is made up for.
+    """
+    suspected = np.zeros(len(evidence), dtype=bool)
+    begin, fallen, is_far = 0, CHANGE_COST if begins_suspected else 0.0, begins_suspected
+    for row, value in enumerate(evidence.tolist()):
+        fallen = max(0.0, fallen - value)
+        is_far = is_far or fallen >= SUSPICION
+        if fallen == 0.0:
+            if is_far:
+                suspected[max(0, begin - MARGIN) : row + MARGIN] = True
+            begin, is_far = row, False
+    if is_far:
+        suspected[max(0, begin - MARGIN) :] = True
+    return suspected
+
+
+def _partners(sides: Sequence[tuple[Words, Words]]) -> dict[str, Words]:
+    """Return for each source word the target words that stand beside it most (Dice's coefficient)."""
+    vocabularies, frequencies = [], []
+    for side in (0, 1):
+        counts = Counter(word for pair in sides for word in pair[side])
+        most = MAX_SHARE * len(sides)
+        vocabulary = [word for word, count in counts.items() if MIN_TOGETHER <= count <= most]
+        vocabularies.append({word: number for number, word in enumerate(vocabulary)})
+        frequencies.append(np.array([counts[word] for word in vocabulary]))
+    sources, targets = vocabularies
+    if not sources or not targets:
+        return {}
+    size = len(targets)
+    together: list[NDArray[np.int64]] = []
+    for source, target in sides:
+        known = ([sources[word] * size for word in source if word in sources],
+                 [targets[word] for word in target if word in targets])  # fmt: skip
+        together.append(np.fromiter((first + second for first, second in product(*known)), dtype=np.int64))
+    keys, counts_of_keys = np.unique(np.concatenate(together), return_counts=True)
+    rows, columns = keys // size, keys % size
+    dice = 2 * counts_of_keys / (frequencies[0][rows] + frequencies[1][columns])
+    is_good = (counts_of_keys >= MIN_TOGETHER) & (dice >= MIN_ASSOCIATION)
+    rows, columns, dice = rows[is_good], columns[is_good], dice[is_good]
+    order = np.lexsort((-dice, rows))
+    words, translations = list(sources), list(targets)
+    found: dict[str, list[str]] = {}
+    for index in order:
+        partners = found.setdefault(words[rows[index]], [])
+        if len(partners) < NUM_PARTNERS:
+            partners.append(translations[columns[index]])
+    return {word: frozenset(partners) for word, partners in found.items()}

@@ -1,0 +1,45 @@
+"""Constraints on the translation of a sentence: its beginning, and terms that it must hold.
+
+A beginning is pieces that the model reads before the search starts, and an opening: an automaton over pieces, which
+lets the search spell the rest of a word that is not whole yet. A term stands at some places of the source and has one
+or several forms in the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+FREE = -1
+"""State of an opening that is spelt: every piece is allowed."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the source."""
+
+    places: tuple[int, ...]
+    """Its pieces in the source."""
+    forms: tuple[tuple[int, ...], ...]
+    """The pieces of each of its translations, one of which is to be said."""
+
+    @cached_property
+    def size(self) -> int:
+        """Pieces of the longest form."""
+        return max(map(len, self.forms))
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Requirements on the translation of one sentence."""
+
+    beginning: tuple[int, ...] = ()
+    """First pieces, which the model reads before the search."""
+    opening: tuple[Mapping[int, int], ...] = ()
+    """For each state of the automaton, from 0, the pieces that are allowed, and the state after each of them. The
+    piece after the beginning is one of state 0; after `FREE` all are allowed."""
+    terms: tuple[Term, ...] = ()
+    words: tuple[int, ...] = ()
+    """The number of each source piece's word, from 0; empty if each piece is a word. The attention of a word is that of
+    its pieces together."""

@@ -1,0 +1,56 @@
+"""The best pieces that may follow the rows of a beam.
+
+Shapes: L live sentences, K beam, V vocabulary, C candidates, N = L x K rows, F folds, M places of the folded
+vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from nmt_cli.ops.log_softmax import fold
+
+Extensions = tuple[Tensor, Tensor, Tensor]
+"""Totals, rows (in the sentence) and pieces (L, C) of candidates, best first."""
+FOLDS = 32
+"""Into how many layers the vocabulary is folded to find its best pieces."""
+
+
+def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best totals (L, C) of each sentence, its rows' totals with one more piece, best first, with the rows
+    (in the sentence) and the pieces that give them; C is `count`, or less where there are not so many.
+
+    Sorting all K x V is what would take the time. So the vocabulary is folded: the best of M places is found for all
+    rows at once, and the best `count` extensions can only stand in the `count` best of these.
+    """
+    (num_live, width), vocab_size = totals_LK.shape, log_probs_NV.shape[1]
+    count = min(count, width * vocab_size)
+    num_folded = vocab_size // FOLDS
+    folded_end = num_folded * FOLDS
+    if width * num_folded < count:
+        totals_LC, flat_LC = (
+            (totals_LK.unsqueeze(-1) + log_probs_NV.unflatten(0, (num_live, width))).flatten(1).topk(count)
+        )
+        return totals_LC, flat_LC // vocab_size, flat_LC % vocab_size
+    # Place m of M holds pieces m, m + M, m + 2M ...; what remains of the vocabulary has places of its own.
+    best_NM = fold(log_probs_NV, FOLDS)
+    num_places = best_NM.shape[1]
+    best_LKM = totals_LK.unsqueeze(-1) + best_NM.unflatten(0, (num_live, width))
+    flat_LC = best_LKM.flatten(1).topk(count).indices
+    parents_LC, places_LC = flat_LC // num_places, flat_LC % num_places
+    is_folded_LC1 = (places_LC < num_folded).unsqueeze(-1)
+    folds_F = torch.arange(FOLDS)
+    pieces_LCF = torch.where(
+        is_folded_LC1,
+        places_LC.unsqueeze(-1) + num_folded * folds_F,
+        (places_LC + folded_end - num_folded).unsqueeze(-1),
+    )
+    rows_LC = parents_LC + torch.arange(num_live).unsqueeze(1) * width
+    totals_LCF = log_probs_NV[rows_LC.unsqueeze(-1), pieces_LCF] + totals_LK.gather(1, parents_LC).unsqueeze(-1)
+    totals_LCF = totals_LCF.masked_fill(~is_folded_LC1 & (folds_F > 0), -math.inf)
+    totals_LC, chosen_LC = totals_LCF.flatten(1).topk(count)
+    pieces_LC = pieces_LCF.flatten(1).gather(1, chosen_LC)
+    return totals_LC, parents_LC.gather(1, chosen_LC // FOLDS), pieces_LC

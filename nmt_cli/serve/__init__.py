@@ -1,0 +1,1 @@
+"""The model behind an address: the HTTP interface of LibreTranslate, and a page for people."""

@@ -1,0 +1,262 @@
+"""The HTTP side: routes, keys, limits, the headers of every answer, and errors as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from time import monotonic
+from typing import TypeVar
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nmt_cli import __version__
+from nmt_cli.console import log
+from nmt_cli.errors import InputError, ModelError
+from nmt_cli.serve.engine import Busy, Cancellation, Cancelled, TooMuch, place_of
+from nmt_cli.serve.limits import Budget, Keys, Rate
+from nmt_cli.serve.requests import Fields, Refused, read_fields
+from nmt_cli.serve.service import Service
+
+Result = TypeVar("Result")
+PAGE = {
+    "/": ("serve/page.html", "text/html; charset=utf-8"),
+    "/page.css": ("serve/page.css", "text/css; charset=utf-8"),
+    "/page.js": ("serve/page.js", "text/javascript; charset=utf-8"),
+    "/engine.js": ("serve/engine.js", "text/javascript; charset=utf-8"),
+    "/server_engine.js": ("serve/server_engine.js", "text/javascript; charset=utf-8"),
+    "/attention_words.js": ("attention_words.js", "text/javascript; charset=utf-8"),
+}
+"""The files of the page: where they stand in the package, and their types."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class App:
+    """The application: what `Service` can do, at the addresses of LibreTranslate."""
+
+    def __init__(self, service: Service, keys: Keys | None, *, logs_text: bool = False) -> None:
+        self.service, self.limits = service, service.limits
+        self._keys, self._logs_text = keys, logs_text
+        self._rate = Rate(self.limits.requests_per_minute)
+        self._bytes = Budget(self.limits.bytes_in_flight)
+        self._requests = Budget(self.limits.requests)
+        self._threads = ThreadPoolExecutor(self.limits.requests, thread_name_prefix="nmt-request")
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def asgi(self, origins: list[str]) -> ASGIApp:
+        """Return the application for a server; pages of `origins` may ask it too."""
+        routes = [Route(path, self._static(path), methods=["GET"]) for path in PAGE]
+        for path, answer in {
+            "/languages": self._languages,
+            "/frontend/settings": self._settings,
+            "/spec": self._spec,
+            "/health": self._health,
+            "/metrics": self._metrics,
+            "/download_file/{name}": self._download,
+        }.items():
+            routes.append(Route(path, answer, methods=["GET"]))
+        for path, work in {
+            "/translate": self._translate,
+            "/detect": self._detect,
+            "/translate_file": self._translate_file,
+        }.items():
+            routes.append(Route(path, self._limited(work), methods=["POST"]))
+        inner: ASGIApp = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Refused: _refusal})
+        if origins:
+            from starlette.middleware.cors import CORSMiddleware
+
+            inner = CORSMiddleware(inner, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])
+        return _Guard(inner, self.service, {route.path for route in routes})
+
+    # Every request that costs something ----------------------------------------------------------------------------
+
+    def _limited(self, work: Callable[[Request, Fields], Awaitable[Response]]) -> Handler:
+        async def handle(request: Request) -> Response:
+            try:
+                fields = await read_fields(request, self.limits, self._bytes)
+                self._admit(request, fields)
+                if not self._requests.take(1):  # only now: bodies that come slowly hold nobody up
+                    raise Refused(503, "the server is busy; try again in a moment", retry_after=1)
+                try:
+                    return await work(request, fields)
+                finally:
+                    self._requests.give_back(1)
+            finally:
+                self._bytes.give_back(getattr(request.state, "taken", 0))
+
+        return handle
+
+    def _admit(self, request: Request, fields: Fields) -> None:
+        """Refuse who has no key, or asks too often."""
+        client = request.client.host if request.client else "?"
+        if self._keys is not None:
+            given = fields.values.get("api_key") or _bearer(request)
+            if not given:
+                raise Refused(400, "Please contact the server operator to get an API key")
+            if not isinstance(given, str) or not self._keys.has(given):
+                raise Refused(403, "Invalid API key")
+            client = f"key {given}"
+        if wait := self._rate.seconds_until_next(client):
+            raise Refused(429, "Slowdown: too many requests; try again later", retry_after=wait)
+
+    async def _worked(self, request: Request, work: Callable[[Cancellation], Result]) -> Result:
+        """Return what `work` returns in a thread of its own; it is cancelled when the client goes away.
+
+        Raises:
+            Refused: the engine is busy, the text is refused, or the model failed.
+        """
+        cancellation = Cancellation()
+        watcher = asyncio.ensure_future(_until_gone(request, cancellation))
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, cancellation)
+        except Busy as busy:
+            raise Refused(503, str(busy), retry_after=busy.retry_after) from None
+        except TooMuch as error:
+            raise Refused(413, f"Invalid request: {error}") from None
+        except Cancelled:
+            raise Refused(503, "the request was cancelled") from None
+        except InputError as error:
+            if isinstance(error, ModelError):
+                raise
+            raise Refused(400, f"Invalid request: {error}") from None
+        finally:
+            cancellation.set()
+            watcher.cancel()
+
+    # Answers --------------------------------------------------------------------------------------------------------
+
+    async def _translate(self, request: Request, fields: Fields) -> Response:
+        task = self.service.task(fields)
+        if self._logs_text:
+            log(f"text: {json.dumps(task.texts, ensure_ascii=False)}")
+        return JSONResponse(await self._worked(request, lambda cancelled: self.service.translate(task, cancelled)))
+
+    async def _detect(self, request: Request, fields: Fields) -> Response:
+        return JSONResponse(await self._worked(request, lambda _: self.service.detect(fields)))
+
+    async def _translate_file(self, request: Request, fields: Fields) -> Response:
+        task = self.service.file_task(fields)
+        name = await self._worked(request, lambda cancelled: self.service.translate_file(task, cancelled))
+        return JSONResponse({"translatedFileUrl": f"{_origin(request)}/download_file/{quote(name)}"})
+
+    async def _download(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        content = self.service.file(name)
+        shown = name.partition(".")[2].encode("ascii", errors="replace").decode().replace("?", "_")
+        headers = {"content-disposition": f'attachment; filename="{shown}"'}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    async def _languages(self, _: Request) -> Response:
+        return JSONResponse(self.service.directions.languages())
+
+    async def _settings(self, _: Request) -> Response:
+        return JSONResponse(self.service.settings())
+
+    async def _health(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _spec(self, request: Request) -> Response:
+        text = resources.files("nmt_cli").joinpath("serve/spec.json").read_text(encoding="utf-8")
+        spec = json.loads(text)
+        spec["info"]["version"] = __version__
+        scheme, _, host = _origin(request).partition("://")
+        spec["host"], spec["schemes"] = host, [scheme]
+        return JSONResponse(spec)
+
+    async def _metrics(self, request: Request) -> Response:
+        if self._keys is not None and not self._keys.has(_bearer(request)):
+            raise Refused(403, "Invalid API key")
+        return Response(self.service.metrics_text(), media_type="text/plain; version=0.0.4")
+
+    def _static(self, path: str) -> Handler:
+        name, kind = PAGE[path]
+        content = resources.files("nmt_cli").joinpath(name).read_bytes()
+
+        async def answer(_: Request) -> Response:
+            return Response(content, headers={"content-type": kind, "cache-control": "no-cache"})
+
+        return answer
+
+
+def _origin(request: Request) -> str:
+    """Return the address of the server as the client sees it."""
+    try:
+        return f"{request.url.scheme}://{request.url.netloc}"
+    except ValueError:
+        raise Refused(400, "Invalid request: the header Host is no address") from None
+
+
+def _bearer(request: Request) -> str:
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if kind.lower() == "bearer" else ""
+
+
+async def _until_gone(request: Request, cancellation: Cancellation) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    cancellation.set()
+
+
+async def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    if error.status in (408, 413):
+        headers["connection"] = "close"  # what still comes of the body is not read
+    return JSONResponse({"error": str(error)}, error.status, headers)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+class _Guard:
+    """Stands around the application: counts and logs requests, adds headers, and lets no traceback out."""
+
+    def __init__(self, app: ASGIApp, service: Service, paths: set[str]) -> None:
+        self._app, self._service, self._paths = app, service, paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        began, status = monotonic(), 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message["headers"], *HEADERS]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_on)
+        except Exception as error:
+            log(f"error: {place_of(error)}")
+            if not status:
+                await JSONResponse({"error": "Cannot translate text: the server failed"}, 500)(scope, receive, send_on)
+        path = scope["path"]  # what a client makes up may hold text, and is not logged
+        known = path if path in self._paths else "/download_file" if path.startswith("/download_file/") else "other"
+        self._service.metrics.answered(known, status, monotonic() - began)
+        method = scope["method"] if scope["method"] in ("GET", "HEAD", "OPTIONS", "POST") else "-"
+        log(f"{method} {known} {status} {monotonic() - began:.3f} s")

@@ -1,0 +1,77 @@
+"""The directions that are served, the languages between them, and which of these a text is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nmt_cli.data.profile import LanguageProfile, probabilities
+from nmt_cli.errors import InputError
+from nmt_cli.formats.languages import english_name, primary
+from nmt_cli.serve.texts import Direction
+
+MIN_ALONE = 40
+"""Characters of a text whose language is told by itself; shorter ones of a list are judged together."""
+
+
+class Directions:
+    """All directions of a server."""
+
+    def __init__(self, directions: Sequence[Direction], profiles: Mapping[str, LanguageProfile]) -> None:
+        self.profiles = profiles
+        self._by_pair: dict[tuple[str, str], Direction] = {}
+        for direction in directions:
+            pair = (direction.source, direction.target)
+            if pair in self._by_pair:
+                raise InputError(f"two models translate from {pair[0]} to {pair[1]}; serve one of them")
+            self._by_pair[pair] = direction
+        self.codes = list(dict.fromkeys(code for pair in self._by_pair for code in pair))
+
+    def __iter__(self) -> Any:
+        return iter(self._by_pair.values())
+
+    def languages(self) -> list[dict[str, Any]]:
+        """Return each language with those that it is translated into."""
+        return [
+            {
+                "code": code,
+                "name": english_name(code),
+                "targets": [target for source, target in self._by_pair if source == code],
+            }
+            for code in self.codes
+        ]
+
+    def find(self, code: str) -> str | None:
+        """Return the language that a client means: `en` for `EN` and `en-US`."""
+        wanted = code.replace("_", "-").lower()
+        exact = [own for own in self.codes if own.replace("_", "-").lower() == wanted]
+        alike = [own for own in self.codes if primary(own) == primary(wanted)]
+        return next(iter(exact or alike), None)
+
+    def between(self, source: str, target: str) -> Direction | None:
+        """Return the direction from one language to another, if it is served."""
+        return self._by_pair.get((source, target))
+
+    def detect(self, text: str) -> list[dict[str, Any]]:
+        """Return the languages that a text may be in, most probable first, each with a confidence from 0 to 100."""
+        found = probabilities(text, self.profiles)
+        shown = [{"confidence": round(100 * value, 1), "language": code} for code, value in found.items()]
+        return [one for place, one in enumerate(shown) if place == 0 or one["confidence"]]
+
+    def detect_each(self, texts: Sequence[str], target: str) -> list[dict[str, Any]]:
+        """Return the most probable language of each text among those that are translated into the target, and the
+        target itself."""
+        sources = {source for source, other in self._by_pair if other == target} | {target}
+        together = self._likeliest("\n".join(texts), sources)
+        return [self._likeliest(text, sources) if len(text) > MIN_ALONE else together for text in texts]
+
+    def _likeliest(self, text: str, sources: set[str]) -> dict[str, Any]:
+        detected = [one for one in self.detect(text) if one["language"] in sources]
+        if detected and (detected[0]["confidence"] or len(sources) > 2):
+            return detected[0]
+        # Nothing speaks for any language: the one that is translated into the target.
+        return {"confidence": 0.0, "language": min(source for source in self._sources_first(sources))}
+
+    def _sources_first(self, sources: set[str]) -> list[str]:
+        translated = [source for source in sources if any(pair[0] == source for pair in self._by_pair)]
+        return translated or sorted(sources)

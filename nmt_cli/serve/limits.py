@@ -1,0 +1,122 @@
+"""Limits on what one client may ask of the server, and the check of its API key."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from nmt_cli.errors import InputError
+
+MAX_CLIENTS = 10_000
+"""Clients whose requests are counted; of more, those are forgotten that have not asked for longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Largest amounts that the server accepts."""
+
+    body_bytes: int = 16_000_000
+    """Body of one request."""
+    bytes_in_flight: int = 64_000_000
+    """Bodies of all requests together."""
+    characters: int = 500_000
+    """Limit for all texts of one request."""
+    costly_characters: int = 20_000
+    """Limit for the texts of a request with alternatives or alignment, which take more memory."""
+    glossary_characters: int = 100_000
+    """Limit for the glossary of a request."""
+    texts: int = 10_000
+    """Texts of one request."""
+    sentences: int = 50_000
+    """Sentences that may wait in one direction."""
+    requests: int = 256
+    """Requests that may be in work at once."""
+    connections: int = 1_024
+    alternatives: int = 10
+    requests_per_minute: int = 0
+    """Limit for one client; 0 means no limit."""
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
+    """Time within which the whole body must arrive."""
+
+
+class Keys:
+    """The keys that clients may have."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._digests = [_digest(key) for key in keys]
+
+    @classmethod
+    def read(cls, path: Path) -> Keys:
+        """Return the keys of a file, one on each line; lines that begin with `#` are comments.
+
+        Raises:
+            InputError: the file cannot be read, or has no keys.
+        """
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: is not UTF-8; write one key on each line") from None
+        keys = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        if not keys:
+            raise InputError(f"{path}: has no keys; write one on each line")
+        return cls(keys)
+
+    def has(self, key: str) -> bool:
+        """Return whether it is one of the keys, in a time that does not depend on how much of it is right."""
+        digest = _digest(key)
+        found = False
+        for own in self._digests:
+            found |= hmac.compare_digest(own, digest)
+        return found
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", errors="replace")).digest()
+
+
+class Rate:
+    """Counts the requests of each client, who may have `per_minute` of them; unused ones add up for a minute."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """The requests that each client has left, and when that was."""
+
+    def seconds_until_next(self, client: str) -> int:
+        """Count a request; return 0, or after how many seconds the client may ask again."""
+        if not self._per_minute:
+            return 0
+        now = monotonic()
+        left, since = self._left.pop(client, (float(self._per_minute), now))
+        left = min(float(self._per_minute), left + (now - since) * self._per_minute / 60)
+        allowed = left >= 1
+        self._left[client] = (left - allowed, now)
+        if len(self._left) > MAX_CLIENTS:
+            self._left.popitem(last=False)
+        return 0 if allowed else max(1, round((1 - left) * 60 / self._per_minute))
+
+
+class Budget:
+    """An amount that requests share."""
+
+    def __init__(self, amount: int) -> None:
+        self._left = amount
+
+    def take(self, amount: int) -> bool:
+        """Take an amount, or nothing if that much is not left."""
+        if amount > self._left:
+            return False
+        self._left -= amount
+        return True
+
+    def give_back(self, amount: int) -> None:
+        """Return what was taken."""
+        self._left += amount

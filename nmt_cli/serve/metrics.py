@@ -1,0 +1,73 @@
+"""Counts of what the server does, in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from threading import Lock
+
+BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds."""
+
+
+class Metrics:
+    """Totals over all requests."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._buckets: dict[str, list[int]] = {}
+        self.characters = 0
+        """Characters of source text that were translated."""
+        self.reloads: Counter[str] = Counter()
+        """Models that `--watch` has loaded or failed to load."""
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        with self._lock:
+            self._requests[path, status] += 1
+            self._seconds[path] = self._seconds.get(path, 0.0) + seconds
+            buckets = self._buckets.setdefault(path, [0] * (len(BOUNDS) + 1))
+            for number, bound in enumerate((*BOUNDS, float("inf"))):
+                buckets[number] += seconds <= bound
+
+    def text(self, engines: Iterable[tuple[Mapping[str, str], Mapping[str, float]]]) -> str:
+        """Return all metrics; `engines` are the labels of each direction and its values, by their names."""
+        lines = [
+            "# HELP nmt_requests_total Requests that were answered.",
+            "# TYPE nmt_requests_total counter",
+        ]
+        with self._lock:
+            for (path, status), count in sorted(self._requests.items()):
+                lines.append(f'nmt_requests_total{{path="{path}",status="{status}"}} {count}')
+            name = "nmt_request_seconds"
+            lines += [f"# HELP {name} Time until the answer.", f"# TYPE {name} histogram"]
+            for path, buckets in sorted(self._buckets.items()):
+                for bound, count in zip((*map(str, BOUNDS), "+Inf"), buckets, strict=True):
+                    lines.append(f'{name}_bucket{{path="{path}",le="{bound}"}} {count}')
+                lines.append(f'{name}_sum{{path="{path}"}} {self._seconds[path]:.6f}')
+                lines.append(f'{name}_count{{path="{path}"}} {buckets[-1]}')
+        lines += ["# HELP nmt_characters_total Characters of source text.", "# TYPE nmt_characters_total counter"]
+        lines.append(f"nmt_characters_total {self.characters}")
+        lines += ["# HELP nmt_reloads_total Checkpoints that --watch found.", "# TYPE nmt_reloads_total counter"]
+        lines += [f'nmt_reloads_total{{result="{result}"}} {self.reloads[result]}' for result in ("loaded", "failed")]
+        lines += self._of_engines(list(engines))
+        return "\n".join([*lines, ""])
+
+    @staticmethod
+    def _of_engines(engines: list[tuple[Mapping[str, str], Mapping[str, float]]]) -> list[str]:
+        described = {
+            "nmt_sentences_total": ("counter", "Sentences that were translated."),
+            "nmt_batches_total": ("counter", "Batches in which they were translated."),
+            "nmt_search_seconds_total": ("counter", "Time spent in the search."),
+            "nmt_search_failures_total": ("counter", "Unexpected errors of the search."),
+            "nmt_waiting_sentences": ("gauge", "Sentences that wait."),
+        }
+        lines = []
+        for name, (kind, meaning) in described.items():
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
+            for labels, values in engines:
+                shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
+                lines.append(f"{name}{{{shown}}} {values[name]:g}")
+        return lines

@@ -1,0 +1,347 @@
+"use strict";
+(() => {
+  const {SHOWN, directionOf, element, heaviest, light, percent} = AttentionWords;
+  const $ = (id) => document.getElementById(id);
+  const engine = openEngine(() => $("key").value);
+  const PAUSE = 250;       // milliseconds without a key until what stands there is translated
+  const DETAILED = 5000;   // characters up to which alternatives and attention are asked for
+  const ALTERNATIVES = 3;
+  const DOUBTFUL = 0.5;    // words with less confidence are underlined: they are more likely wrong than right
+  let directions = [];
+  let settings = {charLimit: Infinity, keyRequired: false, supportedFilesFormat: []};
+  let shown = {source: "", text: "", alternatives: [], alignment: []};  // the answer on the screen
+  let sentences = [];      // of it: {source: [span], target: [span], weights, sure}
+  let pinned = null;       // {number, side, index}: the word that stays chosen when the pointer goes away
+  let timer = 0, retrying = 0, asked = null;
+  const corrections = [];
+
+  const direction = () => directions[$("direction").selectedIndex];
+  const knowsConfidence = ({source, target}) =>
+    (settings.confidence || []).some((one) => one.source === source && one.target === target);
+  const say = (message, wrong = false) => {
+    $("status").textContent = message;
+    $("status").classList.toggle("wrong", wrong);
+  };
+  const fit = (area) => {  // a text area as high as its text
+    area.style.height = "auto";
+    area.style.height = `${area.scrollHeight}px`;
+  };
+
+  // ---- translation ----
+  function soon() {
+    clearTimeout(timer);
+    clearTimeout(retrying);
+    const text = $("source").value;
+    $("count").textContent = text.length ? `${text.length.toLocaleString()} characters` : "";
+    fit($("source"));
+    if ($("mirror").textContent !== text) {  // what lit up belongs to the text of before
+      $("mirror").textContent = text;
+      document.body.classList.toggle("old", Boolean(text.trim()));
+    }
+    if (asked) asked.abort();
+    timer = setTimeout(translate, PAUSE);
+  }
+
+  async function translate() {
+    const text = $("source").value, chosen = direction();
+    clearTimeout(retrying);
+    if (!chosen) return;
+    if (!text.trim()) {
+      show({source: text, text: "", alternatives: [], alignment: []});
+      return say("");
+    }
+    if (text.length > settings.charLimit) {
+      return say(`The text is too long: at most ${settings.charLimit.toLocaleString()} characters at once.`, true);
+    }
+    asked = new AbortController();
+    const own = asked, detailed = text.length <= DETAILED;
+    try {
+      const found = await engine.translate({text, source: chosen.source, target: chosen.target,
+        alternatives: detailed ? ALTERNATIVES : 0, alignment: detailed,
+        confidence: detailed && knowsConfidence(chosen), signal: own.signal});
+      if (own.signal.aborted) return;
+      show({source: text, ...found});
+      say("");
+    } catch (error) {
+      if (error.name === "AbortError" || own.signal.aborted) return;
+      later(error, translate);
+    }
+  }
+
+  function later(error, again) {
+    const retry = error.retry;
+    say(retry === null || retry === undefined ? error.message : `${error.message} Trying again.`, true);
+    clearTimeout(retrying);
+    if (retry) retrying = setTimeout(again, retry * 1000);
+  }
+
+  // ---- the answer ----
+  function show(answer) {
+    shown = answer;
+    pinned = null;
+    endCorrection();
+    document.body.classList.remove("old");
+    draw(answer.text, answer.alignment);
+    $("others").hidden = !answer.alternatives.length;
+    $("alternatives").replaceChildren(...answer.alternatives.map((text) => {
+      const button = element("button", {type: "button", class: "plain", dir: "auto"}, text);
+      button.addEventListener("click", () => take(text));
+      return element("li", {}, button);
+    }));
+    for (const name of ["copy", "correct"]) $(name).disabled = !answer.text;
+  }
+
+  function take(text) {  // an alternative changes places with what is shown
+    const others = [shown.text, ...shown.alternatives.filter((other) => other !== text)];
+    show({...shown, text, alternatives: others, alignment: []});
+    say("The other translation is shown.");
+  }
+
+  // Sentences that are the same are told once, so the next one that stands in the text is looked for each time.
+  function draw(text, alignment) {
+    const parts = {source: [], target: []}, ends = {source: 0, target: 0};
+    sentences = [];
+    for (;;) {
+      const next = alignment.filter(({weights}) => weights)
+        .map((one) => ({one, at: shown.source.indexOf(one.source, ends.source)}))
+        .filter(({one, at}) => at >= 0 && one.source && text.indexOf(one.target, ends.target) >= 0)
+        .sort((a, b) => a.at - b.at || b.one.source.length - a.one.source.length)[0];
+      if (!next) break;
+      const {one, at} = next, number = sentences.length, sentence = {weights: one.weights, sure: one.word_confidence};
+      for (const [side, whole, start] of [["source", shown.source, at],
+        ["target", text, text.indexOf(one.target, ends.target)]]) {
+        parts[side].push(whole.slice(ends[side], start));
+        sentence[side] = wordsOf(one[side], parts[side], number, side);
+        ends[side] = start + one[side].length;
+      }
+      sentence.target.forEach((word, index) => doubt(word, sentence.sure && sentence.sure[index]));
+      sentences.push(sentence);
+    }
+    parts.source.push(shown.source.slice(ends.source));
+    parts.target.push(text.slice(ends.target));
+    $("mirror").replaceChildren(...parts.source);
+    $("translation").replaceChildren(...parts.target);
+    $("target").dir = directionOf([text]);
+    const first = $("target").querySelector(".word");
+    if (first) first.tabIndex = 0;
+    $("hint").hidden = !sentences.length;
+    $("doubts").hidden = !$("target").querySelector(".doubtful");
+    $("readout").replaceChildren();
+  }
+
+  function wordsOf(text, parts, number, side) {
+    const spans = [];
+    for (const piece of text.split(/(\s+)/)) {
+      if (!piece.trim()) {
+        parts.push(piece);
+        continue;
+      }
+      const attributes = {class: "word", "data-number": number, "data-side": side, "data-index": spans.length};
+      if (side === "target") Object.assign(attributes, {role: "button", tabindex: -1, "aria-pressed": "false"});
+      spans.push(element("span", attributes, piece));
+      parts.push(spans.at(-1));
+    }
+    return spans;
+  }
+
+  function doubt(word, sure) {  // not only to be seen: who listens hears it with the word
+    if (sure === undefined || sure >= DOUBTFUL) return;
+    word.classList.add("doubtful");
+    word.setAttribute("aria-label", `${word.textContent}, doubtful`);
+  }
+
+  // ---- attention ----
+  function look(choice, speak = false) {
+    for (const node of document.querySelectorAll(".word.lit, .word.chosen")) {
+      light(node, 0);
+      node.classList.remove("chosen");
+      if (node.dataset.side === "target") node.setAttribute("aria-pressed", "false");
+    }
+    $("readout").replaceChildren();
+    const sentence = choice && sentences[choice.number];
+    if (!sentence || !sentence[choice.side][choice.index]) return;
+    const other = sentence[choice.side === "target" ? "source" : "target"];
+    const weights = choice.side === "target" ? sentence.weights[choice.index]
+      : sentence.weights.map((row) => row[choice.index]);
+    const node = sentence[choice.side][choice.index];
+    node.classList.add("chosen");
+    if (choice.side === "target") node.setAttribute("aria-pressed", "true");
+    other.forEach((word, index) => light(word, weights[index] ?? 0));
+    const ranked = weights.map((weight, index) => ({weight, word: other[index]}))
+      .filter(({weight, word}) => word && weight >= SHOWN).sort((a, b) => b.weight - a.weight).slice(0, 4);
+    const verb = choice.side === "target" ? "looked at" : "was looked at by";
+    const list = ranked.map(({weight, word}) => `${word.textContent} ${percent(weight)}`).join(", ");
+    const sure = choice.side === "target" && sentence.sure ? sentence.sure[choice.index] : undefined;
+    const said = ` ${verb} ${list || "nothing in particular"}${sure === undefined ? "" : `; ${percent(sure)} sure`}`;
+    $("readout").append(element("b", {dir: "auto"}, node.textContent), said);
+    if (speak) say(`${node.textContent}${said}`);
+  }
+
+  const choiceOf = (node) => node && node.classList && node.classList.contains("word")
+    ? {number: Number(node.dataset.number), side: node.dataset.side, index: Number(node.dataset.index)} : null;
+  const targetWords = () => [...$("target").querySelectorAll(".word")];
+  function pin(node, speak) {
+    pinned = choiceOf(node);
+    for (const word of targetWords()) word.tabIndex = word === node ? 0 : -1;
+    look(pinned, speak);
+  }
+  $("target").addEventListener("pointerover", (event) => {
+    const choice = event.pointerType !== "touch" && choiceOf(event.target);
+    if (choice) look(choice);
+  });
+  $("target").addEventListener("pointerleave", () => look(pinned));
+  $("target").addEventListener("click", (event) => { if (choiceOf(event.target)) pin(event.target, false); });
+  $("target").addEventListener("focusin", (event) => { if (choiceOf(event.target)) pin(event.target, true); });
+  $("target").addEventListener("keydown", (event) => {
+    if (!choiceOf(event.target) || event.altKey || event.ctrlKey || event.metaKey) return;
+    const words = targetWords(), at = words.indexOf(event.target);
+    const [back, onward] = $("target").dir === "rtl" ? ["ArrowRight", "ArrowLeft"] : ["ArrowLeft", "ArrowRight"];
+    const to = {[back]: at - 1, [onward]: at + 1, Home: 0, End: words.length - 1}[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    words[Math.max(0, Math.min(to, words.length - 1))].focus();
+  });
+  // The words of the source lie below the text area, which takes the pointer.
+  $("source").addEventListener("pointermove", (event) => {
+    const below = document.elementsFromPoint(event.clientX, event.clientY)
+      .map(choiceOf).find((choice) => choice && choice.side === "source");
+    look(below || pinned);
+  });
+  $("source").addEventListener("pointerleave", () => look(pinned));
+  $("source").addEventListener("click", () => {  // a tap puts the caret into a word
+    let position = 0;
+    for (const node of $("mirror").childNodes) {
+      position += node.textContent.length;
+      if (position >= $("source").selectionStart) {
+        if (choiceOf(node)) look(pinned = choiceOf(node));
+        return;
+      }
+    }
+  });
+
+  // ---- copy, correct ----
+  $("copy").addEventListener("click", async () => {
+    const text = $("correction").hidden ? shown.text : $("correction").value;
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied.");
+    } catch {  // an address without TLS has no clipboard: what is to be copied is selected
+      getSelection().selectAllChildren($("target"));
+      say("Selected; press Ctrl-C to copy.");
+    }
+  });
+  function endCorrection() {
+    $("correction").hidden = $("cancel").hidden = true;
+    $("target").hidden = false;
+    $("correct").textContent = "Correct";
+  }
+  $("correct").addEventListener("click", () => {
+    const area = $("correction");
+    if (area.hidden) {
+      area.value = shown.text;
+      area.hidden = $("cancel").hidden = false;
+      $("target").hidden = true;
+      $("correct").textContent = "Keep correction";
+      fit(area);
+      area.focus();
+      return;
+    }
+    corrections.push({source: shown.source, target: area.value, direction: direction()});
+    show({...shown, text: area.value, alignment: []});
+    $("kept").hidden = false;
+    $("kept-count").textContent = corrections.length === 1 ? "1 correction." : `${corrections.length} corrections.`;
+    say("The correction is kept.");
+    $("correct").focus();
+  });
+  $("cancel").addEventListener("click", () => { endCorrection(); $("correct").focus(); });
+  $("correction").addEventListener("input", () => fit($("correction")));
+  const cell = (text) => text.replace(/[\t\r\n]+/g, " ").trim();
+  const rows = ({source, target}) => {  // a row for each paragraph, where there are as many
+    const [left, right] = [source, target].map((text) => text.split("\n"));
+    const pairs = left.length === right.length ? left.map((text, index) => [text, right[index]]) : [[source, target]];
+    return pairs.map((pair) => pair.map(cell)).filter((pair) => pair.some(Boolean)).map((pair) => pair.join("\t"));
+  };
+  $("download").addEventListener("click", () => {
+    const {source, target} = corrections[0].direction;
+    const own = corrections.filter((one) => one.direction.source === source && one.direction.target === target);
+    const text = [`${source}\t${target}`, ...own.flatMap(rows)].map((row) => `${row}\n`).join("");
+    const link = element("a", {download: `corrections.${source}-${target}.tsv`,
+      href: URL.createObjectURL(new Blob([text], {type: "text/tab-separated-values"}))});
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+
+  // ---- files ----
+  async function translateFile(file) {
+    const entry = element("li", {}, `${file.name}: is being translated`);
+    $("files").hidden = false;
+    $("file-list").append(entry);
+    try {
+      const {source, target} = direction();
+      const address = await engine.translateFile({file, source, target});
+      entry.replaceChildren(element("a", {href: address, download: ""}, `${file.name}: fetch the translation`));
+    } catch (error) {
+      entry.textContent = `${file.name}: ${error.message}`;
+    }
+  }
+  $("file").addEventListener("change", () => {
+    [...$("file").files].forEach(translateFile);
+    $("file").value = "";
+  });
+  addEventListener("dragover", (event) => {
+    if (!event.dataTransfer.types.includes("Files")) return;
+    event.preventDefault();
+    document.body.classList.add("dropping");
+  });
+  addEventListener("dragleave", () => document.body.classList.remove("dropping"));
+  addEventListener("drop", (event) => {
+    document.body.classList.remove("dropping");
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    [...event.dataTransfer.files].forEach(translateFile);
+  });
+
+  // ---- beginning ----
+  function takeFromAddress() {  // `#text=...` is what to translate
+    const text = new URLSearchParams(location.hash.slice(1)).get("text");
+    if (text !== null) $("source").value = text;
+  }
+  addEventListener("hashchange", () => { takeFromAddress(); soon(); });
+  async function begin() {
+    try {
+      [directions, settings] = await Promise.all([engine.directions(), engine.settings()]);
+    } catch (error) {
+      return later(error, begin);
+    }
+    $("direction").replaceChildren(...directions.map(({sourceName, targetName}) =>
+      element("option", {}, `${sourceName} → ${targetName}`)));
+    $("key-form").hidden = !settings.keyRequired;
+    $("file-label").hidden = !settings.supportedFilesFormat.length;
+    $("file").accept = settings.supportedFilesFormat.join(",");
+    takeFromAddress();
+    chosen();
+  }
+  const backwards = () => directions.findIndex(({source, target}) =>
+    source === direction().target && target === direction().source);
+  function chosen() {
+    const {source, target, sourceName, targetName} = direction();
+    $("source-name").textContent = sourceName;
+    $("target-name").textContent = targetName;
+    $("source").lang = source;
+    $("target").lang = $("correction").lang = target;
+    $("swap").hidden = backwards() < 0;
+    soon();
+  }
+  $("direction").addEventListener("change", chosen);
+  $("swap").addEventListener("click", () => {
+    $("source").value = shown.text;
+    $("direction").selectedIndex = backwards();
+    chosen();
+  });
+  $("key").addEventListener("change", soon);
+  $("key-form").addEventListener("submit", (event) => { event.preventDefault(); soon(); });
+  $("source").addEventListener("input", soon);
+  addEventListener("resize", () => { fit($("source")); if (!$("correction").hidden) fit($("correction")); });
+  show(shown);
+  begin();
+})();

@@ -1,0 +1,224 @@
+"""Reads what a request asks for, within limits: JSON, a form, or parameters in the address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from nmt_cli.errors import InputError
+from nmt_cli.serve.limits import Budget, Limits
+from nmt_cli.translation.glossary import Entry, Glossary
+
+MAX_FIELDS = 1_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off", "none")
+
+
+class Refused(Exception):  # noqa: N818 (an answer)
+    """A request that is not answered as it asks; the client gets the status and the message."""
+
+    def __init__(self, status: int, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status, self.retry_after = status, retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that came with a form."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of a request; those that nobody knows are ignored."""
+
+    values: Mapping[str, Any]
+    is_json: bool
+    files: Mapping[str, File]
+
+    def text(self, name: str) -> str:
+        """Return a field that must be there, as text.
+
+        Raises:
+            Refused: it is not there, or is no text.
+        """
+        value = self.values.get(name)
+        if value is None or value == "":
+            raise Refused(400, f"Invalid request: missing {name} parameter")
+        if not isinstance(value, str):
+            raise Refused(400, f"Invalid request: {name} parameter is not a string")
+        return _SURROGATE.sub("\ufffd", value)
+
+    def texts(self, name: str) -> list[str] | str:
+        """Return a field that must be there, as a text or a list of texts."""
+        value = self.values.get(name)
+        if not isinstance(value, list):
+            return self.text(name)
+        if not value:
+            raise Refused(400, f"Invalid request: missing {name} parameter")
+        if not all(isinstance(one, str) for one in value):
+            raise Refused(400, f"Invalid request: {name} parameter is a list with something else than strings")
+        return [_SURROGATE.sub("\ufffd", one) for one in value]
+
+    def number(self, name: str, *, most: int) -> int:
+        """Return a count from 0 on; a field that is not there counts 0."""
+        value = self.values.get(name)
+        if value in (None, "") or isinstance(value, bool):
+            value = int(bool(value))
+        try:
+            number = max(0, int(str(value)[:20]))
+        except ValueError:
+            raise Refused(400, f"Invalid request: {name} parameter is not a number") from None
+        if number > most:
+            raise Refused(400, f"Invalid request: {name} parameter must be <= {most}")
+        return number
+
+    def flag(self, name: str) -> bool:
+        """Return whether something is wanted; a field that is not there says no."""
+        value = self.values.get(name)
+        shown = "" if value is None else str(value).lower() if isinstance(value, str | bool | int) else "?"
+        if shown not in (*_TRUE, *_FALSE):
+            raise Refused(400, f"Invalid request: {name} parameter must be true or false")
+        return shown in _TRUE
+
+    def glossary(self, name: str, *, most: int) -> Glossary | None:
+        """Return a field as a glossary: lines as of `nmt translate --glossary`, or in JSON an object of terms and their
+        translations; None if it is not there.
+
+        Raises:
+            Refused: it is neither, has too many characters, or an entry of it is wrong, whose number is named.
+        """
+        value = self.values.get(name)
+        if not value:
+            return None
+        if not isinstance(value, str | dict):
+            raise Refused(
+                400, f"Invalid request: {name} parameter must be lines of term, tab and translation, or terms"
+            )
+        parts = [value] if isinstance(value, str) else [str(part) for pair in value.items() for part in pair]
+        if (size := sum(map(len, parts))) > most:
+            raise Refused(413, f"Invalid request: {name} ({size}) exceeds its limit ({most})")
+        try:
+            if isinstance(value, str):
+                return Glossary.of_lines(name, value.encode("utf-8", "replace").split(b"\n"))
+            return Glossary.of(
+                name, [_entry(name, number, *item) for number, item in enumerate(value.items(), start=1)]
+            )
+        except InputError as error:
+            raise Refused(400, f"Invalid request: {error}") from None
+
+
+def _entry(name: str, number: int, term: str, translation: Any) -> Entry:
+    """Return an entry of a glossary that came as an object."""
+    given = _SURROGATE.sub("\ufffd", translation) if isinstance(translation, str) else ""
+    forms = [" ".join(part.split()) for part in given.split("|")]
+    term = " ".join(_SURROGATE.sub("\ufffd", term).split())
+    if not term or not all(forms):
+        raise InputError(f"{name}:{number}: the term {term!r} or a translation of it is empty, or is not a string")
+    return Entry(term, tuple(dict.fromkeys(forms)), False, number)
+
+
+async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
+    """Return the body of a request. What it takes of the budget stands in `request.state.taken`.
+
+    Raises:
+        Refused: it is too large (413), comes too slowly (408), or there is no room for it now (503).
+    """
+    request.state.taken = 0
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced[:15]) > limits.body_bytes:
+        raise Refused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "Invalid request: the body is not complete")
+                chunk = message.get("body", b"")
+                if not budget.take(len(chunk)):
+                    raise Refused(503, "the server is busy; try again in a moment", retry_after=2)
+                request.state.taken += len(chunk)
+                body += chunk
+                if len(body) > limits.body_bytes:
+                    raise Refused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")
+                if not message.get("more_body"):
+                    return bytes(body)
+    except TimeoutError:
+        raise Refused(408, f"Invalid request: the body took more than {limits.body_seconds:g} seconds") from None
+
+
+async def read_fields(request: Request, limits: Limits, budget: Budget) -> Fields:
+    """Return the fields of a request: those of its body, and for what is not JSON those of its address.
+
+    Raises:
+        Refused: the body is refused, or is not what its type says.
+    """
+    body = await read_body(request, limits, budget)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        return Fields(_json(body), True, {})
+    values = _pairs(request.scope["query_string"].decode("latin-1"))
+    if kind == "multipart/form-data":
+        fields, files = await _multipart(request, body)
+        return Fields(fields | values, False, files)
+    try:
+        return Fields(_pairs(body.decode("utf-8")) | values, False, {})
+    except UnicodeDecodeError:
+        raise Refused(400, "Invalid request: the body is not UTF-8") from None
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refused(400, "Invalid JSON format") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "Invalid JSON format: the body must be an object")
+    return value
+
+
+def _pairs(text: str) -> dict[str, str]:
+    try:
+        found = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace")
+    except ValueError:
+        raise Refused(400, f"Invalid request: more than {MAX_FIELDS:,} fields") from None
+    values: dict[str, str] = {}
+    for name, value in found:
+        values.setdefault(name, value)
+    return values
+
+
+async def _multipart(request: Request, body: bytes) -> tuple[dict[str, str], dict[str, File]]:
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    try:
+        parser = MultiPartParser(
+            request.headers, stream(), max_files=1, max_fields=MAX_FIELDS, max_part_size=max(1, len(body))
+        )
+        form = await parser.parse()
+    except (MultiPartException, KeyError, ValueError, LookupError, AssertionError):
+        raise Refused(400, "Invalid request: the form is damaged, or has more than one file") from None
+    values: dict[str, str] = {}
+    files: dict[str, File] = {}
+    try:
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                files[name] = File(value.filename or "", await value.read())
+            else:
+                values.setdefault(name, value)
+    finally:
+        await form.close()
+    return values, files

@@ -1,0 +1,164 @@
+"""Runs the application on a socket until it is told to end; uvicorn's door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from nmt_cli.errors import InputError
+from nmt_cli.serve.limits import Limits
+from nmt_cli.signals import answered_by
+
+BACKLOG = 1024
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address.
+
+    Raises:
+        InputError: the address does not exist here, may not be used, or is in use.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"--host {host}: there is no such address: {getattr(error, 'strerror', error)}") from None
+    opened = socket.socket(family, kind)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        opened.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{host}:{port}: cannot listen there: {reason.lower()}; choose another --port") from None
+    return opened
+
+
+def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None]) -> int:
+    """Answer requests until a signal comes; finish those that are being answered, and return the signal's number."""
+    config = uvicorn.Config(
+        app,
+        http=_protocol(limits),
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=100,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        proxy_headers=True,
+        forwarded_allow_ips="127.0.0.1,::1",
+        h11_max_incomplete_event_size=65_536,
+    )
+    server = _Server(config, ready)
+    asyncio.run(server.serve(sockets=[listening]))
+    return server.received
+
+
+class _Server(uvicorn.Server):
+    """Ends by itself after a signal, and leaves it to the caller with which exit code."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self.received = 0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with answered_by(self._hear):
+            yield
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if self.received and number == signal.SIGINT:  # who insists does not wait for the requests
+            self.force_exit = True
+        self.received = self.received or number
+        self.should_exit = True
+
+
+def _protocol(limits: Limits) -> type[H11Protocol]:
+    """Return uvicorn's protocol with limits on connections and on the time for headers to come."""
+
+    class Limited(H11Protocol):
+        _late: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.write(_raw(503, "the server is busy; try again in a moment", "Retry-After: 1\r\n"))
+                transport.close()
+                return
+            self._expect_headers()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._expect_nothing()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.transport.is_closing():
+                return
+            if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+                self._expect_headers()
+            elif self.conn.their_state is not h11.IDLE:
+                self._expect_nothing()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0] and not self.transport.is_closing():
+                self._expect_headers()
+
+        def _expect_headers(self) -> None:
+            if self._late is None:
+                self._late = self.loop.call_later(limits.header_seconds, self._too_late)
+
+        def _expect_nothing(self) -> None:
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+
+        def _too_late(self) -> None:
+            self._late = None
+            if not self.transport.is_closing():
+                self.transport.write(_raw(408, "Invalid request: the headers took too long"))
+                self.transport.close()
+
+        def send_400_response(self, msg: str) -> None:
+            self._expect_nothing()
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.write(_raw(400, f"Invalid request: {msg}"))
+            self.transport.close()
+
+        def _unsupported_upgrade_warning(self) -> None:
+            pass
+
+    return Limited
+
+
+_REASONS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
+
+
+def _raw(status: int, message: str, more: str = "") -> bytes:
+    """Return a whole answer, for what never became a request."""
+    body = json.dumps({"error": message})
+    return (
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n{more}\r\n{body}"
+    ).encode()

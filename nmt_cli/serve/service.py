@@ -1,0 +1,288 @@
+"""The answers of the server: a method for each kind of request. Of HTTP it knows the status of errors."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from time import monotonic
+from typing import Any
+
+from nmt_cli.documents.document import ENDINGS
+from nmt_cli.serve.directions import Directions
+from nmt_cli.serve.engine import Cancellation
+from nmt_cli.serve.limits import Limits
+from nmt_cli.serve.metrics import Metrics
+from nmt_cli.serve.requests import Fields, File, Refused
+from nmt_cli.serve.texts import Answer, Direction, Request, translate_file, translate_html, translate_texts
+from nmt_cli.translation.alignment import hard_links
+from nmt_cli.translation.formats import confidence_of
+from nmt_cli.translation.results import Translated
+
+FILE_ENDINGS = (".txt", *ENDINGS)
+MAX_KEPT_BYTES = 64_000_000
+"""Translated files that wait to be fetched."""
+KEPT_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A request to translate, read and checked."""
+
+    texts: list[str]
+    is_list: bool
+    detected: list[dict[str, Any]] | None
+    """The language of each text, where the client has asked for that."""
+    sources: list[str]
+    target: str
+    is_html: bool
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """A request to translate a file, read and checked."""
+
+    direction: Direction
+    file: File
+    request: Request
+
+
+class Service:
+    """Answers requests about the directions that are served."""
+
+    def __init__(self, directions: Directions, limits: Limits, metrics: Metrics, *, needs_key: bool) -> None:
+        self.directions, self.limits, self.metrics = directions, limits, metrics
+        self.needs_key = needs_key
+        self._files: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        """Translated files by their names, with the time when they are forgotten."""
+
+    # Translation ----------------------------------------------------------------------------------------------------
+
+    def task(self, fields: Fields) -> Task:
+        """Return what a request asks for.
+
+        Raises:
+            Refused: something is missing, wrong, not served, or too much.
+        """
+        given = fields.texts("q")
+        source, target = fields.text("source"), fields.text("target")
+        kind = fields.text("format") if fields.values.get("format") else "text"
+        if kind not in ("text", "html"):
+            raise Refused(400, f"{kind[:40]} format is not supported")
+        texts = given if isinstance(given, list) else [given]
+        request = self._request(fields)
+        if kind == "html":
+            for name, is_given in (("prefix", bool(request.prefix)), ("confidence", request.with_confidence)):
+                if is_given:
+                    raise Refused(400, f"Invalid request: {name} goes with the format text")
+        if not fields.is_json:
+            texts = [text.replace("\r\n", "\n") for text in texts]
+        self._check_size(texts, is_costly=bool(request.alternatives) or request.with_alignment)
+        found_target = self._language(target)
+        detected = None
+        if source == "auto":
+            self._check_detection()
+            detected = self.directions.detect_each(texts, found_target)
+            sources = [one["language"] for one in detected]
+        else:
+            sources = [self._language(source)] * len(texts)
+        for code in sources:
+            direction = self.directions.between(code, found_target)
+            if code != found_target and direction is None:
+                raise Refused(400, f"{found_target} is not available as a target language from {code}")
+            if request.with_confidence and direction is not None and not direction.engine.has_confidence:
+                raise Refused(
+                    400, f"Invalid request: the model from {code} to {found_target} cannot tell its confidence; the "
+                    "operator of the server can fit it: nmt evaluate --calibrate --model DIR",
+                )  # fmt: skip
+        return Task(texts, isinstance(given, list), detected, sources, found_target, kind == "html", request)
+
+    def _request(self, fields: Fields) -> Request:
+        """Return what is asked for beside texts and languages."""
+        return Request(
+            fields.number("alternatives", most=self.limits.alternatives),
+            fields.flag("alignment"),
+            fields.flag("confidence"),
+            fields.text("prefix") if fields.values.get("prefix") else "",
+            fields.glossary("glossary", most=self.limits.glossary_characters),
+        )
+
+    def _check_size(self, texts: Sequence[str], *, is_costly: bool) -> None:
+        size = sum(map(len, texts))
+        limit = self.limits.costly_characters if is_costly else self.limits.characters
+        if size > limit:
+            raise Refused(413, f"Invalid request: request ({size}) exceeds text limit ({limit})")
+        if len(texts) > self.limits.texts:
+            raise Refused(413, f"Invalid request: request ({len(texts)}) exceeds batch limit ({self.limits.texts})")
+
+    def _check_detection(self) -> None:
+        if not self.directions.profiles:
+            raise Refused(400, "this server cannot detect languages: its models have no profiles of them")
+
+    def _language(self, code: str) -> str:
+        found = self.directions.find(code)
+        if found is None:
+            raise Refused(400, f"{code[:40]} is not supported")
+        return found
+
+    def translate(self, task: Task, cancellation: Cancellation) -> dict[str, Any]:
+        """Return the answer to a request; blocks until the translation is there."""
+        answers: list[Answer] = [Answer(text, (), ()) for text in task.texts]
+        for source in dict.fromkeys(task.sources):
+            direction = self.directions.between(source, task.target)
+            if direction is None:  # the text is in the target language already
+                continue
+            places = [place for place, own in enumerate(task.sources) if own == source]
+            texts = [task.texts[place] for place in places]
+            for place, answer in zip(places, self._answers(direction, texts, task, cancellation), strict=True):
+                answers[place] = answer
+        self.metrics.characters += sum(map(len, task.texts))
+
+        def shown(values: Sequence[Any]) -> Any:
+            return list(values) if task.is_list else values[0]
+
+        result: dict[str, Any] = {"translatedText": shown([answer.text for answer in answers])}
+        if task.detected is not None:
+            result["detectedLanguage"] = shown(task.detected)
+        if task.request.alternatives:
+            result["alternatives"] = shown([list(answer.alternatives) for answer in answers])
+        if task.request.with_alignment:
+            result["alignment"] = shown([[_aligned(one) for one in answer.sentences] for answer in answers])
+        if task.request.with_confidence:
+            result["confidence"] = shown([round(answer.confidence, 6) for answer in answers])
+            result["word_confidence"] = shown([_of_words(answer) for answer in answers])
+        return result
+
+    def _answers(self, direction: Direction, texts: list[str], task: Task, cancellation: Cancellation) -> list[Answer]:
+        if task.is_html:
+            return [translate_html(direction, text, task.request, cancellation) for text in texts]
+        # With alignments each text is on its own, because sentences that two texts share are translated once.
+        groups = [[text] for text in texts] if task.request.with_alignment else [texts]
+        return [answer for group in groups for answer in translate_texts(direction, group, task.request, cancellation)]
+
+    def detect(self, fields: Fields) -> list[dict[str, Any]]:
+        """Return the languages that a text may be in."""
+        given = fields.texts("q")
+        text = given if isinstance(given, str) else "\n".join(given)
+        self._check_size([text], is_costly=False)
+        self._check_detection()
+        return self.directions.detect(text)
+
+    # Files ----------------------------------------------------------------------------------------------------------
+
+    def file_task(self, fields: Fields) -> FileTask:
+        """Return what a request for a file asks for.
+
+        Raises:
+            Refused: something is missing, wrong, or not served.
+        """
+        file = fields.files.get("file")
+        if file is None or not file.name:
+            raise Refused(400, "Invalid request: missing file parameter")
+        source, target = fields.text("source"), self._language(fields.text("target"))
+        if PurePath(file.name).suffix.lower() not in FILE_ENDINGS:
+            raise Refused(400, "Invalid request: file format not supported")
+        if source == "auto":
+            self._check_detection()
+            sample = file.content[:4096].decode("utf-8", errors="replace")
+            found = self.directions.detect_each([sample], target)[0]["language"]
+        else:
+            found = self._language(source)
+        direction = self.directions.between(found, target)
+        if direction is None:
+            raise Refused(400, f"{target} is not available as a target language from {found}")
+        if fields.flag("confidence"):
+            raise Refused(400, "Invalid request: confidence goes with texts, not with files")
+        glossary = fields.glossary("glossary", most=self.limits.glossary_characters)
+        return FileTask(direction, file, Request(glossary=glossary))
+
+    def translate_file(self, task: FileTask, cancellation: Cancellation) -> str:
+        """Translate a file, and return the name under which it can be fetched for a while."""
+        direction, file = task.direction, task.file
+        name = PurePath(file.name).name[-100:]
+        content = translate_file(direction, name, file.content, task.request, cancellation)
+        self._forget(len(content))
+        stem, ending = PurePath(name).stem, PurePath(name).suffix
+        safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in stem)
+        kept = f"{secrets.token_urlsafe(18)}.{safe}_{direction.target}{ending.lower()}"
+        self._files[kept] = (monotonic() + KEPT_SECONDS, content)
+        return kept
+
+    def file(self, name: str) -> bytes:
+        """Return a translated file.
+
+        Raises:
+            Refused: there is none of this name, or not any more.
+        """
+        self._forget(0)
+        if name not in self._files:
+            raise Refused(404, "there is no such file, or not any more")
+        return self._files[name][1]
+
+    def _forget(self, num_bytes: int) -> None:
+        """Forget the files whose time is over, and the oldest until there is room."""
+        while self._files:
+            until, _ = next(iter(self._files.values()))
+            kept = sum(len(content) for _, content in self._files.values())
+            if until > monotonic() and kept + num_bytes <= MAX_KEPT_BYTES:
+                return
+            self._files.popitem(last=False)
+
+    # About the server -----------------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a page needs to know."""
+        first = next(iter(self.directions))
+        named = {one["code"]: {"code": one["code"], "name": one["name"]} for one in self.directions.languages()}
+        return {
+            "charLimit": self.limits.characters,
+            "frontendTimeout": 300,
+            "apiKeys": self.needs_key,
+            "keyRequired": self.needs_key,
+            "suggestions": False,
+            "filesTranslation": True,
+            "supportedFilesFormat": list(FILE_ENDINGS),
+            "confidence": [
+                {"source": one.source, "target": one.target} for one in self.directions if one.engine.has_confidence
+            ],
+            "language": {"source": named[first.source], "target": named[first.target]},
+        }
+
+    def metrics_text(self) -> str:
+        """Return all counts in the format of Prometheus."""
+        return self.metrics.text(
+            (
+                {"source": direction.source, "target": direction.target},
+                {
+                    "nmt_sentences_total": direction.engine.counts.sentences,
+                    "nmt_batches_total": direction.engine.counts.batches,
+                    "nmt_search_seconds_total": direction.engine.counts.seconds,
+                    "nmt_search_failures_total": direction.engine.counts.failures,
+                    "nmt_waiting_sentences": direction.engine.num_waiting,
+                },
+            )
+            for direction in self.directions
+        )
+
+
+def _aligned(sentence: Translated) -> dict[str, Any]:
+    """Return where the words of a sentence's translation look: a row for each, a column for each source word."""
+    best = sentence.translations[0]
+    weights = best.weights
+    links = hard_links(weights) if weights is not None else best.links or ()
+    return {
+        "source": sentence.source,
+        "target": best.text,
+        "links": [list(link) for link in links],
+        "weights": None if weights is None else weights.round(4).tolist(),
+        **confidence_of(best),
+    }
+
+
+def _of_words(answer: Answer) -> list[float]:
+    """Return the confidence of each word of an answer; a text that was not translated is certain."""
+    values = answer.word_confidence or (1.0,) * len(answer.text.split())
+    return [round(value, 6) for value in values]

@@ -1,0 +1,184 @@
+"""Translation of the texts of a request: plain text like `nmt translate --paragraphs`, HTML and documents in place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nmt_cli.documents.document import (
+    DocumentCounts,
+    Paragraph,
+    translate_document,
+    translate_paragraphs,
+    translated_paragraphs,
+)
+from nmt_cli.documents.sentences import Splitter
+from nmt_cli.errors import InputError
+from nmt_cli.serve.engine import Cancellation, Engine, Wanted
+from nmt_cli.translation.glossary import Glossary
+from nmt_cli.translation.results import Translated, Translation
+
+Translate = Callable[[Sequence[str]], list[Translation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """A pair of languages with the engine that translates it."""
+
+    source: str
+    target: str
+    engine: Engine
+    split: Splitter
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A text in the target language."""
+
+    text: str
+    alternatives: tuple[str, ...]
+    sentences: tuple[Translated, ...]
+    """The sentences that were translated, in order, with their alignments where these were asked for."""
+    confidence: float = 1.0
+    """Probability that the whole text is correct; of the text as it was, which needed no translation, it is 1."""
+    word_confidence: tuple[float, ...] = ()
+    """Probability that each white-space word of the text is correct."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Request for some texts or a file, beside the languages."""
+
+    alternatives: int = 0
+    with_alignment: bool = False
+    with_confidence: bool = False
+    prefix: str = ""
+    glossary: Glossary | None = None
+
+    def wanted(self, engine: Engine, *, with_alignment: bool) -> Wanted:
+        """Return what the engine is asked for each sentence; `InputError` if it cannot do with the glossary."""
+        terms = None if self.glossary is None else engine.finder(self.glossary)
+        return Wanted(
+            1 + self.alternatives, with_alignment and engine.has_alignment, self.prefix, self.with_confidence, terms
+        )
+
+
+class _Sentences:
+    """Asks the engine for sentences, each once, and remembers the answers."""
+
+    def __init__(self, direction: Direction, wanted: Wanted, cancellation: Cancellation) -> None:
+        self._direction, self._wanted, self._cancellation = direction, wanted, cancellation
+        self._found: dict[str, Translated] = {}
+
+    def ranked(self, rank: int) -> Translate:
+        """Return what gives each sentence's translation of this rank, or its last one if there are fewer."""
+
+        def translate(lines: Sequence[str]) -> list[Translation]:
+            new = [line for line in dict.fromkeys(lines) if line not in self._found]
+            answers = self._direction.engine.translate(new, self._wanted, self._cancellation)
+            self._found.update(zip(new, answers, strict=True))
+            found = [self._found[line].translations for line in lines]
+            return [translations[min(rank, len(translations) - 1)] for translations in found]
+
+        return translate
+
+    def all(self) -> tuple[Translated, ...]:
+        """Return what was translated, in order."""
+        return tuple(self._found.values())
+
+
+def translate_texts(
+    direction: Direction, texts: Sequence[str], request: Request, cancellation: Cancellation
+) -> list[Answer]:
+    """Return the answer to each text; each of its lines is a paragraph.
+
+    Raises:
+        InputError: a prefix is given for more than one sentence, or the model cannot do with the glossary.
+    """
+    if request.prefix and (len(texts) > 1 or "\n" in texts[0].strip() or len(direction.split(texts[0].strip())) > 1):
+        raise InputError("prefix goes with a text of one sentence")
+    wanted = request.wanted(direction.engine, with_alignment=request.with_alignment)
+    sentences = _Sentences(direction, wanted, cancellation)
+    paragraphs = [text.split("\n") for text in texts]
+
+    def rendered(rank: int) -> list[list[Paragraph]]:
+        lines = [line for of_text in paragraphs for line in of_text]
+        found = iter(translated_paragraphs(lines, sentences.ranked(rank), direction.split, DocumentCounts()))
+        return [[next(found) for _ in of_text] for of_text in paragraphs]
+
+    ranks = [rendered(rank) for rank in range(1 + request.alternatives)]
+    own = [sentences.all()] if len(texts) == 1 else [()] * len(texts)
+    answers = []
+    for number, best in enumerate(ranks[0]):
+        text, *others = ("\n".join(paragraph.text for paragraph in rank[number]) for rank in ranks)
+        answer = Answer(text, _others(text, others), own[number])
+        answers.append(_with_confidence(answer, best) if request.with_confidence else answer)
+    return answers
+
+
+def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
+    """Return the answer with the confidence of its paragraphs.
+
+    Sentences are taken for independent. A word that spans two sentences has the lower of their confidences, and what
+    was not translated has 1.
+    """
+    whole, of_words = 1.0, []
+    for paragraph in paragraphs:
+        of_characters = np.ones(len(paragraph.text))
+        place = 0
+        for text, found in paragraph.sentences:
+            sure = 1.0 if found.confidence is None else found.confidence
+            whole *= sure
+            begin = paragraph.text.index(text, place)
+            place = begin + len(text)
+            of_characters[begin:place] = sure
+            spans = [match.span() for match in re.finditer(r"\S+", text)]
+            if found.word_confidence is not None and len(found.word_confidence) == len(spans):
+                for (first, end), value in zip(spans, found.word_confidence, strict=True):
+                    of_characters[begin + first : begin + end] = value
+        words = (match.span() for match in re.finditer(r"\S+", paragraph.text))
+        of_words += [float(of_characters[first:end].min()) for first, end in words]
+    return replace(answer, confidence=whole, word_confidence=tuple(of_words))
+
+
+def translate_html(direction: Direction, text: str, request: Request, cancellation: Cancellation) -> Answer:
+    """Return the answer to a piece of HTML, whose tags stay.
+
+    Raises:
+        InputError: a tag is cut off, elements are nested beyond reason, or the model cannot do with the glossary.
+    """
+    sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
+
+    def rendered(rank: int) -> str:
+        return _document(direction, "q.html", text.encode("utf-8"), sentences.ranked(rank)).decode("utf-8")
+
+    best = rendered(0)
+    others = [rendered(rank) for rank in range(1, 1 + request.alternatives)]
+    return Answer(best, _others(best, others), sentences.all())
+
+
+def translate_file(direction: Direction, name: str, data: bytes, request: Request, cancellation: Cancellation) -> bytes:
+    """Return a document with its text translated; its name tells the format.
+
+    Raises:
+        InputError: the document is damaged, too large, or in an unknown encoding, or the model cannot do with the
+            glossary.
+    """
+    sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
+    if name.lower().endswith(".txt"):
+        lines = data.decode("utf-8", errors="replace").split("\n")
+        found = translate_paragraphs(lines, sentences.ranked(0), direction.split, DocumentCounts())
+        return "\n".join(found).encode("utf-8", errors="replace")
+    return _document(direction, name, data, sentences.ranked(0))
+
+
+def _document(direction: Direction, name: str, data: bytes, translate: Translate) -> bytes:
+    return translate_document(name, data, translate, direction.split, target_lang=direction.target).content
+
+
+def _others(best: str, candidates: Sequence[str]) -> tuple[str, ...]:
+    """Return the candidates that differ from the best and from one another."""
+    return tuple(text for text in dict.fromkeys(candidates) if text != best)

@@ -1,0 +1,73 @@
+"""The first parameters of a model from those of another run: the same vocabulary, or a parent with another one.
+
+A parent trained on many pairs of another language helps a child with few (Zoph et al., 2016; Nguyen & Chiang, 2017, for
+vocabularies that share pieces).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt_cli.checkpoint import load_parameters, parameters_of, read_tensors
+
+SOURCE_ROWS = ("source_embedding",)
+TARGET_ROWS = ("target_embedding", "output_weight", "output_bias")
+"""Parameters with one row for each piece of a side; a tied embedding has the name of the source side."""
+
+
+class Shared(NamedTuple):
+    """The numbers of pieces that a child has, and of those that it shares with its parent."""
+
+    source: int
+    target: int
+    of_source: int
+    of_target: int
+
+
+def load_parent(
+    model: nn.Module, path: Path, *, pieces: Sequence[Sequence[str]], parent_pieces: Sequence[Sequence[str]]
+) -> Shared:
+    """Copy a parent's parameters into `model`, whose vocabulary may be another one.
+
+    Recurrent and attention weights are copied whole. Of embeddings and of the output layer, the rows of pieces that
+    both vocabularies have are copied. The other rows keep their first values.
+
+    Args:
+        model: the child with its first values; all sizes but those of the vocabularies are the parent's.
+        path: the parent's `model.safetensors`.
+        pieces: the child's pieces of the source and of the target side, in the order of their rows.
+        parent_pieces: the parent's pieces of both sides.
+
+    Raises:
+        ModelError: the parent has other parameters, or other sizes than those of the vocabularies.
+    """
+    rows = [_shared_rows(own, theirs) for own, theirs in zip(pieces, parent_pieces, strict=True)]
+    tensors = dict(read_tensors(path))
+    merged: dict[str, Tensor] = {}
+    for name, first in parameters_of(model).items():
+        if name in SOURCE_ROWS + TARGET_ROWS and name in tensors:
+            ours, theirs = rows[name in TARGET_ROWS]
+            merged[name] = _with_rows(first, tensors[name], ours, theirs)
+    load_parameters(model, path, replaced=merged)
+    return Shared(len(rows[0][0]), len(rows[1][0]), len(pieces[0]), len(pieces[1]))
+
+
+def _shared_rows(pieces: Sequence[str], parent_pieces: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the rows of the pieces that both have: here, and in the parent."""
+    theirs: Mapping[str, int] = {piece: row for row, piece in enumerate(parent_pieces)}
+    ours = [row for row, piece in enumerate(pieces) if piece in theirs]
+    return ours, [theirs[pieces[row]] for row in ours]
+
+
+def _with_rows(first: Tensor, parent: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> Tensor:
+    """Return `first` (V, ...) with some rows from `parent` (W, ...); as it is where they do not fit."""
+    if first.shape[1:] != parent.shape[1:] or parent.dtype != torch.float32 or max(theirs, default=0) >= len(parent):
+        return parent  # whose sizes are refused with the others
+    merged = first.clone()
+    merged[list(ours)] = parent[list(theirs)]
+    return merged

@@ -1,0 +1,245 @@
+"""Checkpoints: what is saved of a training, what is kept of it, what `best` and `last` may name, and the ways back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from nmt_cli.checkpoint import PROGRESS_FILE, Checkpoints, Index, Ranked, Snapshot, read_meta, read_progress
+from nmt_cli.console import warn
+from nmt_cli.distributed import World
+from nmt_cli.errors import DivergenceError, ModelError
+from nmt_cli.training.metrics_log import MetricsLog
+from nmt_cli.training.state import Limits, Rhythm, TrainingState, sign
+from nmt_cli.training.weights import Weights
+
+MAX_SKIPPED_IN_A_ROW = 10
+"""Updates that are not finite, from which on a training has diverged."""
+MAX_REWINDS = 5
+REWIND_FACTOR = 0.5
+"""Factor on the learning rate."""
+
+
+class Recovery:
+    """Saves a training, and takes it back to what was saved."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        tokenizers: Mapping[str, str],
+        weights: Weights,
+        metrics: MetricsLog,
+        *,
+        first: TrainingState,
+        limits: Limits,
+        rhythm: Rhythm,
+        rewinds: bool,
+        clips: bool,
+        world: World,
+    ) -> None:
+        """Take what a training saves and where.
+
+        `first` is the state of a training that begins. With `rewinds`, a training that diverges goes back to a
+        checkpoint. Otherwise it ends, and its message depends on whether it `clips` its gradients.
+        """
+        self._checkpoints, self._tokenizers, self._weights, self._metrics = checkpoints, tokenizers, weights, metrics
+        self.first, self._limits, self._rhythm, self._world = first, limits, rhythm, world
+        self._rewinds, self._clips = rewinds, clips
+        self._saved_step: int | None = None
+        self._saved_is_judged = False
+        """True if the dev set has judged it. A checkpoint that a signal saves is not judged."""
+
+    # Going back ---------------------------------------------------------------------------------------------------
+
+    def restored(self) -> TrainingState:
+        """Go back to the last checkpoint, if there is any; if it is damaged, with a warning to the newest whole one.
+
+        Raises:
+            ModelError: none is whole, or none is of a model of this configuration with these tokenizers.
+        """
+        index, damage = self._checkpoints.index(), None
+        if index.last is None:
+            return self.first
+        for step in index.steps:
+            try:
+                meta = read_meta(self._checkpoints.path_of(step), self._tokenizers)
+                state = self._restored(step)
+            except ModelError as error:
+                damage = damage or error
+            else:
+                break
+        else:
+            raise ModelError(
+                f"{damage}. No checkpoint of the run is whole. Put the directory back from a copy, or begin again "
+                "in another model_dir"
+            )
+        if damage is not None:
+            warn(f"{damage}; going on from step {step:,}, the newest whole checkpoint")
+        self._saved_step, self._saved_is_judged = step, bool(meta["metrics"]) or state.validated_step == step
+        return state
+
+    def _restored(self, step: int) -> TrainingState:
+        path, first = self._checkpoints.path_of(step), self.first
+        state = _state_at(path)
+        self._weights.restore(path)
+        # Earlier versions did not keep these.
+        return replace(state, text=state.text or first.text, accumulate=state.accumulate or first.accumulate)
+
+    def go_on_from(self, step: int) -> None:
+        """Let what came after a step count no longer. Not before all processes have agreed on the step: one that cannot
+        read a file does not make it count no more."""
+        self._metrics.cut(step)
+        if self._checkpoints.index().last not in (None, step):
+            self._leave_branch(step)
+
+    def rewound(self, before: TrainingState) -> TrainingState:
+        """Go back to the newest checkpoint that an undisturbed run has too, with a lower learning rate.
+
+        What follows depends on such checkpoints alone, so a run that is killed or stopped before or after it goes the
+        same way.
+
+        Raises:
+            DivergenceError: training is not to go back, there is no checkpoint, or this happened too often.
+        """
+        steps = self._checkpoints.index().steps
+        if not self._rewinds:
+            raise self.divergence(before)
+        if not steps:
+            raise self.divergence(before, " before the first checkpoint")
+        if before.rewinds >= MAX_REWINDS:
+            raise self.divergence(before, f" again after {MAX_REWINDS} rewinds")
+        sound = [step for step in steps if self._is_sound(step)]
+        step = next((step for step in sound if self._rhythm.is_due(step)), (sound or steps)[0])
+        state = self._restored(step)
+        self._world.gathered(step)  # nobody prunes while another still reads
+        kept = self._leave_branch(step)
+        self._saved_step = step
+        if self._world.is_primary:
+            self._checkpoints.prune(kept)
+        rate_factor = before.rate_factor * REWIND_FACTOR
+        state = replace(state, skipped_in_a_row=0, rewinds=before.rewinds + 1, rate_factor=rate_factor)
+        self._metrics.cut(state.step)
+        warn(
+            f"{self._diverged(before)}; going back to step {state.step} with "
+            f"{state.rate_factor:g} times the learning rate (rewind {state.rewinds} of at most {MAX_REWINDS})"
+        )
+        return state
+
+    def divergence(self, state: TrainingState, when: str = "") -> DivergenceError:
+        """Return the error that ends a training which has diverged and does not go back."""
+        ways = ["with a lower training.learning_rate"]
+        ways += [] if self._clips else ["with training.clip_grad_norm"]
+        ways += [] if self._rewinds else ["with training.on_divergence: rewind"]
+        index, advice = self._checkpoints.index(), ", or ".join(ways)
+        how = f"begin anew {advice}"
+        if index.last is not None:
+            step, run = index.best[0].step if index.best else index.last, self._checkpoints.directory.parent
+            how = (
+                f"begin anew in another model_dir {advice}. Step {step} is kept; training.init_from: {run} begins with "
+                "its weights"
+            )
+        return DivergenceError(f"{self._diverged(state)}{when}; {how}")
+
+    def _diverged(self, state: TrainingState) -> str:
+        """Say how a training diverged: amid its updates, or at its end, for which there is a reason."""
+        reason = self._limits.reached(state)
+        if reason is None or state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            why = f"{state.skipped_in_a_row} updates in a row were not finite,"
+        else:
+            why = f"{reason}, but with weights whose loss is not finite:"
+        return f"step {state.step}: {why} training has diverged"
+
+    def interruption(self, step: int) -> str:
+        """Say at which step a signal ended the training, and from where it goes on."""
+        if self.is_saved(step):
+            return f"interrupted at step {step}, which is saved; the same command goes on from there"
+        last = self._checkpoints.index().last
+        how = "begins anew" if last is None else f"goes on from step {last}"
+        return f"interrupted at step {step}, whose weights do not predict and are not saved; the same command {how}"
+
+    def _leave_branch(self, step: int) -> Index:
+        """Let what came after a step count no longer, before its steps are written anew."""
+        index = self._checkpoints.index()
+        kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
+        if self._world.is_primary:
+            self._checkpoints.write_index(kept)
+        return kept
+
+    # Saving -------------------------------------------------------------------------------------------------------
+
+    def is_saved(self, step: int) -> bool:
+        """Return whether a step has a checkpoint."""
+        return self._saved_step == step
+
+    def is_judged(self, step: int) -> bool:
+        """Return whether a step has a checkpoint with what the dev set says of it."""
+        return self.is_saved(step) and self._saved_is_judged
+
+    def lacks_judgement(self, step: int) -> bool:
+        """Return whether the checkpoint of a step waits for its validation; the first process decides for all."""
+        self._saved_is_judged, *_ = self._world.gathered(self._saved_is_judged)
+        return self.is_saved(step) and not self._saved_is_judged
+
+    def save(self, state: TrainingState, loss: float, values: Mapping[str, float]) -> None:
+        """Write the checkpoint, then the index that makes it count, then remove what counts no longer.
+
+        A checkpoint that a signal has saved is there already, and gets only the `values` that the dev set gave.
+        """
+        is_new = not self.is_saved(state.step)
+        self._saved_step, self._saved_is_judged = state.step, bool(values)
+        if not self._world.is_primary:
+            return
+        progress = state.to_json()
+        if is_new:
+            weights = self._weights
+            snapshot = Snapshot(state.step, weights.translating(), weights.tensors(), progress, values)
+            self._checkpoints.save(snapshot, self._tokenizers)
+            # Before the index: if this is the last act, both are made again.
+            self._metrics.write("checkpoint", state.step, loss=loss)
+        self._metrics.sync()
+        index = self._index(state, values)
+        self._checkpoints.write_index(index)
+        if not is_new:  # after the index: if that is the last act, the validation is done again
+            self._checkpoints.judge(state.step, progress, values)
+        self._checkpoints.prune(index)
+
+    def finish(self, reason: str) -> None:
+        """Write down why the training ended."""
+        if self._world.is_primary:
+            self._checkpoints.write_index(replace(self._checkpoints.index(), finished=reason))
+
+    def best_but(self, step: int) -> list[Ranked]:
+        """Return the best steps but one, best first."""
+        metric = self._rhythm.early_stopping_metric
+        return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
+
+    def _index(self, state: TrainingState, values: Mapping[str, float]) -> Index:
+        """Return the index with this step, of which the dev set says `values`."""
+        step, metric = state.step, self._rhythm.early_stopping_metric
+        best = self.best_but(step)
+        if metric in values:
+            best.append(Ranked(step, metric, values[metric]))
+        best.sort(key=lambda ranked: (-sign(metric) * ranked.value, ranked.step))
+        return Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(state), None)
+
+    def _recent(self, state: TrainingState) -> tuple[int, ...]:
+        """Return the newest checkpoints with that of this step; beyond their number one that a rewind may need."""
+        others = [step for step in self._checkpoints.index().recent if step < state.step]
+        recent = [state.step, *sorted(others, reverse=True)]
+        kept = recent[: self._rhythm.keep_last]
+        if self._rewinds and (state.skipped_in_a_row or not self._rhythm.is_due(state.step)):
+            due = next((step for step in recent[1:] if self._rhythm.is_due(step) and self._is_sound(step)), None)
+            kept += [due] if due is not None and due not in kept else []
+        return tuple(kept)
+
+    def _is_sound(self, step: int) -> bool:
+        """Return whether a checkpoint is whole and was not written amid skipped updates."""
+        try:
+            return not _state_at(self._checkpoints.path_of(step)).skipped_in_a_row
+        except ModelError:
+            return False
+
+
+def _state_at(path: Path) -> TrainingState:
+    return TrainingState.from_json(read_progress(path), str(path / PROGRESS_FILE))

@@ -1,0 +1,92 @@
+"""The weights in training: the raw ones, the optimizer's moments of them, and their average."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nmt_cli.checkpoint import TRAINER_FILE, parameters_of, read_trainer_tensors
+from nmt_cli.errors import ModelError
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.training.optim import WeightAverage, load_optimizer_tensors, optimizer_tensors
+
+
+class Weights:
+    """A model and what makes its next weights from gradients."""
+
+    def __init__(self, model: Seq2Seq, optimizer: torch.optim.Optimizer, *, ema_decay: float = 0.0) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.average = WeightAverage(self.trained, ema_decay) if ema_decay else None
+
+    def clip(self, limit: float | None) -> Tensor:
+        """Scale the gradients down to a norm, and return the norm that they had."""
+        norm: Tensor = torch.nn.utils.clip_grad_norm_(self.trained, math.inf if limit is None else limit)
+        return norm
+
+    def move(self, step: int, rate: float) -> None:
+        """Let the optimizer do update `step` (from 1), and the average follow."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(step)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the last update."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Put the weights that translate into the model while the block runs."""
+        if self.average is None:
+            yield
+            return
+        raw = [parameter.data for parameter in self.trained]
+        for parameter, average in zip(self.trained, self.average.weights, strict=True):
+            parameter.data = average
+        try:
+            yield
+        finally:
+            for parameter, data in zip(self.trained, raw, strict=True):
+                parameter.data = data
+
+    def translating(self) -> dict[str, Tensor]:
+        """Return copies of the weights that translate, by name."""
+        with self.averaged():
+            return {name: tensor.clone() for name, tensor in parameters_of(self.model).items()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all that training goes on with: raw weights, moments and average."""
+        raw = {f"raw.{name}": tensor for name, tensor in parameters_of(self.model).items()}
+        averages = enumerate(self.average.weights if self.average is not None else [])
+        return raw | optimizer_tensors(self.optimizer) | {f"average.{place}": weight for place, weight in averages}
+
+    @torch.no_grad()
+    def restore(self, path: Path) -> None:
+        """Put back what `tensors` gave for the checkpoint at `path`.
+
+        Raises:
+            ModelError: the checkpoint cannot be read, or is of other parameters.
+        """
+        tensors = read_trainer_tensors(path)
+        for name, parameter in self.model.named_parameters():
+            raw = tensors.pop(f"raw.{name}", None)
+            if raw is None or raw.shape != parameter.shape:
+                raise ModelError(f"{path}: the trainer's state lacks {name}, or has it in another shape")
+            parameter.copy_(raw)
+        for place, average in enumerate(self.average.weights if self.average is not None else []):
+            kept = tensors.pop(f"average.{place}", None)
+            if kept is None or kept.shape != average.shape:
+                raise ModelError(f"{path}: the trainer's state lacks the average of parameter {place}")
+            average.copy_(kept)
+        try:
+            load_optimizer_tensors(self.optimizer, tensors)
+        except ValueError as error:
+            raise ModelError(f"{path / TRAINER_FILE}: the trainer's state is damaged: {error}") from error

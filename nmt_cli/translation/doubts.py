@@ -1,0 +1,138 @@
+"""Leads the models through finished translations once more, to see how sure they are of each word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt_cli.allocator import without_running_out
+from nmt_cli.confidence.calibration import Calibration
+from nmt_cli.confidence.features import Predictions, Values, word_features
+from nmt_cli.data.batch import make_batch, pad_sources
+from nmt_cli.data.tokenizer import PieceWords
+from nmt_cli.model.noise import SharedNoise
+from nmt_cli.translation.results import Part, Translation
+from nmt_cli.translation.step_model import MULTIPLE, Observed, TrainedModels, padded_width
+
+
+class _Waiting(NamedTuple):
+    """A translation of a part whose words are to be measured."""
+
+    source: tuple[int, ...]
+    of_part: list[Translation]
+    rank: int
+
+    @property
+    def translation(self) -> Translation:
+        return self.of_part[self.rank]
+
+    @property
+    def pieces(self) -> PieceWords:
+        pieces = self.translation.pieces
+        assert pieces is not None
+        return pieces
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Source positions with padding, and target pieces with `</s>`."""
+        return padded_width(self.source), len(self.pieces.ids) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Measures features of the words of translations, and turns them into confidence."""
+
+    calibration: Calibration | None = None
+    """None: translations keep their features, to which a calibration can be fitted."""
+    num_samples: int = 0
+    """Passes with dropout for the features."""
+
+    @classmethod
+    def calibrated(cls, calibration: Calibration) -> Doubts:
+        """Return the way to the confidence that a calibration gives."""
+        return cls(calibration, calibration.num_samples)
+
+    def measure(
+        self,
+        models: TrainedModels,
+        parts: Sequence[Part],
+        translations: Mapping[tuple[int, int], list[Translation]],
+        batch_tokens: int,
+    ) -> Iterator[None]:
+        """Put the features of their words into the translations of some parts, and pause after each batch.
+
+        `translations` has those of each line and part.
+        """
+        waiting = [
+            _Waiting(part.ids, translations[part.line, part.part], rank)
+            for part in parts
+            for rank in range(len(translations[part.line, part.part]))
+        ]
+        for batch in _batches(sorted(waiting, key=lambda one: one.size), batch_tokens):
+            for one, features in zip(batch, without_running_out(batch, partial(self._features, models)), strict=True):
+                one.of_part[one.rank] = replace(one.translation, features=features, pieces=None)
+            yield
+
+    def _features(self, models: TrainedModels, batch: Sequence[_Waiting]) -> list[Values]:
+        """Return the features of translations whose sources are padded to one width."""
+        pairs = make_batch([one.source for one in batch], [one.pieces.ids for one in batch])
+        sources = pad_sources([one.source for one in batch], multiple=MULTIPLE)
+        noises = [SharedNoise(seed) for seed in range(1, self.num_samples + 1)]
+        plain, *noisy = models.observe(sources, pairs.inputs_BT, pairs.outputs_BT, noises)
+        found = []
+        for row, one in enumerate(batch):
+            predicted = _predictions(row, len(one.pieces.ids) + 1, len(one.source) + 1, plain, noisy)
+            found.append(word_features(predicted, one.pieces.words, one.translation.text.split()))
+        return found
+
+    def judged(self, translation: Translation) -> Translation:
+        """Return the translation of a line with its confidence in place of features, if there is a calibration.
+
+        A line for which the model was not asked is certain: nothing, or the prefix that was given.
+        """
+        if self.calibration is None:
+            return translation
+        if translation.features is None:
+            return replace(translation, word_confidence=(1.0,) * len(translation.text.split()), confidence=1.0)
+        of_words = self.calibration.of_words(translation.features)
+        return replace(
+            translation,
+            features=None,
+            word_confidence=of_words,
+            confidence=self.calibration.of_line(of_words, translation.log_prob),
+        )
+
+
+def _batches(waiting: Iterable[_Waiting], batch_tokens: int) -> Iterator[list[_Waiting]]:
+    """Yield translations whose sources are padded to the same width, with targets of like length."""
+    batch: list[_Waiting] = []
+    for one in waiting:
+        positions, length = one.size
+        is_full = (len(batch) + 1) * (positions + length) > batch_tokens
+        if batch and (is_full or positions != batch[0].size[0]):
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _predictions(row: int, num_target: int, num_source: int, plain: Observed, noisy: Sequence[Observed]) -> Predictions:
+    """Return the predictions for one row of a batch, without padding, in float64."""
+
+    def stacked(values: list[Values]) -> Values:
+        return np.stack(values) if values else np.zeros((0, num_target))
+
+    dropout_KT = stacked([one.log_probs_BT[row, :num_target].double().numpy() for one in noisy])
+    best_KT = stacked([one.best_log_probs_BT[row, :num_target].double().numpy() for one in noisy])
+    return Predictions(
+        plain.log_probs_BT[row, :num_target].double().numpy(),
+        plain.entropies_BT[row, :num_target].double().numpy(),
+        plain.weights_BTS[row, :num_target, :num_source].double().numpy(),
+        dropout_KT,
+        dropout_KT >= best_KT,
+    )

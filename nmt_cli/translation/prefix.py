@@ -1,0 +1,268 @@
+"""Given beginnings of translations, kept byte for byte, from which the search goes on.
+
+The model reads the pieces of the whole words of a prefix before the search. The last word may be the beginning of a
+longer word, which may be cut into other pieces. So the search spells the last word anew: each piece must go on with
+what is left of it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from nmt_cli.data.tokenizer import EOS, UNK, PieceWords, Tokenizer
+from nmt_cli.errors import InputError
+from nmt_cli.search.constraints import FREE, Constraints
+from nmt_cli.translation.alignment import Matrix
+from nmt_cli.translation.markup import PlainLine
+from nmt_cli.translation.results import Translation
+
+BLANK = "▁".encode()
+_TAG_OR_PLACEHOLDER = re.compile(r"</?[A-Za-z][^<>]*>|__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
+Restore = Callable[[PlainLine, str, Matrix], list[str]]
+"""A function such as `markup.restored_words`."""
+MAX_OPEN = 16
+"""Characters at the end of a prefix that the search may cut into other pieces; longer words keep their first pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The beginning of one translation, and its pieces."""
+
+    text: str
+    head: tuple[int, ...]
+    """Pieces that the model reads before the search."""
+    head_words: tuple[int, ...]
+    """The number of each such piece's word in the text."""
+    rest: bytes
+    """Bytes that the search spells anew after these, with "▁" for a blank."""
+    opening: tuple[dict[int, int], ...]
+    """See `Constraints.opening`."""
+
+    @property
+    def constraints(self) -> Constraints:
+        """The requirement on the search."""
+        return Constraints(beginning=self.head, opening=self.opening)
+
+    @property
+    def num_pieces(self) -> int:
+        """The most pieces that the prefix itself takes."""
+        return len(self.head) + max(len(self.rest), 1)
+
+    def spelt(self, ids: Sequence[int], index: PieceIndex) -> tuple[str, PieceWords]:
+        """Return the text of a translation's pieces with the prefix itself at its beginning, and the word of each."""
+        whole, spans = index.tokenizer.decode_spans(ids)
+        first, overhang = len(self.head), b""
+        left = len(self.rest)
+        while left > 0 and first < len(ids):
+            spelling = index.spellings[ids[first]] or self.rest
+            overhang = spelling[left:]
+            left -= len(spelling)
+            first += 1
+        # A blank at the end of the prefix stands for the one before the next piece.
+        cut = (spans[first - 1][1] if first else 0) - len(overhang.decode(errors="ignore"))
+        going_on = whole[cut:]
+        if self.text[-1:].isspace():
+            skipped = len(going_on) - len(going_on.lstrip(" "))
+            cut, going_on = cut + skipped, going_on[skipped:]
+        text = self.text + going_on
+        ends = _word_ends(text)
+        last = max(len(self.text.split()) - 1, 0)
+        places = [max(begin - cut, 0) + len(self.text) for begin, _ in spans[first:]]
+        words = (*self.head_words, *(last for _ in ids[len(self.head) : first]), *(_word_of(ends, p) for p in places))
+        return text, PieceWords(tuple(ids), words, len(ends))
+
+
+class PieceIndex:
+    """The pieces of a tokenizer by what they spell."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.spellings = tokenizer.spellings()
+        self._bytes = tokenizer.byte_ids()
+        banned = {*tokenizer.banned_ids(), *self._bytes.values()}
+        self._sorted = sorted(
+            (spelling, id_) for id_, spelling in enumerate(self.spellings) if spelling and id_ not in banned
+        )
+        self._ids = dict(self._sorted)
+        self._longest = max((len(spelling) for spelling, _ in self._sorted), default=0)
+        self._after_blank: dict[int, int] = {}
+
+    def moves(self, rest: bytes) -> tuple[dict[int, int], ...]:
+        """Return the automaton that spells `rest`, or begins with it: a state for each byte that is not yet spelt.
+
+        A character that has a piece of its own is not spelt in bytes.
+        """
+        return tuple(self._moves(rest, place) for place in range(len(rest)))
+
+    def _moves(self, rest: bytes, place: int) -> dict[int, int]:
+        left = rest[place:]
+        byte = self._bytes.get(left[:1])
+        if left[0] & 0xC0 == 0x80:  # in the middle of a character
+            return {} if byte is None else {byte: self._state(rest, place + 1)}
+        found = dict.fromkeys(self._beginning_with(left), FREE)
+        for length in range(1, min(len(left), self._longest + 1)):
+            id_ = self._ids.get(left[:length])
+            if id_ is not None:
+                found[id_] = self._state(rest, place + length)
+        if byte is not None and _first_character(left) not in self._ids:
+            found[byte] = self._state(rest, place + 1)
+        return found
+
+    @staticmethod
+    def _state(rest: bytes, place: int) -> int:
+        return place if place < len(rest) else FREE
+
+    def _beginning_with(self, spelling: bytes) -> Iterator[int]:
+        start = bisect_left(self._sorted, (spelling, -1))
+        for found, id_ in islice(self._sorted, start, None):
+            if not found.startswith(spelling):
+                return
+            yield id_
+
+    def after_blank(self) -> dict[int, int]:
+        """Return the pieces that may follow white space: those that begin a word, and </s>."""
+        if not self._after_blank:
+            self._after_blank = dict.fromkeys((*self._beginning_with(BLANK), EOS), FREE)
+        return self._after_blank
+
+
+def prefix_of(text: str, index: PieceIndex) -> Prefix | None:
+    """Return the prefix that a text is; None for an empty one."""
+    if not text:
+        return None
+    found = index.tokenizer.encode_words(text)
+    ids, words = found.ids, found.words
+    if text[-1].isspace():
+        return Prefix(text, ids, words, b"", (index.after_blank(),) if ids else ())
+    if not ids:
+        return Prefix(text, (), (), b"", ())
+    first = _last_word(ids, index)
+    spelt = [index.spellings[id_] for id_ in ids[first:]]
+    rest = b"".join(spelling for spelling in spelt if spelling is not None)
+    if any(spelling is None for spelling in spelt) or ids[first] == UNK:
+        return Prefix(text, ids, words, b"", ())
+    return Prefix(text, ids[:first], words[:first], rest, index.moves(rest))
+
+
+def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
+    """Return the place of the first piece that the search may cut anew."""
+    first, length = len(ids), 0
+    while first > 0:
+        spelling = index.spellings[ids[first - 1]]
+        length += 0 if spelling is None else sum(byte & 0xC0 != 0x80 for byte in spelling)
+        if first < len(ids) and length > MAX_OPEN:
+            break
+        first -= 1
+        if spelling is None or spelling.startswith(BLANK):
+            break
+    # A character that is spelt in bytes stays whole.
+    while 0 < first < len(ids) and _is_inside(ids, first, index):
+        first -= 1
+    return first
+
+
+def _is_inside(ids: Sequence[int], place: int, index: PieceIndex) -> bool:
+    """Return whether a piece is a byte of a character that an earlier piece begins."""
+    spelling = index.spellings[ids[place]] or b""
+    return len(spelling) == 1 and spelling[0] & 0xC0 == 0x80
+
+
+def _first_character(spelling: bytes) -> bytes:
+    return spelling.decode(errors="ignore")[:1].encode()
+
+
+def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation, restored: Restore) -> Translation:
+    """Return a translation that begins with a prefix, with the tags and words that the prefix lacks put in behind it.
+
+    `prefix` has no tags, and `shown` is the prefix as it was given.
+    """
+    going_on = found.text[len(prefix) :]
+    begins = going_on.lstrip()
+    blank = going_on[: len(going_on) - len(begins)]
+    is_in_a_word = bool(begins) and not blank and not prefix[-1:].isspace()
+    there = Counter(_TAG_OR_PLACEHOLDER.findall(shown))
+    tags = []
+    for tag in line.tags:
+        if there[tag.text] > 0:
+            there[tag.text] -= 1
+        else:
+            tags.append(tag)
+    source = line.text
+    for placeholder, count in there.items():
+        source = source.replace(placeholder, "_", count)
+    assert found.weights is not None
+    num_own = len(prefix.split())
+    rows = found.weights[num_own - is_in_a_word :]
+    words = restored(PlainLine(source, tuple(tags)), begins, rows)
+    going_on = begins if words == begins.split() else " ".join(word for word in words if word)
+    counts = [len(word.split()) for word in words]
+    own = _shared_out(len(shown.split()), num_own)
+    if is_in_a_word:  # the first word that goes on is the end of the last one of the prefix
+        own[-1] += counts.pop(0) - 1
+    return found.rewritten(shown + blank + going_on, [*own, *counts])
+
+
+def _shared_out(num_shown: int, num_own: int) -> list[int]:
+    """Return how many words of a prefix as it was given stand for each of its words without tags."""
+    shares = [int(number < num_shown) for number in range(num_own)]
+    return [*shares[:-1], shares[-1] + max(num_shown - num_own, 0)] if shares else []
+
+
+def _word_ends(text: str) -> list[int]:
+    """Return the character after each word of the text."""
+    ends, place = [], 0
+    for word in text.split():
+        place = text.index(word, place) + len(word)
+        ends.append(place)
+    return ends
+
+
+def _word_of(ends: Sequence[int], place: int) -> int:
+    """Return the number of the word at a character, or of the next; the last word where there is none."""
+    word = bisect_left(ends, place + 1)
+    return min(word, max(len(ends) - 1, 0))
+
+
+def with_prefixes(
+    windows: Iterable[list[bytes]], prefixes: Iterator[bytes], names: tuple[str, str]
+) -> Iterator[tuple[list[bytes], list[str]]]:
+    """Yield windows of lines with the prefixes of their translations.
+
+    Raises:
+        InputError: there are more lines than prefixes, or fewer (both counts are named); a prefix is not valid UTF-8.
+    """
+    num_lines = num_prefixes = 0
+    waiting = iter(windows)
+    for window in waiting:
+        of_window = list(islice(prefixes, len(window)))
+        num_lines += len(window)
+        num_prefixes += len(of_window)
+        if len(of_window) < len(window):
+            raise other_length(names, num_lines + sum(map(len, waiting)), num_prefixes)
+        first = num_prefixes - len(of_window) + 1
+        yield window, [_decoded(names[1], number, line) for number, line in enumerate(of_window, start=first)]
+    num_prefixes += sum(1 for _ in prefixes)
+    if num_prefixes > num_lines:
+        raise other_length(names, num_lines, num_prefixes)
+
+
+def other_length(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
+    """Return the error of a file of prefixes that does not go with its source."""
+    return InputError(
+        f"{names[1]} has {num_prefixes:,} lines but {names[0]} has {num_lines:,}. Line i of the prefixes begins the "
+        "translation of line i; an empty line stands for no prefix"
+    )
+
+
+def _decoded(name: str, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{name}:{number}: the prefix is not valid UTF-8, so it cannot be kept in an output that is"
+        ) from None

@@ -1,0 +1,253 @@
+"""`nmt import`, `nmt init --pairs`, and what other commands say of files that are not plain text."""
+
+import contextlib
+import gzip
+import json
+import os
+import zipfile
+
+import pytest
+from command_line import run_here
+
+from nmt_cli.config.loader import load_config
+
+PAIRS = [(f"the cat number {number} is here", f"le chat numéro {number} est là") for number in range(60)]
+TABLE = "".join(f"{source}\t{target}\n" for source, target in PAIRS)
+LANGUAGES = ("--source-lang", "en", "--target-lang", "fr")
+
+
+@pytest.fixture
+def here(tmp_path):
+    """An empty directory, in which commands run."""
+    with contextlib.chdir(tmp_path):
+        yield tmp_path
+
+
+def nmt(*arguments):
+    done = run_here(*(str(argument) for argument in arguments))
+    return done.code, done.out.decode(), done.err
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_table_becomes_two_files_and_a_report_and_what_was_seen_is_said(here):
+    (here / "table.txt").write_bytes(TABLE.encode("utf-16"))
+    code, out, err = nmt("import", "table.txt", "-o", "made", *LANGUAGES)
+    assert (code, out) == (0, "")
+    assert err == (
+        "table.txt: TSV, UTF-16 with byte order mark\n"
+        "table.txt: source in column 1, target in column 2 (chosen by the order of the columns)\n"
+        "60 pairs written to made.en and made.fr\n"
+        "format, encoding and skipped pairs are in made.report.json\n"
+        "try: nmt init --source made.en --target made.fr --source-lang en --target-lang fr -o made.yaml\n"
+    )
+    assert (here / "made.fr").read_text(encoding="utf-8").splitlines() == [target for _, target in PAIRS]
+    report = json.loads((here / "made.report.json").read_text(encoding="utf-8"))
+    assert (report["pairs"], report["format"], report["encoding"], report["skipped"]) == (60, "TSV", "UTF-16", {})
+
+
+def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.writestr("__MACOSX/x", "x")
+        archive.writestr("README", "Nothing.\n")
+        archive.writestr("page.html", "<html><body>no text</body></html>")
+        archive.writestr("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+        archive.writestr("none", "")
+        for side, language in enumerate(("en", "fr")):
+            archive.writestr(f"corpus.en-fr.{language}", "".join(f"{pair[side]}\n" for pair in PAIRS))
+        archive.writestr("corpus.en-fr.ids", "a/b\tc/d\t1\n" * 60)
+    code, _, err = nmt("import", "a.zip", "-o", "made", *LANGUAGES)
+    assert code == 0, err
+    assert "a.zip: corpus.en-fr.en and a.zip: corpus.en-fr.fr: parallel text, UTF-8\n" in err
+    assert "not read: README\nnot read: page.html\nnot read: picture.png\nnot read: corpus.en-fr.ids\n" in err
+    with zipfile.ZipFile("a.zip", "a") as archive:
+        archive.writestr("other.tsv", TABLE)
+    code, _, err = nmt("import", "a.zip", "-o", "two", *LANGUAGES)
+    assert code == 2
+    assert "a.zip: holds several parallel texts. Run the same command with what is right: --member 'corpus" in err
+    assert nmt("import", "a.zip", "-o", "two", *LANGUAGES, "--member", "other.tsv")[0] == 0
+    assert (here / "two.fr").read_bytes() == (here / "made.fr").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'FILE'."),
+        (("nil",), "nil: there is no such file"),
+        (("",), "the name of an input file is empty"),
+        ((".",), ".: is a directory; give the files in it"),
+        (("-",), "standard input: a format is recognised by the name and the content of a file; give a file"),
+        (("/dev/null",), "/dev/null: is a pipe or a device; an import reads a file more than once, so save it first"),
+        (("a.en",), "a.en: is plain text in one language; give the file with its translations too"),
+        (("a.en", "a.en"), "a.en: is given twice; give the source text and its translations"),
+        (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 lines; line i of one must translate line i"),
+        (("empty",), "empty: is empty"),
+        (("page",), "page: is HTML, a page for a browser; copy its sentences into a table or two files"),
+        (("paper.pdf",), "paper.pdf: is a PDF document; this command cannot read it either; copy the text out of it"),
+        (("a.7z",), "a.7z: is a 7z archive; unpack it, then give the file in it to this command"),
+        (("damaged.zip",), "damaged.zip: is a damaged zip archive"),
+        (("noise",), "noise: holds zero bytes and is not text in any format that is known here"),
+        (("t.tsv", "--format", "xml"), "--format xml: must be one of text, tsv, csv"),
+        (("t.tsv", "--encoding", "utf-88"), "--encoding utf-88: is not known; examples are UTF-8, cp1252"),
+        (("t.tsv", "--encoding", "ascii"), "t.tsv: is not valid ascii (ordinal not in range(128)); give its encoding"),
+        (("t.tsv", "--source-lang", "../x"), "--source-lang ../x: must be a language code, such as en or pt_BR"),
+        (("t.tsv", "-o", "no/such"), "no/such.en: there is no directory no; make it first"),
+        (("t.tsv", "-o", "."), "-o .: must be the beginning of file names, such as -o corpus for corpus.en"),
+        (("t.tsv", "-o", "a"), "a.en: exists already and is not overwritten; choose another -o, or move it away"),
+        (
+            ("train.en", "train.fr"),
+            "look like TSV. Run the same command with what is right: --format text; or --format",
+        ),
+        (("t.tsv", "--target-lang", "de", "--columns", "3,1"), "--columns 3,1: t.tsv has no column 3; there are 2"),
+    ],
+)
+def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, message):
+    (here / "t.tsv").write_text(TABLE, encoding="utf-8")
+    (here / "a.en").write_text("one line\n" * 60, encoding="utf-8")
+    (here / "short.fr").write_text("une\n", encoding="utf-8")
+    (here / "empty").touch()
+    (here / "page").write_text("<!DOCTYPE html>\n<html><body>x</body></html>", encoding="utf-8")
+    (here / "paper.pdf").write_bytes(b"%PDF-1.7\n")
+    (here / "a.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(99))
+    (here / "damaged.zip").write_bytes(b"PK\x03\x04" + bytes(99))
+    (here / "noise").write_bytes(bytes(range(256)) * 99)
+    for language in ("en", "fr"):
+        (here / f"train.{language}").write_text("a\tb\n" * 9, encoding="utf-8")
+    before = names(here)
+    options = ("-o", "made", *LANGUAGES)
+    code, out, err = nmt("import", *options, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert names(here) == before
+
+
+def test_options_that_change_nothing_are_named(here):
+    (here / "t.tsv").write_text(TABLE, encoding="utf-8")
+    code, _, err = nmt("import", "t.tsv", "-o", "a", *LANGUAGES, "--sheet", "One", "--member", "x", "--columns", "1,2")
+    assert code == 0
+    assert [line for line in err.splitlines() if "warning" in line] == [
+        "warning: --sheet One: does nothing for TSV", "warning: --member x: does nothing for TSV",
+    ]  # fmt: skip
+
+
+def test_init_imports_first_and_leaves_nothing_where_it_fails(here):
+    (here / "t.csv").write_text("".join(f'"{s}","{t}"\n' for s, t in PAIRS), encoding="cp1252")
+    code, _, err = nmt("init", "--pairs", "t.csv", *LANGUAGES, "-o", "my.yaml")
+    assert code == 0, err
+    assert "t.csv: CSV, cp1252\n" in err
+    assert names(here) == ["my.data", "my.en", "my.fr", "my.report.json", "my.yaml", "t.csv"]
+    assert load_config(here / "my.yaml").data.train[0].source == "my.data/train.en"
+    (here / "one.tsv").write_text("a\tb\n", encoding="utf-8")
+    (here / "three.tsv").write_text("a b\tc d\te f\n" * 9, encoding="utf-8")
+    before = names(here)
+    for arguments, message in (
+        (("--pairs", "one.tsv"), "there is nothing to train on"),
+        (("--pairs", "three.tsv"), "Run `nmt import three.tsv -o new --source-lang en --target-lang fr` with what is"),
+        (("--pairs", "one.tsv", "--source", "my.en"), "give --source and --target, or else --pairs with files that"),
+        ((), "give --source and --target, or else --pairs with files that `nmt import` reads"),
+        (("--source", "my.en"), "--source names 1 files and --target 0"),
+    ):
+        code, _, err = nmt("init", *arguments, *LANGUAGES, "-o", "new.yaml")
+        assert (code, message in err) == (2, True), err
+        assert names(here) == before
+
+
+FOREIGN = {
+    "t.txt": ("one\ntwo\n".encode("utf-16"), "t.txt: is UTF-16 text, but plain text in UTF-8 is expected here"),
+    "t.zip": (b"PK\x03\x04" + b"\0" * 26 + b"t.txt", "t.zip: is a zip archive, but"),
+    "t.docx": (b"PK\x03\x04" + b"\0" * 26 + b"word/document.xml", "t.docx: is a document of a word processor, but"),
+    "t.xlsx": (b"PK\x03\x04" + b"\0" * 26 + b"xl/workbook.xml", "t.xlsx: is a spreadsheet, but"),
+    "t.tmx": (b'<?xml version="1.0"?>\n<!-- x -->\n<tmx version="1.4">\n', "t.tmx: is a TMX file, but"),
+    "t.xlf": (b'<xliff version="1.2">\n', "t.xlf: is an XLIFF file, but"),
+    "t.xz": (b"\xfd7zXZ\0", "t.xz: is xz data, but"),
+    "t.en": (gzip.compress(b"one\n"), "t.en: is gzip data, but"),
+    "t.gz": (gzip.compress("one\ntwo\n".encode("utf-16")), "t.gz: is UTF-16 text, but"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_every_command_refuses_a_named_file_that_is_plainly_not_text(here, model, name):
+    content, message = FOREIGN[name]
+    (here / name).write_bytes(content)
+    (here / "plain").write_text("one\ntwo\n", encoding="utf-8")
+    sets = (f"data.train.0.source={name}", f"data.train.0.target={name}", f"model_dir={here / 'run'}")
+    with_sets = [word for value in sets for word in ("--set", value)]
+    for command in (
+        ("init", "--source", name, "--target", "plain", *LANGUAGES, "-o", "x.yaml"),
+        ("check", "--config", model / "config.yaml", *with_sets),
+        ("tokenizer", "--config", model / "config.yaml", *with_sets),
+        ("train", "--config", model / "config.yaml", *with_sets),
+        ("encode", name, "--model", model),
+        ("translate", name, "--model", model),
+        ("score", name, "--reference", "plain"),
+        ("score", "plain", "--reference", name),
+        ("rescore", "plain", name, "--model", model),
+        ("align", name, "plain", "--model", model),
+        ("evaluate", "--model", model, "--source", name, "--reference", "plain"),
+    ):
+        code, _, err = nmt(*command)
+        assert (code, message in err) == (2, True), (command, err)
+        assert "`nmt import`" in err or name == "t.docx"
+    assert nmt("encode", "--model", model)[0] == 0
+
+
+def test_standard_input_is_never_guessed_at(here, model):
+    done = run_here("encode", "--model", str(model), stdin=FOREIGN["t.txt"][0])
+    assert (done.code, done.out.count(b"\n")) == (0, 3)
+    done = run_here("encode", "/dev/stdin", "--model", str(model), stdin=b"PK\x03\x04\n<tmx \n")
+    assert done.code in (0, 2)  # a file that is given as standard input is a file
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("a\tb\nc\td\n", "TSV"),
+        ('"a","b"\n"c","d"\n', "CSV"),
+        ("<!doctype html>\n<p>\n", "HTML"),
+        ("1\n00:00:01,000 --> 00:00:02,000\nx\n", "SRT"),
+        ("plain, text\nin, lines\n", None),
+        ('{"a": 1}\n', None),
+    ],
+)
+def test_a_file_that_looks_like_a_table_is_warned_of_once(here, text, kind):
+    (here / "t").write_text(text, encoding="utf-8")
+    code, _, err = nmt("score", "t", "--reference", "t", "--metric", "chrf", "--baseline", "t")
+    assert code == 0, err
+    assert err.count("looks like") == (kind is not None)
+    if kind:
+        assert f"warning: t: looks like {kind} but is read as plain text, one sentence a line" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"caf\xe9 one\nth\xe9 two\n" * 40, "odd.en:1: is not valid UTF-8"),
+        (
+            b"\r".join(b"line %d" % number for number in range(80)),
+            "odd.en: its lines end in CR only, so it would be one",
+        ),
+    ],
+)
+def test_training_text_in_an_old_encoding_or_with_cr_line_ends_is_refused(here, model, content, message):
+    (here / "odd.en").write_bytes(content)
+    (here / "fine.fr").write_text("ligne\n" * 80, encoding="utf-8")
+    sets = [f"data.train.0.source={here / 'odd.en'}", f"data.train.0.target={here / 'fine.fr'}", "model_dir=run"]
+    for command in (
+        ("init", "--source", "odd.en", "--target", "fine.fr", *LANGUAGES, "-o", "x.yaml"),
+        *((name, "--config", model / "config.yaml", *(word for value in sets for word in ("--set", value)))
+          for name in ("check", "train")),
+    ):  # fmt: skip
+        code, _, err = nmt(*command)
+        assert (code, message in err, "`nmt import`" in err) == (2, True, True), (command, err)
+    assert not os.path.exists("x.yaml")
+
+
+def test_init_refuses_an_old_encoding_that_begins_late(here):
+    (here / "late.en").write_bytes(b"plain words\n" * 9000 + b"caf\xe9\n" * 900)
+    (here / "fine.fr").write_text("ligne\n" * 9900, encoding="utf-8")
+    code, _, err = nmt("init", "--source", "late.en", "--target", "fine.fr", *LANGUAGES, "-o", "x.yaml")
+    assert (code, names(here)) == (2, ["fine.fr", "late.en"])
+    assert "900 of 9,900 pairs are not valid UTF-8, so a file is probably in another encoding" in err

@@ -1,0 +1,119 @@
+"""`nmt translate --prefix` through the real command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+SOURCES = [
+    "Where is the red car?",
+    "The house is small.",
+    "",
+    "We like the garden.",
+    "He sells <b>the hats</b>.",
+    "   ",
+]
+PREFIXES = ["Où ", "La mai", "rien", "", "Il  ven", " \t"]
+ODD = [
+    "日本  é ﬁ x",
+    "\u2028a",
+    "a\u00a0b\u00a0",
+    "\x00",
+    "a\r",
+    "⁇",
+    "▁",
+    "<unk> </s>",
+    "é" * 40,
+    "x" * 300,
+    "  b  c  ",
+]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_bytes(b"".join(f"{line}\n".encode() for line in lines))
+    return path
+
+
+def translate(nmt, model: Path, tmp_path: Path, sources: list[str], prefixes: list[str], *options: str) -> list[str]:
+    source, prefix = write(tmp_path / "source", sources), write(tmp_path / "prefix", prefixes)
+    result = nmt("translate", source, "--model", model, "--prefix", prefix, *options)
+    assert result.code == 0, result.err
+    return result.out.decode().split("\n")[:-1]
+
+
+def test_each_translation_begins_with_its_prefix_byte_for_byte(nmt, model: Path, tmp_path: Path):
+    sources = [SOURCES[0]] * len(ODD) + SOURCES
+    lines = translate(nmt, model, tmp_path, sources, ODD + PREFIXES)
+    assert len(lines) == len(sources)
+    for line, prefix in zip(lines, ODD + PREFIXES, strict=True):
+        assert line.startswith(prefix)
+    plain = nmt("translate", "--model", model, stdin=f"{SOURCES[3]}\n".encode())
+    assert lines[len(ODD) + 3] == plain.out.decode()[:-1]
+    assert [lines[len(ODD) + place] for place in (2, 5)] == ["rien", " \t"]
+
+
+@pytest.mark.parametrize("more", [(), ("--alignment", "hard"), ("--markup",), ("--n-best", "2"), ("--copy-unknown",)])
+def test_a_translation_does_not_depend_on_the_lines_around_it(nmt, model: Path, tmp_path: Path, more):
+    sources, prefixes = SOURCES * 3 + [SOURCES[0]] * len(ODD), PREFIXES * 3 + ODD
+    whole = translate(nmt, model, tmp_path, sources, prefixes, *more)
+    small = translate(nmt, model, tmp_path, sources, prefixes, *more, "--batch-tokens", "12")
+    assert whole == small
+    turned = translate(nmt, model, tmp_path, sources[::-1], prefixes[::-1], *more)
+    if more != ("--n-best", "2"):
+        assert turned[::-1] == whole
+
+
+def test_soft_alignments_have_a_row_for_each_word_of_the_output(nmt, model: Path, tmp_path: Path):
+    lines = translate(
+        nmt, model, tmp_path, [SOURCES[0]] * len(ODD) + SOURCES, ODD + PREFIXES, "--format", "jsonl", "--alignment",
+        "soft",
+    )  # fmt: skip
+    for record in map(json.loads, lines):
+        assert len(record["alignment"]) == len(record["translation"].split())
+        assert all(len(row) == len(record["source"].split()) for row in record["alignment"])
+
+
+def test_tags_in_the_prefix_stay_and_are_not_put_in_again(nmt, model: Path, tmp_path: Path):
+    sources = ["He sells <b>the hats</b>."] * 3
+    found = translate(nmt, model, tmp_path, sources, ["Il <b>ven", "Il vend ", "<b>Il</b> "], "--markup")
+    assert [line.startswith(p) for line, p in zip(found, ("Il <b>ven", "Il vend ", "<b>Il</b> "), strict=True)]
+    assert [line.count("<b>") for line in found] == [1, 1, 1]
+
+
+def test_a_prefix_file_of_another_length_is_refused_with_both_counts(nmt, model: Path, tmp_path: Path):
+    source, prefix = write(tmp_path / "source", ["a"] * 3), write(tmp_path / "prefix", ["b"] * 2)
+    message = (
+        f"nmt: {prefix} has 2 lines but {source} has 3. Line i of the prefixes begins the translation of line i; an "
+        "empty line stands for no prefix\n"
+    )
+    result = nmt("translate", source, "--model", model, "--prefix", prefix, "-o", tmp_path / "out")
+    assert (result.code, result.err) == (2, message)
+    for lines in (1, 3):
+        result = nmt("translate", "--model", model, "--prefix", prefix, stdin=b"a\n" * lines)
+        assert result.code == 2
+        assert f"{prefix} has 2 lines but standard input has {lines}." in result.err
+
+
+def test_a_prefix_that_is_not_utf8_is_refused_with_its_line(nmt, model: Path, tmp_path: Path):
+    prefix = tmp_path / "prefix"
+    prefix.write_bytes(b"a\n\xff\n")
+    result = nmt("translate", "--model", model, "--prefix", prefix, stdin=b"a\nb\n")
+    assert result.code == 2
+    assert f"{prefix}:2: the prefix is not valid UTF-8, so it cannot be kept in an output that is" in result.err
+
+
+@pytest.mark.parametrize("option", ["--sample", "--shortlist"])
+def test_a_prefix_goes_with_a_search_of_all_pieces_only(nmt, model: Path, tmp_path: Path, option: str):
+    prefix = write(tmp_path / "prefix", ["a"])
+    more = [option] if option == "--sample" else [option, prefix]
+    result = nmt("translate", "--model", model, "--prefix", prefix, *more, stdin=b"a\n")
+    assert result.code == 2
+    assert f"does not go with {option}; leave out one of them" in result.err
+
+
+def test_a_shard_takes_its_own_prefixes(nmt, model: Path, tmp_path: Path):
+    whole = translate(nmt, model, tmp_path, SOURCES, PREFIXES)
+    shards = [translate(nmt, model, tmp_path, SOURCES, PREFIXES, "--shard", f"{part}/3") for part in (1, 2, 3)]
+    assert [line for shard in shards for line in shard] == whole

@@ -1,0 +1,111 @@
+"""Pages: what is translated, what stays, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from document_translators import SPLIT, backwards, translator, unchanged, upper
+
+from nmt_cli.documents.document import translate_document
+from nmt_cli.errors import InputError
+
+
+def page(text: str, translate=upper, target_lang: str | None = None, name: str = "a.html") -> str:
+    return translate_document(name, text.encode(), translate, SPLIT, target_lang=target_lang).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<p>one &amp; two</p>", "<p>ONE &amp; TWO</p>"),
+        ("<p>five &lt; six&nbsp;</p>\r\n", "<p>FIVE &lt; SIX&nbsp;</p>\r\n"),
+        ("<p>a <b>big</b>, red dog</p>", "<p>A <b>BIG</b>, RED DOG</p>"),
+        ("<p>run <code>foo &amp;()</code> now</p>", "<p>RUN <code>foo &amp;()</code> NOW</p>"),
+        ("<pre>as it is</pre><script>var a = '<p>no</p>';</script>", None),
+        ("<p translate='no'>as <b>it</b> is</p><style>p > a</style>", None),
+        ("<p>so <span translate=no>as it is</span> so</p>", "<p>SO <span translate=no>as it is</span> SO</p>"),
+        ('<img alt="a &quot;dog&quot;" src="a dog">', '<img alt="A &quot;DOG&quot;" src="a dog">'),
+        ("<input placeholder=name value=name>", "<input placeholder=NAME value=name>"),
+        ('<p>see <a title="the link" href=x>here</a></p>', '<p>SEE <a title="THE LINK" href=x>HERE</a></p>'),
+        ("<p>one<br>two<p>three<!-- note --></p>", "<p>ONE<br>TWO<p>THREE<!-- note --></p>"),
+        ("<p>12 + {{ name }}: <a name=x></a></p>", None),
+        ("<td>see <code>foo</td><td>bar", "<td>SEE <code>foo</td><td>BAR"),
+        ("<p>a <b>b <i>c</b> d</i> e</p>", "<p>A <b>B <i>C</b> D</i> E</p>"),
+        ("<p>a <i>b</p><p>c</i> d</p>", "<p>A <i>B</p><p>C</i> D</p>"),
+    ],
+)
+def test_text_is_translated_and_all_else_stays(before: str, after: str | None):
+    assert page(before) == (before if after is None else after)
+
+
+def test_tags_go_where_the_attention_lies():
+    assert page("<p>the <b>red</b> car <i>sleeps</i>.</p>", backwards) == "<p><i>SLEEPS</i>. CAR <b>RED</b> THE</p>"
+
+
+@pytest.mark.parametrize("translate", [upper, backwards])
+@pytest.mark.parametrize(
+    "code", ["<code>foo</code>", "<code>a</code>", "<code>a b  c</code>", "<kbd>%s</kbd>", "<var>foo_bar</var>"]
+)
+def test_code_is_not_taken_for_a_word_of_the_text(code: str, translate):
+    text = f"<p>a foo is a {code} and foo_bar as {code} with %s</p>"
+    new = page(text, translate)
+    assert new.count(code) == 2
+    assert len(re.findall("%s", new)) == len(re.findall("%s", text))
+
+
+def test_sentences_go_to_the_model_one_by_one_and_a_tag_around_several_stays():
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return upper(some)
+
+    text = "<p>One dog.  Two <b>cats. Three</b> birds.\n And <i>four.</i></p>"
+    assert page(text, translate) == "<p>ONE DOG.  TWO <b>CATS. THREE</b> BIRDS.\n AND <i>FOUR.</i></p>"
+    assert sorted(lines) == sorted(["One dog.", "Two", "cats.", "Three", "birds.", "And four."])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('<html lang="en-US"><p>x</p>', '<html lang="de-AT"><p>X</p>'),
+        ("<!doctype html>\n<HTML><p>x</p>", '<!doctype html>\n<HTML lang="de-AT"><p>X</p>'),
+        ('<p lang="en">x</p>', '<p lang="en">X</p>'),
+    ],
+)
+def test_the_language_of_a_page_is_set(before: str, after: str):
+    assert page(before, target_lang="de_AT") == after
+
+
+def test_characters_that_the_encoding_lacks_become_references():
+    data = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
+    euro = translator(lambda _: ["é", "€"])
+    assert translate_document("a.html", data, euro, SPLIT, target_lang=None).content == (
+        b'<meta charset="iso-8859-1"><p>\xe9 &#8364;</p>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"<p>one</p>\n<a href='x", "a.html:2: the page ends within a tag or a comment; the file is cut off"),
+        (b"<p>one</p>\n<!-- x", "a.html:2: the page ends within a tag or a comment; the file is cut off"),
+        (b"<script>\nvar x", "a.html:1: the page ends within <script>; the file is cut off"),
+        (b"<html>\n<body><div>\n<p>one", "a.html:3: the page ends before </div>, which belongs to line 2; the file"),
+        (b"<p>one\n\xe4</p>\xc3\xa4", "a.html:2: byte 0xe4 is not valid UTF-8; the file is damaged or mixes encodings"),
+        (b"\n" + b"<div>" * 1001, "a.html:2: elements lie within elements more than 1,000 deep"),
+        (b"<p>\n" * 12_000_000, "a.html:8000001: the document is larger than 32 MB; cut it into parts"),
+        (b"<meta charset=klingon>", "a.html:1: declares the encoding klingon, which is not known"),
+        (b"<p>\n\0</p>", "a.html:2: has a zero byte, so it is damaged or no text"),
+    ],
+)
+def test_bad_pages_are_refused_with_their_line(data: bytes, message: str):
+    with pytest.raises(InputError) as refusal:
+        translate_document("a.html", data, unchanged, SPLIT, target_lang=None)
+    assert str(refusal.value).startswith(message)
+
+
+def test_a_thousand_paragraphs_without_end_tags_are_not_deep():
+    text = "<ul>" + "<li>one<p>two<p>three" * 500
+    assert page(text, unchanged) == text

@@ -1,0 +1,146 @@
+"""Catalogues: what is filled, how it is written, and what stays."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import polib
+import pytest
+from document_translators import SPLIT, backwards, translator, unchanged, upper
+
+from nmt_cli.documents.document import translate_document
+from nmt_cli.errors import InputError
+
+HEADER = """# A catalogue
+msgid ""
+msgstr ""
+"Language: en\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=n != 1;\\n"
+
+"""
+
+
+def catalogue(text: str, translate=upper, **options) -> str:
+    options = {"target_lang": None, **options}
+    done = translate_document("a.po", (HEADER + text).encode(), translate, SPLIT, **options)
+    return done.content.decode().removeprefix(HEADER)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('msgid "a dog"\nmsgstr ""\n', 'msgid "a dog"\nmsgstr "A DOG"\n'),
+        ('msgid "a dog"\r\nmsgstr ""\r\n', 'msgid "a dog"\r\nmsgstr "A DOG"\r\n'),
+        ('msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr ""', 'msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr "A \\"DOG\\" C:\\\\X"'),
+        ('msgid "a dog"\nmsgstr "ein Hund"\n', None),
+        ('#, fuzzy\nmsgid "a dog"\nmsgstr "ein Hund"\n', None),
+        ('#~ msgid "a dog"\n#~ msgstr ""\n', None),
+        ('msgctxt "x"\nmsgid "%d%%"\nmsgstr ""\n', 'msgctxt "x"\nmsgid "%d%%"\nmsgstr "%d%%"\n'),
+        (
+            '#, c-format\nmsgid ""\n"a dog\\n"\n"  and %s\\n"\nmsgstr ""\n',
+            '#, c-format\nmsgid ""\n"a dog\\n"\n"  and %s\\n"\nmsgstr ""\n"A DOG\\n"\n"  AND %s\\n"\n',
+        ),
+    ],
+)
+def test_messages_without_a_translation_are_filled(before: str, after: str | None):
+    assert catalogue(before) == (before if after is None else after)
+
+
+def test_overwriting_takes_the_fuzzy_mark_away():
+    before = '#, fuzzy, c-format\nmsgid "a %s"\nmsgstr "x"\n\n#, fuzzy\nmsgid "b"\nmsgstr "y"\n'
+    assert catalogue(before, overwrite=True) == '#, c-format\nmsgid "a %s"\nmsgstr "A %s"\n\nmsgid "b"\nmsgstr "B"\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("1; plural=0", ["%d DOGS"]),
+        ("2; plural=n != 1", ["ONE DOG", "%d DOGS"]),
+        ("2; plural=(n > 1)", ["ONE DOG", "%d DOGS"]),
+        ("2; plural=n%10!=1 || n%100==11", ["%d DOGS"] * 2),
+        ("3; plural=n==1 ? 0 : n<5 ? 1 : 2", ["ONE DOG", "%d DOGS", "%d DOGS"]),
+        ("3; plural=n%10==1 ? 0 : n<5 ? 1 : 2", ["%d DOGS"] * 3),
+    ],
+)
+def test_plural_forms_are_as_many_as_the_header_says(rule: str, expected: list[str]):
+    header = HEADER.replace("nplurals=2; plural=n != 1", f"nplurals={rule}")
+    text = header + '#, c-format\nmsgid "one dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    if rule.startswith("1"):
+        text = text.replace('msgstr[1] ""\n', "")
+    done = translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None).content.decode()
+    assert list(polib.pofile(done)[0].msgstr_plural.values()) == expected
+
+
+@pytest.mark.parametrize("language", ['"Language: en\\n"\n', '"Language: \\n"\n', ""])
+def test_the_language_is_set(language: str):
+    data = HEADER.replace('"Language: en\\n"\n', language).encode()
+    done = translate_document("a.po", data, unchanged, SPLIT, target_lang="pt-BR").content.decode()
+    assert polib.pofile(done).metadata["Language"] == "pt_BR"
+    assert polib.pofile(done).metadata["Plural-Forms"] == "nplurals=2; plural=n != 1;"
+
+
+MESSAGES = (
+    """
+%d of %s files|%(n)d %(b)s|{a} and {b.c[0]:>4}|{n, plural, one {# dog} other {# dogs}} here|<0>one</0> <1/> two
+a % b|100%% of %5.2f|%1$s %2$s done|$HOME and ${dir}|<b>x</b> %s <br/> y|mail me@example.org or http://a.b/c?d=%20e.
+{{ name }} is {% x %} here|%-10ld|__URL__ see|the %s, %s and %s dogs
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
+GARBLED = translator(lambda words: ["%", "d", "{", "%s", "%s%s", "<b>", "__URL__", "}", "100%", "50", "% d"])
+NOTHING = translator(lambda _: [])
+
+
+@pytest.mark.parametrize("flag", ["c-format", "python-format", ""])
+@pytest.mark.parametrize(
+    "translate", [upper, backwards, GARBLED, NOTHING], ids=["upper", "backwards", "garbled", "nothing"]
+)
+@pytest.mark.parametrize("message", MESSAGES)
+def test_placeholders_are_never_lost_doubled_or_changed(message: str, translate, flag: str):
+    """Counted by regular expressions of their own, and by msgfmt where it knows the format."""
+    text = f'{"#, " + flag + chr(10) if flag else ""}msgid "{message}"\nmsgstr ""\n'
+    new = polib.pofile(HEADER + catalogue(text, translate))[0].msgstr
+    for code in re.findall(
+        r"%\(?[\w$.]*\)?[sdf]|\$?\{[\w.\[\]:>]+\}|\{n, .*\}\}|</?\w+/?>|%%|__\w+?__|\$HOME|http\S+e", message
+    ):
+        assert new.count(code) == message.count(code)
+    if flag and shutil.which("msgfmt"):
+        both = [HEADER + f'#, {flag}\nmsgid "{message}"\nmsgstr "{written}"\n' for written in (message, new)]
+        before, after = (
+            subprocess.run(["msgfmt", "--check", "-o", "/dev/null", "-"], input=po.encode(), capture_output=True)
+            for po in both
+        )
+        assert after.returncode == before.returncode, after.stderr.decode()
+
+
+def test_a_lost_placeholder_is_counted():
+    text = HEADER + 'msgid "a %s dog"\nmsgstr ""\n\nmsgid "a %d cat"\nmsgstr ""\n\nmsgid "a bird"\nmsgstr ""\n'
+    lose = translator(lambda words: ["x" if "%s" in word else word for word in words])
+    counts = translate_document("a.po", text.encode(), lose, SPLIT, target_lang=None).counts
+    assert (counts.segments, counts.put_back, counts.kept) == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('msgid "a', "a.po:8: is no line of a PO file"),
+        ('msgid "a"\n', "a.po:8: the entry has no msgid with a msgstr; the catalogue is damaged or cut off"),
+        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "a.po:9: msgid stands twice in an entry; mend it"),
+        ('# c\n"a"\n', "a.po:9: a text in quotes belongs to no msgid or msgstr; mend it"),
+        ("hello\n", "a.po:8: is no line of a PO file"),
+    ],
+)
+def test_bad_catalogues_are_refused_with_their_line(text: str, message: str):
+    with pytest.raises(InputError) as refusal:
+        catalogue(text)
+    assert str(refusal.value).startswith(message)
+
+
+def test_a_character_that_the_encoding_lacks_is_refused():
+    data = (HEADER.replace("UTF-8", "ISO-8859-1") + 'msgid "a"\nmsgstr ""\n').encode()
+    with pytest.raises(InputError, match="the translation has the character '€', which the encoding of the document"):
+        translate_document("a.po", data, translator(lambda _: ["€"]), SPLIT, target_lang=None)

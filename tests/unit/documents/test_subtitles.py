@@ -1,0 +1,114 @@
+"""Subtitles: sentences over several cues, lines, times, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from document_translators import SPLIT, translator, upper
+
+from nmt_cli.documents.division import MAX_CHARACTERS_PER_SECOND, Shown, divided
+from nmt_cli.documents.document import translate_document
+from nmt_cli.errors import InputError
+
+TWO = """1
+00:00:01,000 --> 00:00:03,000
+The small white dog
+
+2
+00:00:03,100 --> 00:00:06,000 X1:10
+sleeps in the garden. It is old.
+"""
+
+
+def subtitles(text: str, translate=upper, name: str = "a.srt") -> str:
+    return translate_document(name, text.encode(), translate, SPLIT, target_lang="de").content.decode()
+
+
+def test_a_sentence_over_two_cues_is_translated_whole_and_divided_where_the_attention_changes_cues():
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return translator(lambda words: ["DER", *(word.upper() for word in words)], lambda n: [0, *range(n)])(some)
+
+    new = subtitles(TWO, translate)
+    assert lines == ["The small white dog sleeps in the garden.", "It is old."]
+    assert new.split("\n") == TWO.replace("The small white dog", "DER THE SMALL WHITE DOG").replace(
+        "sleeps in the garden. It is old.", "SLEEPS IN THE GARDEN. DER IT IS OLD."
+    ).split("\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("two\r\nlines.", "TWO\r\nLINES."),
+        ("a very long first line here\nb.", "A VERY LONG FIRST\nLINE HERE B."),
+        ("<i>all in italics</i>", "<i>ALL IN ITALICS</i>"),
+        ("{\\an8}above <b>it</b>", "{\\an8}ABOVE <b>IT</b>"),
+        ("- Who?\n- Me.", "- WHO?\n- ME."),
+        ("♪ la ♪", "♪ LA ♪"),
+        ("123", "123"),
+    ],
+)
+def test_cues_keep_their_lines_and_marks(before: str, after: str):
+    cue = "\ufeff1\n00:00:01,000 --> 00:00:09,000\n{}\n\n2\n00:00:20.5 --> 00:00:21.5\n\n\n"
+    assert subtitles(cue.format(before)) == cue.format(after)
+
+
+def test_webvtt_keeps_its_notes_settings_and_entities():
+    text = (
+        "WEBVTT - a title\n\nNOTE\nleave this\n\nSTYLE\n::cue { color: red }\n\nintro\n"
+        "00:01.000 --> 00:05.000 align:start\n"
+        "<v Ann>a &amp; b <c.red>now</c></v>\n"
+    )
+    assert subtitles(text, name="a.vtt") == text.replace("a &amp; b", "A &amp; B").replace("now", "NOW")
+
+
+@pytest.mark.parametrize("text", [TWO.replace("It is old.", ""), TWO.replace("\n2\n", "\n\n2\n")])
+def test_words_that_change_nothing_leave_the_file_as_it_is(text: str):
+    assert subtitles(text, translator(lambda words: words)) == text
+
+
+def test_the_division_is_the_best_of_all():
+    """Compared with the cost of every division, counted anew."""
+    words = ["ein", "sehr", "kleiner", "weißer", "Hund", "schläft", "heute", "im", "Garten"]
+    looks_at, seams = [0, 1, 1, 2, 3, 5, 4, 6, 7], [3, 5]
+    shown = [Shown(1.0, 10), Shown(0.9, 12), Shown(3.0, 40)]
+
+    def cost(cuts: tuple[int, ...]) -> float:
+        total, columns = 0.0, [0, *seams, 99]
+        for part in range(3):
+            own = range(([0, *cuts][part]), [*cuts, len(words)][part])
+            text = " ".join(words[row] for row in own)
+            total += sum(not columns[part] <= looks_at[row] < columns[part + 1] for row in own)
+            total += 10 * max(0.0, len(text) - shown[part].seconds * MAX_CHARACTERS_PER_SECOND) + 1e6 * (not own)
+            before = len(" ".join(words[: [*cuts, len(words)][part]])) + 1
+            share = sum(s.num_characters for s in shown[: part + 1]) / 62
+            total += 0.5 * abs(before / (len(" ".join(words)) + 1) - share)
+        return total
+
+    every = [(a, b) for a in range(len(words) + 1) for b in range(a, len(words) + 1)]
+    assert cost(tuple(divided(words, looks_at, seams, shown))) == pytest.approx(min(map(cost, every)))
+
+
+def test_a_cue_that_could_be_read_in_time_still_can():
+    words, looks_at = ["x" * 10] * 4, [0, 0, 0, 1]
+    assert divided(words, looks_at, [1], [Shown(9.0, 20), Shown(9.0, 20)]) == [3]
+    assert divided(words, looks_at, [1], [Shown(1.4, 20), Shown(9.0, 20)]) == [2]
+    assert divided(words, looks_at, [1], [Shown(1.0, 20), Shown(9.0, 20)]) == [3]  # too fast from the beginning
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "1\n00:00:01,000 --> 00:00:02,000\nx\n\n2\n00:00",
+            "a.srt:5: a cue with times such as 00:00:01,000 --> 00:00:02",
+        ),
+        ("1\n00:00:01,000 --> 00:00:02,000\nx\n\n2", "a.srt:5: a cue with times such as"),
+        ("", "a.srt:1: has no cue with times such as 00:00:01,000 --> 00:00:02,500"),
+    ],
+)
+def test_bad_subtitles_are_refused_with_their_line(text: str, message: str):
+    with pytest.raises(InputError) as refusal:
+        subtitles(text)
+    assert str(refusal.value).startswith(message)

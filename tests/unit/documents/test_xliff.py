@@ -1,0 +1,115 @@
+"""XLIFF: targets filled or added, inline elements kept, and what is refused."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from document_translators import SPLIT, backwards, unchanged, upper
+
+from nmt_cli.documents.document import translate_document
+from nmt_cli.errors import InputError
+
+HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>\r\n<xliff version="1.2"><file source-language="en"{language}><body>\r\n'
+    "<!-- é -->\r\n"
+)
+END = "</body></file></xliff>\n"
+
+
+def units(text: str, translate=upper, overwrite: bool = False) -> str:
+    data = (HEAD.format(language="") + text + END).encode()
+    done = translate_document("a.xlf", data, translate, SPLIT, target_lang=None, overwrite=overwrite).content
+    ElementTree.fromstring(done)
+    return done.decode().removeprefix(HEAD.format(language="")).removesuffix(END)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "<trans-unit>\r\n  <source>a &amp; b</source>\r\n</trans-unit>",
+            "<trans-unit>\r\n  <source>a &amp; b</source>\r\n  <target>A &amp; B</target>\r\n</trans-unit>",
+        ),
+        (
+            '<trans-unit><source>a</source><target state="new" x="y"/></trans-unit>',
+            '<trans-unit><source>a</source><target state="translated" x="y">A</target></trans-unit>',
+        ),
+        (
+            '<trans-unit><source>a</source><target state="needs-translation">a</target></trans-unit>',
+            '<trans-unit><source>a</source><target state="translated">A</target></trans-unit>',
+        ),
+        ("<trans-unit><source>a</source><target>b</target></trans-unit>", None),
+        ('<trans-unit translate="no"><source>a</source></trans-unit>', None),
+        ('<group translate="no"><trans-unit><source>a</source></trans-unit></group>', None),
+        (
+            '<trans-unit><source>a <g id="1">b</g> <x id="2"/></source><note>a</note></trans-unit>',
+            (
+                '<trans-unit><source>a <g id="1">b</g> <x id="2"/></source>'
+                '<target>A <g id="1">B</g> <x id="2"/></target><note>a</note></trans-unit>'
+            ),
+        ),
+        (
+            '<trans-unit><source>a <bpt id="1">&lt;b></bpt>b<ept id="1">&lt;/b></ept> c</source></trans-unit>',
+            (
+                '<trans-unit><source>a <bpt id="1">&lt;b></bpt>b<ept id="1">&lt;/b></ept> c</source>'
+                '<target>A <bpt id="1">&lt;b></bpt>B<ept id="1">&lt;/b></ept> C</target></trans-unit>'
+            ),
+        ),
+        (
+            "<trans-unit><source>{n, plural, =1 {a} other {b}} is &lt;b&gt;c&lt;/b&gt;</source></trans-unit>",
+            (
+                "<trans-unit><source>{n, plural, =1 {a} other {b}} is &lt;b&gt;c&lt;/b&gt;</source>"
+                "<target>{n, plural, =1 {a} other {b}} IS &lt;b&gt;C&lt;/b&gt;</target></trans-unit>"
+            ),
+        ),
+        (
+            "<trans-unit><source>a <![CDATA[& b]]></source><alt-trans><source>q</source></alt-trans></trans-unit>",
+            (
+                "<trans-unit><source>a <![CDATA[& b]]></source><target>A &amp; B</target>"
+                "<alt-trans><source>q</source></alt-trans></trans-unit>"
+            ),
+        ),
+        (
+            "<unit><segment state='initial'><source>a</source></segment></unit>",
+            "<unit><segment state='translated'><source>a</source><target>A</target></segment></unit>",
+        ),
+    ],
+)
+def test_targets_are_filled_or_added(before: str, after: str | None):
+    assert units(before) == (before if after is None else after)
+
+
+def test_pairs_of_elements_stay_pairs_in_another_order():
+    before = '<trans-unit><source><x id="START_B"/>a<x id="CLOSE_B"/> b</source></trans-unit>'
+    assert '<target>B <x id="START_B"/>A<x id="CLOSE_B"/></target>' in units(before, backwards)
+
+
+def test_translations_that_are_the_source_are_written_as_the_source():
+    before = "<trans-unit><source>a &#38; b &quot;c&quot;</source><target>a &#38; b &quot;c&quot;</target></trans-unit>"
+    assert units(before, unchanged, overwrite=True) == before
+
+
+@pytest.mark.parametrize("language", ["", ' target-language="fr"'])
+def test_the_target_language_is_set(language: str):
+    data = (HEAD.format(language=language) + END).encode()
+    done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT").content
+    assert ElementTree.fromstring(done)[0].attrib == {"source-language": "en", "target-language": "de-AT"}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"<xliff>\n<file>", "a.xlf:2: is not well-formed XML: no element found; the file is damaged or cut off"),
+        (b"<xliff>\n<file></xliff>", "a.xlf:2: is not well-formed XML: mismatched tag; the file is damaged or cut off"),
+        (b"<tmx/>", "a.xlf:1: is a TMX file, but a document in text is expected here"),
+        (b"<other/>", "a.xlf:1: has no element <xliff>, so it is not XLIFF"),
+        (b'<!DOCTYPE x [\n<!ENTITY a "b">]><xliff/>', "a.xlf:2: declares the entity a; take the declaration out"),
+        (b"<xliff>" + b"\n<g>" * 1001, "a.xlf:1001: elements lie within elements more than 1,000 deep"),
+        ("<xliff>\n<é>\n".encode() + b"\xff", "a.xlf:3: byte 0xff is not valid UTF-8"),
+    ],
+)
+def test_bad_files_are_refused_with_their_line(data: bytes, message: str):
+    with pytest.raises(InputError) as refusal:
+        translate_document("a.xlf", data, upper, SPLIT, target_lang=None)
+    assert str(refusal.value).startswith(message)

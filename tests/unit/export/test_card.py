@@ -1,0 +1,137 @@
+"""The model card: its front matter is YAML whatever stands in names, and what is unknown is said to be."""
+
+import hashlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from nmt_cli.config.loader import parse_yaml, validate
+from nmt_cli.errors import ConfigError
+from nmt_cli.export.card import card, plain
+
+ODD = ['it\'s: "so"', "no", "1e3", "- a", "#x", "{a: b}", "a | b", "yes: 'x\"", "\u2028line", "x\x85y", "😀", "`b`"]
+
+
+def experiment(directory, name="m", language="en", licence=None, source="train.en", reports=None):
+    values = {
+        "name": name,
+        "model_dir": str(directory),
+        "data": {"source_lang": language, "target_lang": "fr", "train": [{"source": source, "target": "train.fr"}]},
+    }
+    if licence is not None:
+        values["data"]["licence"] = licence
+    step = directory / "checkpoints/step-00000001"
+    step.mkdir(parents=True)
+    meta = {"format": 1, "nmt": "0.1.0", "step": 1, "tokenizers": {}, "metrics": {}, "shapes": {"a": [2, 3]}}
+    (step / "meta.json").write_text(json.dumps(meta))
+    (step / "model.safetensors").write_bytes(b"x" * 100)
+    if reports is not None:
+        (directory / "reports").mkdir()
+        (directory / "reports/report.json").write_text(json.dumps({"sets": reports}))
+    piece = SimpleNamespace(vocab_size=8, fingerprint="f")
+    return SimpleNamespace(
+        directory=directory,
+        config=validate(values, "test"),
+        tokenizers=(piece, piece),
+        fingerprints=None,
+        checkpoints=SimpleNamespace(resolve=lambda _: step),
+        cache_path=directory / "cache",
+        metrics_path=directory / "metrics.jsonl",
+        reports_path=directory / "reports",
+    )
+
+
+def front_matter(text):
+    """As readers of YAML 1.1 and of 1.2 read it."""
+    assert text.startswith("---\n")
+    front, _, body = text.removeprefix("---\n").partition("\n---\n")
+    values = yaml.safe_load(front)
+    assert values == parse_yaml(front, "card")
+    return values, body
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_the_front_matter_holds_any_name(tmp_path: Path, odd):
+    scores = {"bleu": {"score": 12.345, "signature": f"sig\n{odd}"}}
+    reports = {
+        odd: {"models": ["/x/run"], "checkpoints": ["step-00000001"], "source": odd, "references": [odd], **scores}
+    }
+    one = experiment(tmp_path / "run", odd, odd, None, f"{odd}.en", reports)
+    values, body = front_matter(card([one]))
+    assert values["language"] == [odd, "fr"]
+    assert values["license"] == "unknown"
+    (entry,) = values["model-index"]
+    assert entry["name"] == odd
+    assert entry["results"][0]["dataset"]["name"] == odd
+    assert entry["results"][0]["metrics"] == [
+        {"type": "bleu", "name": "BLEU", "value": 12.35, "args": {"signature": f"sig\n{odd}"}}
+    ]
+    # Each row of a table has as many cells as its head, and nothing breaks out of its line.
+    rows = [line.replace("\\|", "").count("|") for line in body.split("\n") if line.startswith("| ") or "|---" in line]
+    assert set(rows) <= {3, 4, 6}
+    assert not {"\u2028", "\x85"} & set(body)
+
+
+def test_what_the_directory_does_not_know_is_unknown(tmp_path):
+    text = card([experiment(tmp_path / "run")])
+    assert "| train.en | unknown | unknown | 1 | unknown |" in text
+    assert "Licence, as the configuration states it: unknown." in text
+    assert "On the development set, of this checkpoint: unknown." in text
+    assert "| epochs trained | unknown |" in text
+    assert front_matter(text)[0]["model-index"] == []
+
+
+def test_lines_and_hashes_are_those_of_the_cache(tmp_path):
+    one = experiment(tmp_path / "run", licence="CC-BY-4.0")
+    digests = [hashlib.sha256(side).hexdigest() for side in (b"en", b"fr")]
+    manifest = {
+        "key": {"tokenizers": ["f", "f"], "content": [digests]},
+        "reports": {"train.en | train.fr": {"read": 9, "kept": 7, "left_out": {"too long": 2}, "replaced": 0}},
+    }
+    (one.cache_path / "0123").mkdir(parents=True)
+    (one.cache_path / "0123/manifest.json").write_text(json.dumps(manifest))
+    text = card([one])
+    assert f"| train.en | 9 | 7 | 1 | `{digests[0]}` |" in text
+    assert f"| train.fr | 9 | 7 | 1 | `{digests[1]}` |" in text
+    assert "Pairs were left out that are too long." in text
+    assert front_matter(text)[0]["license"] == "cc-by-4.0"
+    manifest["key"]["tokenizers"] = ["another", "f"]
+    (one.cache_path / "0123/manifest.json").write_text(json.dumps(manifest))
+    assert "| train.en | unknown | unknown | 1 | unknown |" in card([one])
+
+
+def test_scores_of_another_checkpoint_or_an_ensemble_are_not_those_of_the_model(tmp_path):
+    entry = {"source": "t.en", "references": ["t.fr"], "chrf": {"score": 50.0, "signature": "s"}}
+    reports = {
+        "old": {**entry, "models": ["/x/run"], "checkpoints": ["step-00000009"]},
+        "both": {
+            **entry,
+            "models": ["/x/run", "/x/b"],
+            "checkpoints": ["step-00000001", "step-2"],
+            "checkpoint": "best",
+        },
+    }
+    text = card([experiment(tmp_path / "run", reports=reports)])
+    assert front_matter(text)[0]["model-index"] == []
+    assert text.count("which is not this checkpoint alone") == 2
+    assert "nmt evaluate --model run --model b --source t.en --reference t.fr" in text
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"sets": {"a": 3}}', '{"sets": {"a": {"bleu": 3, "models": 1}}}'])
+def test_a_damaged_report_takes_no_card_away(tmp_path, damaged):
+    one = experiment(tmp_path / "run", reports={})
+    (one.reports_path / "report.json").write_text(damaged)
+    assert "# m\n" in card([one])
+
+
+@pytest.mark.parametrize("licence", ["", " ", "a\nb", 3])
+def test_a_licence_is_a_line_of_text(tmp_path, licence):
+    with pytest.raises(ConfigError, match=r"data\.licence"):
+        experiment(tmp_path / "run", licence=licence)
+
+
+def test_plain_text_is_no_markup():
+    assert plain("a|b\n_c_ snake_case <i>") == "a\\|b \\_c\\_ snake_case \\<i\\>"

@@ -1,0 +1,142 @@
+"""The file of the offline page, read as a file: what it may do, and what it holds."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from html import unescape
+
+import numpy as np
+import pytest
+import torch
+from unit.model.tiny_models import tiny_config, tiny_model
+
+from nmt_cli.errors import InputError
+from nmt_cli.export.page.description import model_record
+from nmt_cli.export.page.document import PageModel, check_replaceable, render
+from nmt_cli.export.page.packing import Packer
+from nmt_cli.translation.precision import Int8Product, in_precision
+
+MODELS = (
+    PageModel(b"one model", "English", "French", "# A card\n</pre><script>alert(1)</script> & more"),
+    PageModel(b"another", "French", "<b>English</b>", "# Another"),
+)
+
+
+@pytest.fixture(scope="module")
+def page():
+    return render(MODELS)
+
+
+def test_only_its_own_scripts_and_style_may_run(page):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    rules = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
+    assert rules["default-src"] == ["'none'"]
+    assert not {"connect-src", "frame-src", "child-src"} & set(rules)
+    code = re.findall(r"<script(?: id=\"local-translation\")?>(.*?)</script>", page, re.DOTALL)
+    styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert (len(code), len(styles)) == (5, 1)
+    for directive, texts in (("script-src", code), ("style-src", styles)):
+        hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts}
+        assert {rule for rule in rules[directive] if rule.startswith("'sha256")} == hashes
+        assert not {"'unsafe-inline'", "'unsafe-eval'", "*"} & set(rules[directive])
+    assert all("<!--" not in text and "<script" not in text for text in code)
+
+
+def test_nothing_is_fetched_kept_or_sent(page):
+    asks = (
+        r"\bfetch\(|XMLHttpRequest|sendBeacon|WebSocket|EventSource|importScripts|localStorage|sessionStorage|indexedDB"
+    )
+    asks += r"|document\.cookie|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+    assert re.findall(asks, page) == []
+    assert re.findall(r"https?://|//[a-z]+\.[a-z]", re.sub(r"https://www\.w3\.org\S*", "", page)) == []
+    assert re.findall(r'(?:src|href)="(?!data:)[^"]*"', page) == []
+    assert re.findall(r"^\s*(?:import|export) ", page, re.MULTILINE) == []
+
+
+def test_models_are_inert_and_have_checksums(page):
+    found = re.findall(
+        r'<script type="application/octet-stream" class="model" data-size="(\d+)" data-crc="(\d+)">(.*?)<', page
+    )
+    contents = [base64.b64decode(text) for _, _, text in found]
+    assert contents == [model.packed for model in MODELS]
+    assert [(int(size), int(crc)) for size, crc, _ in found] == [(len(one), zlib.crc32(one)) for one in contents]
+    assert '<body data-models="2">' in page
+
+
+def test_cards_and_names_are_text(page):
+    cards = re.findall(r"<details class=\"about\"><summary>(.*?)</summary><pre>(.*?)</pre>", page, re.DOTALL)
+    assert [(unescape(title), unescape(card)) for title, card in cards] == [
+        (f"About the model {model.title}", model.card) for model in MODELS
+    ]
+    assert "<b>" not in page
+    assert "alert(1)</script>" not in page
+
+
+def test_a_strangers_file_and_a_link_to_nothing_are_not_replaced(tmp_path):
+    path = tmp_path / "page.html"
+    check_replaceable(path)
+    path.write_text("<html><title>mine</title>")
+    with pytest.raises(InputError, match="exists already and is no page of nmt export, so it is not replaced"):
+        check_replaceable(path)
+    path.write_text(render(MODELS), encoding="utf-8")
+    check_replaceable(path)
+    (tmp_path / "link.html").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="cannot be read"):
+        check_replaceable(tmp_path / "link.html")
+
+
+def numbers_of(packed):
+    size = int.from_bytes(packed[:4], "little")
+    return json.loads(packed[4 : 4 + size]), packed[4 + size :]
+
+
+def test_a_matrix_is_that_of_int8_and_found_at_its_address():
+    packer = Packer()
+    packer.floats(torch.ones(3))
+    weight_IO, bias_O = torch.randn(11, 5), torch.randn(5)
+    record, numbers = numbers_of(packer.packed({"product": packer.product(weight_IO, bias_O)}))
+    product = record["product"]
+    assert (product["inputs"], product["outputs"], product["padded"]) == (11, 5, 16)
+    weights = np.frombuffer(numbers, np.int8, 5 * 16, product["weights"]).reshape(5, 16)
+    expected = Int8Product.of(weight_IO)
+    np.testing.assert_array_equal(weights[:, :11], expected.weight_OI)
+    assert not weights[:, 11:].any()
+    np.testing.assert_array_equal(np.frombuffer(numbers, "<f4", 5, product["scales"]), expected.scale_O)
+    np.testing.assert_array_equal(np.frombuffer(numbers, "<f4", 5, product["bias"]), bias_O)
+
+
+def test_a_table_that_is_used_three_times_is_stored_once():
+    kind = ("conditional", "additive", "gru", True)
+    model = tiny_model(kind, dtype=torch.float32)
+    table = torch.nn.Parameter(torch.randn(100, 64))
+    model.source_embedding = model.target_embedding = model.output_weight = table
+    record = model_record(Packer(), tiny_config(kind), model)
+    assert record["sourceEmbedding"] == record["targetEmbedding"] == record["output"] | {"bias": None}
+
+
+def test_in_int8_an_embedding_is_what_its_int8_row_says():
+    """So the page, which holds int8 rows alone, adds the same embeddings in the lexical model."""
+    model = tiny_model(("conditional", "additive", "gru", True), dtype=torch.float32, lexical_model=True)
+    before = torch.randn(100, 64)
+    model.source_embedding = torch.nn.Parameter(before.clone())
+    small = model.target_embedding.detach().clone()
+    in_precision(model, "int8")
+    product = Int8Product.of(before.t())
+    torch.testing.assert_close(model.source_embedding.detach(), product.weight_OI * product.scale_O[:, None])
+    again = Int8Product.of(model.source_embedding.detach().t())
+    assert torch.equal(again.weight_OI, product.weight_OI)
+    assert torch.equal(model.target_embedding, small)  # a small table stays as it is
+
+
+def test_an_attention_without_equations_is_refused_by_its_name():
+    kind = ("conditional", "additive", "gru", True)
+    model = tiny_model(kind, dtype=torch.float32)
+
+    class Telepathy(torch.nn.Module):
+        context_size = 8
+
+    model.decoder.recurrence.attention = Telepathy()
+    with pytest.raises(InputError, match="the page does not know this attention, Telepathy; use --format onnx, or nmt"):
+        model_record(Packer(), tiny_config(kind), model)

@@ -1,0 +1,237 @@
+"""Translation memories, catalogues, spreadsheets and subtitles: what is text in them, and what is refused."""
+
+import sys
+
+import pytest
+from importing_here import imported
+
+from nmt_cli.errors import InputError
+
+TMX = '<tmx version="1.4"><header srclang="en"/><body>{}</body></tmx>'
+XLIFF = '<xliff version="1.2"><file source-language="en" target-language="fr"><body>{}</body></file></xliff>'
+
+
+def unit(**segments):
+    variants = (f'<tuv xml:lang="{code.replace("_", "-")}"><seg>{text}</seg></tuv>' for code, text in segments.items())
+    return f"<tu>{''.join(variants)}</tu>"
+
+
+def tmx(directory, *units, begin=""):
+    (directory / "m.tmx").write_text(begin + TMX.format("\n".join(units)), encoding="utf-8")
+    return directory / "m.tmx"
+
+
+def test_text_is_what_stands_outside_of_codes(tmp_path):
+    text = (
+        '<bpt i="1">&lt;b&gt;<sub>alt</sub></bpt>bold<ept i="1">x</ept> <hi>kept <ph>y</ph></hi>&amp; &#233;<it>z</it>'
+    )
+    assert imported(tmx(tmp_path, unit(en=text, fr="\n   un\n  deux\n"))).pairs == [("bold kept & é", "un   deux")]
+
+
+def test_regions_and_variants_of_a_language_are_its_text(tmp_path):
+    units = [unit(en_US="a", en_GB="b", FR="c", de="d"), unit(en="e", en_US="f", fr="g"), unit(de="h", fr="i")]
+    made = imported(tmx(tmp_path, *units))
+    assert made.pairs == [("a", "c"), ("b", "c"), ("e", "g")]
+    assert made.report["skipped"] == {"no en segment in the unit": 1}
+    assert made.report["inputs"][0]["languages"] == {"en-US": 2, "en-GB": 1, "FR": 1, "de": 2, "en": 1, "fr": 2}
+    assert imported(tmx(tmp_path, *units), source="en-GB", target="de").pairs == [("b", "d")]
+
+
+def test_a_memory_of_other_languages_is_refused_with_those_it_has(tmp_path):
+    with pytest.raises(InputError, match=r"m\.tmx: has no segment in fr; the languages in it are de \(1 units\), en"):
+        imported(tmx(tmp_path, unit(en="a", de="b")))
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16", "ISO-8859-1", "windows-1252", "GB18030", "Shift_JIS"])
+def test_a_document_is_read_in_the_encoding_that_it_declares(tmp_path, encoding):
+    text = "é" if encoding in ("ISO-8859-1", "windows-1252") else "京"
+    document = f'<?xml version="1.0" encoding="{encoding}"?>\r\n{TMX.format(unit(en="a", fr=text))}'
+    (tmp_path / "m.tmx").write_bytes(document.encode(encoding))
+    made = imported(tmp_path / "m.tmx")
+    assert (made.pairs, made.report["encoding"]) == ([("a", text)], encoding)
+
+
+BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha"}">' for n in range(10))
+SECRET = '<!ENTITY e9 SYSTEM "file:///etc/passwd">'
+
+
+@pytest.mark.parametrize("kind", ["m.tmx", "m.xlf"])
+@pytest.mark.parametrize("declaration", [BOMB, SECRET, '<!ENTITY % x SYSTEM "file:///etc/passwd"> %x;'])
+def test_entities_are_refused_and_nothing_is_fetched(tmp_path, declaration, kind):
+    root, body = ("tmx", TMX.format(unit(en="a", fr="&e9;"))) if kind == "m.tmx" else ("xliff", XLIFF.format("&e9;"))
+    (tmp_path / kind).write_text(f"<!DOCTYPE {root} [{declaration}]>{body}", encoding="utf-8")
+    with pytest.raises(InputError, match=rf"{kind}:1: declares the entity [ex]\d?; take the declaration out"):
+        imported(tmp_path / kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "message"),
+    [
+        ("a &nbsp; b", '<!DOCTYPE tmx SYSTEM "tmx14.dtd">', None),
+        ("a &foo; b", '<!DOCTYPE tmx SYSTEM "tmx14.dtd">', r"m\.tmx:1: uses the entity &foo;, whose text is not in"),
+        ("a < b", "", r"m\.tmx:1: is not well-formed XML: not well-formed \(invalid token\); mend the line"),
+        ("<seg>" * 2000, "", r"m\.tmx:1: has elements within elements a thousand deep"),
+    ],
+)
+def test_damage_is_refused_at_the_line(tmp_path, text, begin, message):
+    path = tmx(tmp_path, unit(en=text, fr="c"), begin=begin)
+    if message is None:
+        assert imported(path).pairs == [("a \xa0 b", "c")]
+        return
+    with pytest.raises(InputError, match=message):
+        imported(path)
+    assert [other.name for other in tmp_path.iterdir()] == ["m.tmx"]
+
+
+def test_a_memory_that_is_cut_off_is_refused(tmp_path):
+    path = tmx(tmp_path, *[unit(en="a", fr="b")] * 99)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"m\.tmx:99: is not well-formed XML: (no element found|unclosed token)"):
+        imported(path)
+
+
+def test_units_of_xliff_in_both_versions(tmp_path):
+    path = tmp_path / "m.xlf"
+    units = (
+        '<trans-unit id="1"><source>a <g id="1">b</g><x id="2"/></source><target>c<ph id="3">{0}</ph></target>'
+        "<alt-trans><source>no</source><target>no</target></alt-trans></trans-unit>"
+        '<trans-unit id="2"><source>d</source></trans-unit><trans-unit id="3"><source>e</source><target/></trans-unit>'
+        '<trans-unit id="4"><source>f</source><target state="new">f</target></trans-unit>'
+    )
+    path.write_text(XLIFF.format(units), encoding="utf-8")
+    made = imported(path)
+    assert made.pairs == [("a b", "c")]
+    assert made.report["skipped"] == {
+        "no target in the unit": 1, "empty target": 1, "not translated yet (state new)": 1,
+    }  # fmt: skip
+    assert imported(path, source="fr", target="en-US").pairs == [("c", "a b")]
+    with pytest.raises(InputError, match=r"m\.xlf:1: translates from en to fr, not from en to de"):
+        imported(path, target="de")
+    path.write_text(
+        '<xliff version="2.0" srcLang="en-GB" trgLang="fr"><file id="f"><unit id="u"><notes><note>n</note></notes>'
+        '<segment state="translated"><source>a <pc id="1">b</pc><ph id="2"/></source><target>c</target></segment>'
+        '<segment state="initial"><source>d</source><target>d</target></segment></unit></file></xliff>',
+        encoding="utf-8",
+    )
+    assert imported(path).pairs == [("a b", "c")]
+
+
+def test_messages_of_a_catalogue(tmp_path):
+    pytest.importorskip("polib")
+    path = tmp_path / "m.po"
+    path.write_bytes(
+        'msgid ""\nmsgstr ""\n"Language: fr\\n"\n"Content-Type: text/plain; charset=ISO-8859-1\\n"\n\n'
+        'msgid "a \\"b\\"\\n"\n"c"\nmsgstr "é\\n"\n"d"\n\n#, fuzzy\nmsgid "f"\nmsgstr "g"\n\nmsgid "u"\nmsgstr ""\n\n'
+        'msgctxt "x"\nmsgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] "%d fichier"\nmsgstr[1] "%d fichiers"\n\n'
+        '#~ msgid "old"\n#~ msgstr "vieux"\n'.encode("latin-1")
+    )
+    made = imported(path)
+    assert made.pairs == [('a "b" c', "é d"), ("%d file", "%d fichier"), ("%d files", "%d fichiers")]
+    assert made.report["skipped"] == {"fuzzy": 1, "empty target": 1, "obsolete": 1}
+    assert imported(path, source="fr", target="en").pairs[1] == ("%d fichier", "%d file")
+    with pytest.raises(InputError, match=r"m\.po: translates into fr, which is neither en nor de"):
+        imported(path, target="de")
+
+
+def workbook(path, **sheets):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_rows_of_a_spreadsheet(tmp_path):
+    rows = [
+        ("English", "Nr", "French"),
+        ("a\nb", 1, "c"),
+        ("d", 2, None),
+        (None, None, None),
+        (5, 3, 5.5),
+        ("e", 4, "f"),
+    ]
+    path = workbook(tmp_path / "t.xlsx", Info=[("About",)], Table=rows)
+    made = imported(path)
+    assert made.pairs == [("a b", "c"), ("5", "5.5"), ("e", "f")]
+    assert made.report["skipped"] == {"empty target": 1}
+    assert made.report["skipped_places"]["empty target"][0].endswith("t.xlsx:Table!3")
+
+
+def test_a_spreadsheet_with_two_tables_is_refused_with_the_options_that_settle_it(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", One=[("a", "b")], Two=[("c", "d")])
+    with pytest.raises(InputError, match=r"2 sheets have columns of text\. .*: --sheet 'One'; or --sheet 'Two'"):
+        imported(path)
+    assert imported(path, sheet="Two").pairs == [("c", "d")]
+    with pytest.raises(InputError, match=r"--sheet Six: .*t\.xlsx has no such sheet; it has One, Two"):
+        imported(path, sheet="Six")
+
+
+@pytest.mark.parametrize(("library", "name"), [("polib", "t.po"), ("openpyxl", "t.xlsx"), ("zstandard", "t.tsv.zst")])
+def test_a_missing_extra_is_named(tmp_path, monkeypatch, library, name):
+    monkeypatch.setitem(sys.modules, library, None)
+    begin = {"t.po": b'msgid "a"\nmsgstr "b"\n', "t.tsv.zst": b"\x28\xb5\x2f\xfd" + bytes(9), "t.xlsx": b""}[name]
+    (tmp_path / name).write_bytes(begin)
+    if name == "t.xlsx":
+        import zipfile
+
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("xl/workbook.xml", "")
+    with pytest.raises(InputError, match=rf"{name}: reading .* needs {library}: pip install 'nmt-cli\[formats\]'"):
+        imported(tmp_path / name)
+
+
+SRT = """1
+00:00:01,000 --> 00:00:02,000
+<i>Hello</i>,
+you.
+
+2
+00:00:03,000 --> 00:00:05,500
+{\\an8}One long sentence.
+
+3
+00:00:20,000 --> 00:00:21,000
+Alone.
+
+4
+00:00:30,000 --> 00:00:31,000
+Last.
+"""
+VTT = """WEBVTT
+
+NOTE not text
+
+00:01.100 --> 00:02.100 align:start
+<v Ann>Salut &amp; toi.
+
+00:03.000 --> 00:04.200
+Une longue
+
+cue-6
+00:04.200 --> 00:05.500
+phrase.
+
+01:00:00.000 --> 01:00:01.000
+Seule.
+
+00:30.050 --> 00:31.050
+Fin.
+"""
+
+
+def test_cues_that_are_shown_at_the_same_time_are_pairs(tmp_path):
+    (tmp_path / "film.en.srt").write_text(SRT, encoding="utf-8")
+    (tmp_path / "film.fr.vtt").write_bytes(VTT.replace("\n", "\r\n").encode("utf-16"))
+    made = imported(tmp_path / "film.fr.vtt", tmp_path / "film.en.srt")
+    assert made.pairs == [
+        ("Hello, you.", "Salut & toi."), ("One long sentence.", "Une longue phrase."), ("Last.", "Fin."),
+    ]  # fmt: skip
+    assert made.report["skipped"] == {
+        "no cue of the other file at the same time (source)": 1,
+        "no cue of the other file at the same time (target)": 1,
+    }
+    assert made.report["format"] == "VTT, SRT"

@@ -1,0 +1,115 @@
+"""The encoding and the line ends of a text are found, reported, and never guessed where two could be meant."""
+
+import codecs
+
+import pytest
+from importing_here import imported
+
+from nmt_cli.errors import InputError
+from nmt_cli.formats.recognise import misread_lines, utf16_encoding
+
+TEXTS = {
+    "fr": ["Où est la gare ?", "Il a très faim à Noël.", "« Ça va ? » dit-elle.", "C’était l’été dernier."],
+    "de": ["Schöne Grüße aus Köln!", "Das weiß ich nicht.", "Wir müssen über die Brücke.", "Ein größeres Haus."],
+    "es": ["¿Dónde está el niño?", "Mañana será otro día.", "¡Qué sorpresa!", "El corazón es pequeño."],
+    "zh": ["我们明天去北京。", "你好，世界！", "这是一只红色的猫。", "他不在这里。"],
+    "ja": ["猫はどこですか。", "私は学生です。", "明日、東京へ行きます。", "ありがとうございます。"],
+    "ko": ["안녕하세요.", "고양이는 어디에 있습니까?", "저는 학생입니다.", "내일 만나요."],
+    "ru": ["Где находится вокзал?", "Я не знаю этого.", "Большая красная дверь.", "Завтра будет новый день."],
+    "pl": ["Gdzie jest dworzec?", "Nie wiem, co się stało.", "Zażółć gęślą jaźń.", "Jutro będzie nowy dzień."],
+    "el": ["Πού είναι ο σταθμός;", "Δεν ξέρω.", "Αύριο θα είναι μια νέα μέρα.", "Ένα μεγάλο σπίτι."],
+    "vi": ["Tôi là sinh viên.", "Con mèo ở đâu?", "Ngày mai chúng ta sẽ đi.", "Cảm ơn bạn rất nhiều."],
+}
+CASES = [
+    *((encoding, language) for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32") for language in TEXTS),
+    *((encoding, language) for encoding in ("utf-16-le", "utf-16-be") for language in ("fr", "de", "pl")),
+    *(("cp1252", language) for language in ("fr", "de", "es")),
+    ("latin-1", "de"), ("latin-1", "es"), ("gb18030", "zh"), ("gbk", "zh"), ("big5", "zh"), ("shift_jis", "ja"),
+    ("euc_jp", "ja"), ("cp949", "ko"), ("cp1251", "ru"), ("koi8_r", "ru"), ("cp1250", "pl"), ("cp1253", "el"),
+]  # fmt: skip
+BIG5 = ["我們明天去北京。", "你好，世界！", "這是一隻紅色的貓。", "他不在這裡。"]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize(("encoding", "language"), CASES)
+def test_a_text_is_read_in_its_encoding(tmp_path, encoding, language, line_end):
+    lines = BIG5 if encoding == "big5" else TEXTS[language]
+    english = [f"Sentence {number}." for number in range(len(lines))]
+    (tmp_path / "a.en").write_text("\n".join(english), encoding="utf-8")
+    (tmp_path / f"a.{language}").write_bytes((line_end.join(lines) + line_end).encode(encoding))
+    made = imported(tmp_path / "a.en", tmp_path / f"a.{language}", target=language)
+    assert made.pairs == list(zip(english, lines, strict=True))
+    reported = codecs.lookup(made.report["inputs"][0]["encodings"][1])
+    assert lines[0].encode(reported.name).decode(encoding.removesuffix("-sig")).lstrip("\ufeff") == lines[0]
+
+
+def test_a_western_text_with_a_c1_control_is_latin_1(tmp_path):
+    (tmp_path / "a.en").write_bytes(b"a\nb\nc\n")
+    (tmp_path / "a.fr").write_bytes("\x81été\nnoël\nça".encode("latin-1"))
+    assert imported(tmp_path / "a.en", tmp_path / "a.fr").report["encoding"] == "UTF-8, Latin-1"
+
+
+def test_an_encoding_in_doubt_is_refused_with_the_options_that_settle_it(tmp_path):
+    (tmp_path / "a.en").write_bytes(b"a\n")
+    (tmp_path / "a.fr").write_bytes(b"\xb3\xb9\xa4\xa6\n")
+    with pytest.raises(
+        InputError, match=r"a\.fr: is not UTF-8, and its encoding is not certain.*--encoding cp1252; or"
+    ):
+        imported(tmp_path / "a.en", tmp_path / "a.fr")
+    assert imported(tmp_path / "a.en", tmp_path / "a.fr", encoding="cp1250").report["pairs"] == 1
+
+
+def test_few_broken_lines_do_not_make_another_encoding_of_utf_8(tmp_path):
+    french = [b"\xc3\xa9t\xc3\xa9 %d" % number for number in range(40)]
+    french[7] = b"\xe9t\xe9"
+    (tmp_path / "a.en").write_bytes(b"".join(b"summer %d\n" % number for number in range(40)))
+    (tmp_path / "a.fr").write_bytes(b"\n".join(french))
+    made = imported(tmp_path / "a.en", tmp_path / "a.fr")
+    assert (len(made.pairs), made.report["encoding"]) == (39, "UTF-8")
+    assert made.report["skipped"] == {"not valid in its encoding": 1}
+    assert made.report["skipped_places"]["not valid in its encoding"][0].endswith("a.en:8")
+
+
+def test_a_carriage_return_within_a_line_becomes_a_space(tmp_path):
+    english = [f"line {number}" for number in range(50)]
+    (tmp_path / "a.en").write_text("\n".join(english), encoding="utf-8")
+    (tmp_path / "a.fr").write_bytes("\n".join([*english[:7], "lig\rne", *english[8:]]).encode())
+    made = imported(tmp_path / "a.en", tmp_path / "a.fr")
+    assert made.pairs[7] == ("line 7", "lig ne")
+    assert (made.report["pairs"], made.report["pairs_with_joined_lines"]) == (50, 1)
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ("a\nb".encode("utf-16"), "UTF-16"),
+        ("你好".encode("utf-16"), "UTF-16"),
+        ("some words\n".encode("utf-16-le"), "UTF-16-LE"),
+        (b"\xff\xfe broken \xc3\nand a line\n", None),
+        (b"\xff\x00\n", None),
+        (b"a\0b\0c\n" * 9, None),
+        (b"\0" * 99, None),
+        (b"", None),
+    ],
+)
+def test_utf_16_is_told_from_lines_of_arbitrary_bytes(head, encoding):
+    assert utf16_encoding(head) == encoding
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (b"one\rtwo\rthree\r", "CR"),
+        (b"one\rtwo\rthree\n", "CR"),
+        (b"one\r\ntwo\r\n", None),
+        (b"a\rb\nc\n", None),
+        (b"caf\xe9\nth\xe9\nno\nno\n", "encoding"),
+        (b"no\n" * 99 + b"caf\xe9\n" * 3, "encoding"),
+        (b"no\n" * 99 + b"caf\xe9\n", None),
+        ("é\n".encode() * 9 + b"caf\xe9\n" * 9, None),
+        ("é\n".encode(), None),
+    ],
+)
+def test_lines_that_training_would_misread_are_told_from_single_broken_ones(head, what):
+    found = misread_lines(head)
+    assert (None if found is None else found.what) == what

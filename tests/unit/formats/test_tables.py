@@ -1,0 +1,136 @@
+"""Tables: which columns are the two sides, which quotes are text, and which rows cannot be read."""
+
+import bz2
+import json
+
+import pytest
+from importing_here import imported
+
+from nmt_cli.errors import InputError
+
+PAIRS = [
+    ("The cat is here.", "Le chat est ici."), ("You have it.", "Vous avez ça."), ("I am not old.", "Je suis ici."),
+    ("What do you want?", "Que voulez-vous ?"), ("She is with him.", "Elle est avec lui."),
+]  # fmt: skip
+
+
+def tsv(directory, rows, name="t.tsv"):
+    path = directory / name
+    path.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+    return path
+
+
+def test_tatoeba_with_numbers_and_attribution(tmp_path):
+    rows = [(str(i), s, str(i + 9), t, f"CC-BY 2.0 (France) Attribution: tatoeba.org #{i} (CK) & #{i} (sacredceltic)")
+            for i, (s, t) in enumerate(PAIRS)]  # fmt: skip
+    made = imported(tsv(tmp_path, rows))
+    assert made.pairs == PAIRS
+    assert made.report["inputs"][0]["columns"] == [2, 4]
+    assert made.report["attribution"] == {
+        "texts": {"CC-BY 2.0 (France) Attribution: tatoeba.org": 5}, "contributors": {"CK": 5, "sacredceltic": 5},
+    }  # fmt: skip
+
+
+def test_the_sides_are_found_by_their_words_or_by_the_header(tmp_path):
+    swapped = [(target, source) for source, target in PAIRS]
+    assert imported(tsv(tmp_path, swapped)).pairs == PAIRS
+    assert imported(tsv(tmp_path, [("fr", "en"), ("x", "y")])).pairs == [("y", "x")]
+    assert imported(tsv(tmp_path, [("Target text", "Source text"), ("x", "y")])).pairs == [("y", "x")]
+    assert imported(tsv(tmp_path, [("text_fr", "id", "text_en"), ("x", "7", "y")])).pairs == [("y", "x")]
+    assert imported(tsv(tmp_path, swapped), columns="1,2").pairs == swapped
+    assert imported(tsv(tmp_path, [("a", "b", "c")] * 3), columns="3,1").pairs == [("c", "a")] * 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "message"),
+    [
+        ([("a b", "c", "d")] * 3, {}, r"not certain which two columns are meant \(1: 'a b'; .* 1,2; or --columns 1,3"),
+        ([("German", "French"), ("a", "b")], {}, "the header row names German, French, not en and fr"),
+        ([("a", "b")], {"columns": "1,3"}, "--columns 1,3: .*t.tsv has no column 3; there are 2"),
+        ([("a", "b")], {"columns": "2"}, "--columns 2: give two columns, source first, such as --columns 1,2"),
+        ([("en", "fr"), ("a", "b")], {"columns": "en,Deutsch"}, "has no column Deutsch; the columns are en, fr"),
+        ([("abc",)], {}, "t.tsv: has one column only"),
+        ([("", ""), ("", "")], {}, "t.tsv: holds no rows"),
+        ([("je", "the cat is not here"), ("the", "vous avez")], {}, "column 1 should be en and column 2 fr"),
+    ],
+)  # fmt: skip
+def test_columns_in_doubt_are_refused_with_the_options_that_settle_it(tmp_path, rows, settings, message):
+    with pytest.raises(InputError, match=message):
+        imported(tsv(tmp_path, rows), **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.tsv"]
+
+
+def test_quotes_of_speech_are_text_and_quotes_of_a_spreadsheet_are_not(tmp_path):
+    spoken = [('"Stop!"', "« Stop ! »"), ('"Hi," he said.', 'Il a dit "salut"'), ('a "b"', '"c" d')]
+    assert imported(tsv(tmp_path, spoken)).pairs == spoken
+    written = [('"He said ""stop""."', "x"), ('"two\nlines"', '"tab\there"'), ("plain", "words")]
+    made = imported(tsv(tmp_path, written))
+    assert made.pairs == [('He said "stop".', "x"), ("two lines", "tab\there"), ("plain", "words")]
+    assert made.report["inputs"][0]["quoted_cells"] is True
+
+
+def test_notes_exported_from_anki(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text(
+        "#separator:tab\n#html:true\n#tags column:3\nHello<br>you &amp; me\t<b>Salut</b>\ttag\nOne\tUn\t\n", "utf-8"
+    )
+    assert imported(path).pairs == [("Hello you & me", "Salut"), ("One", "Un")]
+
+
+def test_rows_that_are_not_like_the_others_are_counted_and_not_shifted(tmp_path):
+    rows = [*PAIRS, ("one",), ("a", "b", "c"), ("", "x"), ("x", " "), (" ", ""), ("",), ("last", "dernier")]
+    made = imported(tsv(tmp_path, rows))
+    assert made.pairs == [*PAIRS, ("last", "dernier")]
+    assert made.report["skipped"] == {
+        "one cell only": 1, "more cells than the other rows: a separator in the text": 1, "empty source": 1,
+        "empty target": 1, "empty on both sides": 1,
+    }  # fmt: skip
+    assert made.report["notes"] == {"blank lines": 1}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|"])
+def test_a_csv_with_any_separator_and_header(tmp_path, separator):
+    path = tmp_path / "t.csv"
+    path.write_bytes(
+        f"id{separator}English{separator}French\r\n".encode()
+        + f'1{separator}"a{separator} ""b""\r\nc"{separator}"d\ne"\r\n2{separator}x{separator}y\r\n'.encode()
+    )
+    made = imported(path)
+    assert made.pairs == [(f'a{separator} "b" c', "d e"), ("x", "y")]
+    assert made.report["inputs"][0]["separator"] == separator
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'en,fr\na,b\n"Hello" he said,c\n',
+            r"t\.csv:3: a quoted cell begins in this line and does not end as it should",
+        ),
+        ('en,fr\na,b\n"never closed,c\n' + "x,y\n" * 300, r"t\.csv:3: a quoted cell"),
+        ("no table\nhere\n", r"t\.csv: is no table: no comma, semicolon, tab or vertical bar"),
+    ],
+)
+def test_a_damaged_csv_is_refused_at_the_line(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        imported(tmp_path / "t.csv")
+
+
+def test_json_lines_of_any_shape(tmp_path):
+    for record in ({"source": "a", "target": "b"}, {"src": "a", "tgt": "b"}, {"id": 1, "en": "a", "fr": "b"},
+                   {"translation": {"fr": "b", "en": "a"}}, {"text_en": "a", "text_fr": "b"}):  # fmt: skip
+        (tmp_path / "t.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+        assert imported(tmp_path / "t.jsonl").pairs == [("a", "b")]
+    (tmp_path / "t.jsonl").write_text('{"p": "a", "q": "b"}\n{"p": "\\ud800", "q": "x"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"not certain which fields are en and fr.*: --columns p,q; or --columns q,p"):
+        imported(tmp_path / "t.jsonl")
+    made = imported(tmp_path / "t.jsonl", columns="q,p")
+    assert (made.pairs, made.report["skipped"]) == ([("b", "a")], {"not valid in its encoding": 1})
+
+
+def test_a_damaged_archive_is_refused(tmp_path):
+    path = tmp_path / "t.tsv.bz2"
+    path.write_bytes(bz2.compress(b"a\tb\n" * 99_999)[:-20])
+    with pytest.raises(InputError, match=r"t\.tsv\.bz2: the compressed data is damaged or cut off"):
+        imported(path)

@@ -1,0 +1,184 @@
+"""The plan of `nmt improve`: a pure function from a configuration and counts to stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt_cli.config.loader import validate
+from nmt_cli.improve.plan import Amounts, Recipe, final_models, plan
+
+HERE = Path("/work/de-improved")
+
+
+def config(**changes):
+    values = {
+        "name": "de",
+        "model_dir": "/work/de",
+        "seed": 5,
+        "data": {
+            "source_lang": "en",
+            "target_lang": "de",
+            "train": [{"source": "/d/a.en", "target": "/d/a.de"}],
+            "dev": {"source": "/d/dev.en", "target": "/d/dev.de"},
+            "test": [{"name": "t", "source": "/d/test.en", "target": "/d/test.de"}],
+            "monolingual": {"target": ["/d/m.de"]},
+        },
+        "training": {"max_epochs": 10, "validation_freq": 100},
+        "scoring": {"tokenize": "none"},
+    }
+    for key, value in changes.items():
+        section, _, name = key.partition("__")
+        (values.setdefault(section, {}) if name else values)[name or section] = value
+    return validate(values, "test")
+
+
+def stages(recipe=None, amounts=None, **changes):
+    return plan(config(**changes), recipe or Recipe(), amounts or Amounts((1_000,), (10_000,)), HERE)
+
+
+def names(found):
+    return [stage.name for stage in found]
+
+
+def trained(found):
+    return [stage for stage in found if stage.config is not None]
+
+
+def test_one_round_cleans_trains_the_reverse_translates_back_and_trains_on_both():
+    found = stages()
+    assert names(found) == ["01-pairs", "02-text", "03-reverse", "04-back-translate", "05-back", "06-forward"]
+    assert [stage.arguments[0] for stage in found] == ["clean", "clean", "train", "translate", "clean", "train"]
+    assert final_models(found) == [HERE / "stages/06-forward/model"]
+
+
+def test_each_stage_reads_what_a_stage_before_it_made_or_a_file_of_the_user():
+    for recipe in (Recipe(), Recipe(rounds=3, ensemble=2, distil=True)):
+        found = stages(recipe, Amounts((1_000,), (10_000,), (500,)), data=DATA_OF_BOTH)
+        made = set()
+        for stage in found:
+            assert all(path in made or str(path).startswith("/d/") for path in stage.inputs), stage.name
+            assert all(str(path) in stage.command or stage.config for path in stage.inputs), stage.name
+            assert made.isdisjoint(stage.outputs)
+            assert all(stage.directory in path.parents for path in stage.outputs)
+            # Texts that a cleaning or translation makes; the list of dropped lines is read by nobody.
+            made.update(stage.outputs)
+
+
+DATA_OF_BOTH = {
+    "source_lang": "en",
+    "target_lang": "de",
+    "train": [{"source": "/d/a.en", "target": "/d/a.de", "weight": 2.0}],
+    "dev": {"source": "/d/dev.en", "target": "/d/dev.de"},
+    "monolingual": {"target": ["/d/m.de"], "source": ["/d/m.en"]},
+}
+
+
+def test_the_reverse_has_the_sides_of_everything_exchanged():
+    (reverse, forward) = trained(stages())
+    data = reverse.config.data
+    assert (data.source_lang, data.target_lang) == ("de", "en")
+    assert (data.train[0].source, data.train[0].target) == tuple(
+        str(HERE / f"stages/01-pairs/pairs.{language}") for language in ("de", "en")
+    )
+    assert (data.dev.source, data.dev.target) == ("/d/dev.de", "/d/dev.en")
+    assert data.test == ()
+    assert reverse.config.tokenizer.symbols == ()
+    assert forward.config.data.test[0].name == "t"
+
+
+def test_translated_text_is_tagged_and_weighted_by_the_ratio_at_most_all_of_it():
+    back = stages()[4]
+    assert back.arguments[-2:] == ("--tag", "<BT>")
+    for ratio, weight in ((2.0, 0.2), (3.333, 0.333), (50.0, 1.0)):
+        forward = trained(stages(Recipe(ratio=ratio)))[-1].config
+        assert [corpus.weight for corpus in forward.data.train] == [1.0, weight]
+        assert forward.tokenizer.symbols == ("<BT>",)
+
+
+def test_validations_keep_their_distance_in_epochs():
+    reverse, forward = trained(stages(Recipe(ratio=4.0)))
+    assert (reverse.config.training.validation_freq, forward.config.training.validation_freq) == (100, 500)
+    assert forward.config.training.max_epochs == 10
+    assert (reverse.work.lines, forward.work.lines) == (10_000, 50_000)
+    reverse, forward = trained(stages(training={"max_steps": 60, "max_epochs": None}))
+    assert (reverse.config.training.max_steps, forward.config.training.max_steps) == (60, 180)
+
+
+@pytest.mark.parametrize(
+    ("sample", "pairs", "options"),
+    [
+        (None, 499_999, ["--beam-size", "2"]),
+        (None, 500_000, ["--sample", "--seed", "5"]),
+        (True, 1_000, ["--sample", "--seed", "5"]),
+        (False, 10**6, ["--beam-size", "2"]),
+    ],
+)
+def test_few_pairs_take_the_best_translation_and_many_a_sampled_one(sample, pairs, options):
+    arguments = stages(Recipe(sample=sample), Amounts((pairs,), (10,)))[3].arguments
+    assert list(arguments[6 : 6 + len(options)]) == options
+
+
+def test_no_line_of_the_dev_and_test_sets_or_of_an_earlier_file_is_learnt_from():
+    data = {**config().data.model_dump(mode="json"), "monolingual": {"target": ["/d/m.de", "/d/n.de"], "source": []}}
+    found = stages(amounts=Amounts((1_000,), (10, 10)), data=data)
+    known = ["/d/dev.de", "/d/test.de", "/d/a.de"]
+    for stage, without in ((found[1], known), (found[2], [*known, str(HERE / "stages/02-text/text.de")])):
+        assert [word for word in stage.arguments[4:] if word != "--without"] == without
+
+
+def test_a_second_round_teaches_the_reverse_by_the_model_so_far():
+    found = stages(Recipe(rounds=2))
+    assert names(found)[6:] == [
+        "07-forth-translate", "08-forth", "09-reverse", "10-back-translate", "11-back", "12-forward",
+    ]  # fmt: skip
+    forth, reverse, back = found[7], found[8], found[9]
+    assert forth.arguments[1:3] == (
+        str(HERE / "stages/07-forth-translate/translated.de"),
+        str(HERE / "stages/01-pairs/pairs.en"),
+    )
+    assert reverse.config.data.train[1].source == str(HERE / "stages/08-forth/forth.de")
+    assert reverse.config.tokenizer.symbols == ("<BT>",)
+    assert str(HERE / "stages/09-reverse/model") in back.arguments
+
+
+def test_text_in_the_source_language_alone_teaches_the_model_itself():
+    data = {**config().data.model_dump(mode="json"), "monolingual": {"target": [], "source": ["/d/m.en"]}}
+    found = stages(amounts=Amounts((1_000,), (), (10_000,)), data=data)
+    assert names(found) == ["01-pairs", "02-text", "03-forward", "04-self-translate", "05-self", "06-forward"]
+    assert found[-1].config.data.train[1].target == str(HERE / "stages/05-self/self.de")
+    assert "--tag" not in found[4].arguments
+
+
+def test_an_ensemble_differs_in_the_seed_alone_and_is_distilled_into_one_model():
+    members = trained(stages(Recipe(ensemble=3)))[1:]
+    assert [member.config.seed for member in members] == [5, 6, 7]
+    same = {member.config.model_copy(update={"seed": 0, "model_dir": ""}).model_dump_json() for member in members}
+    assert len(same) == 1
+    found = stages(Recipe(ensemble=3, distil=True))
+    assert len(final_models(found)) == 1
+    teach, student = found[-2:]
+    assert teach.arguments.count("--model") == 3
+    assert teach.arguments[1] == str(HERE / "stages/01-pairs/pairs.en")
+    assert [corpus.target for corpus in student.config.data.train] == [
+        str(HERE / f"stages/{teach.name}/translated.de"),
+        str(HERE / "stages/05-back/back.de"),
+    ]
+
+
+def test_pairs_with_alignments_stay_as_they_are_so_that_the_links_fit():
+    data = config().data.model_dump(mode="json")
+    data["train"] = [{"source": "/d/a.en", "target": "/d/a.de", "alignment": "/d/a.align"}]
+    found = stages(data=data)
+    assert names(found)[0] == "01-text"
+    reverse, forward = trained(found)
+    assert reverse.config.data.train[0].alignment is None
+    assert forward.config.data.train[0].alignment == "/d/a.align"
+
+
+def test_sizes_for_the_whole_text_go_to_trainings_that_see_it():
+    sizes = {"tokenizer.vocab_size": 4_000, "model.dropout": {"readout": 0.4}}
+    reverse, forward = trained(plan(config(), Recipe(), Amounts((1_000,), (10_000,)), HERE, sizes))
+    assert (reverse.config.tokenizer.vocab_size, forward.config.tokenizer.vocab_size) == (8_000, 4_000)
+    assert forward.config.model.dropout.readout == 0.4

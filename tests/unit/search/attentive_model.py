@@ -1,0 +1,179 @@
+"""A small table model with attention, and the rules of terms in plain Python: every output that they allow."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from table_model import BOS, EOS, VOCABULARY
+
+from nmt_cli.search.guide import DISCOUNT, MOST, UNKNOWN
+from nmt_cli.search.hypothesis import Prediction
+
+
+class Rows(NamedTuple):
+    """Of each row its sentence and the pieces that it has read."""
+
+    sentences: tuple[int, ...]
+    read: tuple[tuple[int, ...], ...]
+
+    def keep(self, rows):
+        numbers = rows.tolist()
+        return Rows(tuple(self.sentences[n] for n in numbers), tuple(self.read[n] for n in numbers))
+
+    select = apart = keep
+
+    def replace(self, rows, other):
+        sentences, read = list(self.sentences), list(self.read)
+        for place, row in enumerate(rows.tolist()):
+            sentences[row], read[row] = other.sentences[place], other.read[place]
+        return Rows(tuple(sentences), tuple(read))
+
+
+class AttentiveModel:
+    """The last two pieces it has read decide where it looks, and all of this what it says."""
+
+    def __init__(self, num_sentences, vocab_size, width, *, seed=1, sharpness=2.0):
+        generator = torch.Generator().manual_seed(seed)
+        shape = (num_sentences, vocab_size, vocab_size)
+        self.energies = sharpness * torch.randn(*shape, width, generator=generator)
+        self.logits = torch.randn(*shape, vocab_size, generator=generator)
+        self.words = 3 * torch.randn(num_sentences, width, vocab_size, generator=generator)
+        self.vocab_size = vocab_size
+
+    def next(self, sentence, read, hidden=()):
+        """The log-probabilities and the attention after some pieces, with some source positions hidden."""
+        before, last = ((BOS, *read) if len(read) < 2 else read)[-2:]
+        energies = self.energies[sentence, before, last].clone()
+        energies[list(hidden)] = -math.inf
+        weights = energies.softmax(dim=0).nan_to_num(0.0)
+        logits = self.logits[sentence, before, last] + weights @ self.words[sentence]
+        return logits.log_softmax(dim=0), weights
+
+    def start(self, sentences):
+        return Rows(tuple(sentences), ((),) * len(sentences))
+
+    def step(self, ids_N, state, hidden_NS=None):
+        read = tuple((*pieces, piece) for pieces, piece in zip(state.read, ids_N.tolist(), strict=True))
+        hidden = [()] * len(read) if hidden_NS is None else [row.nonzero().flatten().tolist() for row in hidden_NS]
+        found = [self.next(*row) for row in zip(state.sentences, read, hidden, strict=True)]
+        log_probs, weights = (torch.stack(part) for part in zip(*found, strict=True))
+        return Prediction(log_probs, weights, Rows(state.sentences, read))
+
+    def join(self, first, second):
+        return Rows(first.sentences + second.sentences, first.read + second.read)
+
+
+class Row(NamedTuple):
+    ids: tuple = ()
+    read: tuple = ()
+    feed: int = BOS
+    said: tuple = ()
+    """(term, begin, end) of each term that is said."""
+    term: int = -1
+    form: tuple = ()
+    """Pieces of the form of this term so far; a whole form stays here for the next step."""
+    stand_in: bool = False
+    total: float = 0.0
+    log_prob: float = 0.0
+
+
+def outputs(model, sentence, own, limit, inside_words):
+    """(total, log_prob, ids, terms said) of every hypothesis, which ends or is cut at the limit, best first."""
+    found, rows = [], [Row()]
+    while rows:
+        row = rows.pop()
+        for piece, total, log_prob, after in extensions(model, sentence, own, limit, inside_words, row):
+            if piece == EOS:
+                found.append((total, log_prob, row.ids, tuple(sorted(row.said))))
+            elif len(row.ids) + 1 < limit:
+                rows.append(after._replace(ids=(*row.ids, piece), total=total, log_prob=log_prob))
+            else:
+                found.append((total, log_prob, (*row.ids, piece), tuple(sorted(after.said))))
+    return sorted(found, reverse=True)
+
+
+def extensions(model, sentence, own, limit, inside_words, row):
+    """Yield each piece that may follow, with the total, the log-probability and the row after it."""
+    terms, width = own.terms, model.energies.shape[-1]
+    said = {term for term, _, _ in row.said}
+    unsaid = [term for term in range(len(terms)) if term not in said]
+    within = row.term >= 0 and row.form not in terms[row.term].forms
+    everything = set(range(width))
+    if within:
+        hidden = everything - set(terms[row.term].places)
+    else:
+        left = {place for term in unsaid for place in terms[term].places}
+        hidden = {place for term in said for place in terms[term].places} - left
+    read = (*row.read, row.feed)
+    log_probs, weights = model.next(sentence, read, hidden)
+    begun, owed = -1, False
+    if unsaid and not within:
+        begun = heaviest(own, unsaid, weights)
+        needed = sum(terms[term].size for term in unsaid) + 1
+        if (begun < 0 and int(log_probs.argmax()) == EOS) or limit - len(row.ids) <= needed:
+            owed = True
+            log_probs, weights = model.next(sentence, read, everything - left)
+            begun = max(unsaid, key=lambda term: float(weights[list(terms[term].places)].sum()))
+    probs = log_probs.tolist()
+    best = max(probs)
+    may = allowed(own, row, unsaid, inside_words, model.vocab_size)
+    if within:
+        pieces = following(terms[row.term], row.form)
+        gain = best - max(probs[piece] for piece in pieces)
+        other = -math.inf
+    elif begun >= 0:
+        pieces = following(terms[begun], ())
+        look = min(float(weights[list(terms[begun].places)].sum()), MOST)
+        of_form = max(probs[piece] for piece in pieces)
+        if owed or of_form >= best:
+            gain, other = best - of_form, -math.inf
+        else:
+            gain, other = max(0.0, math.log(look) + DISCOUNT - of_form), math.log1p(-look)
+    else:
+        pieces, gain, other = following(terms[row.term], row.form) if row.term >= 0 else set(), 0.0, 0.0
+    for piece in range(model.vocab_size):
+        log_prob = row.log_prob + probs[piece]
+        if piece in pieces:
+            stand_in = row.stand_in if begun < 0 else max(probs[p] for p in pieces) < UNKNOWN
+            term, form = (row.term, (*row.form, piece)) if begun < 0 else (begun, (piece,))
+            spoken = row.said
+            if form in terms[term].forms:
+                place = len(row.ids) + 1
+                spoken = (*(one for one in spoken if one[0] != term), (term, place - len(form), place))
+            again = stand_in and within
+            feed = row.feed if again else probs.index(best) if stand_in else piece
+            new_read = row.read if again else read
+            after = row._replace(read=new_read, feed=feed, said=spoken, term=term, form=form, stand_in=stand_in)
+            yield piece, row.total + probs[piece] + gain, log_prob, after
+        elif piece in may and other > -math.inf:
+            after = row._replace(read=read, feed=piece, term=-1, form=(), stand_in=False)
+            yield piece, row.total + probs[piece] + other, log_prob, after
+
+
+def heaviest(own, unsaid, weights):
+    """The unsaid term with the heaviest word, or -1."""
+    words = own.words or range(len(weights))
+    of_words = {}
+    for place, weight in enumerate(weights.tolist()):
+        word = words[place] if place < len(words) else place
+        of_words[word] = of_words.get(word, 0.0) + weight
+    word = max(of_words, key=of_words.get)
+    mine = [t for t in unsaid if any(place < len(words) and words[place] == word for place in own.terms[t].places)]
+    return max(mine, key=lambda term: float(weights[list(own.terms[term].places)].sum()), default=-1)
+
+
+def following(term, form):
+    return {one[len(form)] for one in term.forms if len(one) > len(form) and one[: len(form)] == form}
+
+
+def allowed(own, row, unsaid, inside_words, vocab_size):
+    """The pieces that are not of a term."""
+    found = set(range(vocab_size)) - set(VOCABULARY.banned)
+    if unsaid:
+        found.discard(EOS)
+    if row.term >= 0:
+        found -= set(inside_words)
+    for form in {form for term in own.terms for form in term.forms}:
+        if row.ids[len(row.ids) - len(form) + 1 :] == form[:-1] and len(row.ids) >= len(form) - 1:
+            found.discard(form[-1])
+    return found

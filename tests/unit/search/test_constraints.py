@@ -1,0 +1,179 @@
+"""Constrained search on a table of probabilities, against all outputs that there are."""
+
+import pytest
+import torch
+from attentive_model import AttentiveModel, outputs
+from table_model import BOS, EOS, VOCABULARY, TableModel
+
+from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.search.beam import beam_search
+from nmt_cli.search.constraints import FREE, Constraints, Term
+
+
+def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULARY, **options):
+    found = dict(
+        beam_search(
+            model, model.start, max_lengths, vocabulary, DecodingOptions(**options), at_once=at_once,
+            constraints=constraints,
+        )
+    )  # fmt: skip
+    return [found[number] for number in range(len(max_lengths))]
+
+
+def shown(hypotheses):
+    return [(found.ids, found.ended, round(found.log_prob, 4), round(found.score, 4)) for found in hypotheses]
+
+
+@pytest.mark.parametrize("beginning", [(), (3,), (4, 3), (3, 3, 4)])
+def test_a_wide_beam_finds_the_best_outputs_with_a_beginning(beginning):
+    model = TableModel(6, 5, temperature=0.7)
+    found = search(model, [5] * 6, [Constraints(beginning=beginning)] * 6, beam_size=200, n_best=5)
+    for sentence, hypotheses in enumerate(found):
+        outputs = model.enumerate(sentence, 5, alpha=1.0)
+        truth = [one for one in outputs if one[1][: len(beginning)] == beginning][:5]
+        assert [one.ids for one in hypotheses] == [ids for _, ids, _, _ in truth]
+        assert [one.log_prob for one in hypotheses] == pytest.approx([one[2] for one in truth], abs=1e-4)
+        assert [one.score for one in hypotheses] == pytest.approx([one[0] for one in truth], abs=1e-4)
+
+
+def test_an_opening_allows_the_pieces_of_its_states_alone():
+    """Two ways through it: 3 4 or 4; what comes after is free."""
+    opening = ({3: 1, 4: FREE}, {4: FREE})
+    model = TableModel(6, 5, temperature=0.7)
+    found = search(model, [5] * 6, [Constraints(beginning=(3,), opening=opening)] * 6, beam_size=200, n_best=3)
+    for sentence, hypotheses in enumerate(found):
+        outputs = model.enumerate(sentence, 5, alpha=1.0)
+        truth = [ids for _, ids, _, _ in outputs if ids[:3] == (3, 3, 4) or ids[:2] == (3, 4)][:3]
+        assert [one.ids for one in hypotheses] == truth
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_beginnings_of_many_lengths_and_none_change_nothing_in_one_another(at_once):
+    model = TableModel(12, 6)
+    generator = torch.Generator().manual_seed(4)
+    constraints = []
+    for number in range(12):
+        length = number % 4
+        ids = torch.randint(3, 6, (length,), generator=generator).tolist()
+        constraints.append(Constraints(beginning=tuple(ids)) if length else None)
+    options = {"beam_size": 3, "n_best": 3, "with_alignment": True}
+    found = search(model, [9] * 12, constraints, at_once=at_once, **options)
+    for number, (own, constraint) in enumerate(zip(found, constraints, strict=True)):
+        others = [None] * 12
+        others[number] = constraint
+        alone = search(model, [9] * 12, others, **options)[number]
+        assert shown(own) == shown(alone)
+        for ours, theirs in zip(own, alone, strict=True):
+            # The weights of the table tell how many pieces came before, and which was the last.
+            expected = [[float(t), float((BOS, *ours.ids)[t])] for t in range(len(ours.ids) + ours.ended)]
+            assert ours.weights_TS[:, :2].tolist() == expected
+            assert theirs.weights_TS.equal(ours.weights_TS)
+
+
+def test_a_sentence_without_constraints_is_searched_as_ever():
+    model = TableModel(8, 6)
+    plain = [shown(found) for found in search(model, [7] * 8, None, beam_size=4, n_best=4)]
+    mixed = search(model, [7] * 8, [None, Constraints(beginning=(4,))] * 4, beam_size=4, n_best=4)
+    assert [shown(found) for found in mixed[::2]] == plain[::2]
+    assert [shown(found) for found in mixed[1::2]] != plain[1::2]
+
+
+def test_a_beginning_may_be_followed_by_the_end():
+    model = TableModel(4, 5)
+    for own in search(model, [4] * 4, [Constraints(beginning=(3,), opening=({EOS: FREE},))] * 4, beam_size=3):
+        assert [(one.ids, one.ended) for one in own] == [((3,), True)]
+
+
+def term(*forms, places=(0, 1, 2)):
+    return Term(tuple(places), tuple(forms))
+
+
+def holds(ids, forms):
+    """How often any of the forms stands in the pieces."""
+    return sum(ids[place : place + len(form)] == form for form in forms for place in range(len(ids)))
+
+
+@pytest.mark.parametrize("forms", [((3,),), ((4, 3),), ((3, 4), (5,))])
+def test_a_term_is_said_once_by_one_of_its_forms(forms):
+    model = TableModel(30, 6)
+    for own in search(model, [9] * 30, [Constraints(terms=(term(*forms),))] * 30, beam_size=4):
+        best = own[0]
+        assert holds(best.ids, forms) == 1
+        ((_, begin, end),) = best.said
+        assert best.ids[begin:end] in forms
+
+
+def test_each_of_several_terms_is_said_once():
+    model = TableModel(20, 8)
+    terms = (term((3,)), term((4, 5)), term((6,), (7, 7)))
+    for own in search(model, [12] * 20, [Constraints(terms=terms)] * 20, beam_size=6):
+        assert sorted(said.term for said in own[0].said) == [0, 1, 2]
+        assert all(holds(own[0].ids, one.forms) == 1 for one in terms)
+
+
+def test_log_probs_of_constrained_hypotheses_are_those_of_the_model():
+    model = TableModel(10, 6)
+    for weight in (None, 3.0):
+        options = {"beam_size": 4, "glossary_weight": weight}
+        for number, own in enumerate(search(model, [9] * 10, [Constraints(terms=(term((3,)),))] * 10, **options)):
+            ids = own[0].ids + ((EOS,) if own[0].ended else ())
+            assert own[0].log_prob == pytest.approx(model.log_prob(number, ids), abs=1e-4)
+
+
+def test_a_weight_of_zero_changes_nothing_and_a_larger_one_says_more_terms():
+    model = TableModel(30, 6)
+    constraints = [Constraints(terms=(term((3, 4)),))] * 30
+    plain = search(model, [9] * 30, None, beam_size=4)
+    number = []
+    for weight in (0.0, 8.0):
+        found = search(model, [9] * 30, constraints, beam_size=4, glossary_weight=weight)
+        number.append(sum(bool(own[0].said) for own in found))
+        if weight == 0.0:
+            assert [own[0].ids for own in found] == [own[0].ids for own in plain]
+    assert number[0] < number[1]
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_terms_of_a_sentence_change_nothing_in_the_others(at_once):
+    model = TableModel(12, 6)
+    constraints = [Constraints(terms=(term((3,)),)) if number % 3 else None for number in range(12)]
+    found = search(model, [8] * 12, constraints, at_once=at_once, beam_size=4, n_best=2)
+    whole = search(model, [8] * 12, constraints, beam_size=4, n_best=2)
+    plain = search(model, [8] * 12, None, beam_size=4, n_best=2)
+    assert [shown(own) for own in found] == [shown(own) for own in whole]
+    assert [shown(own) for own in found[::3]] == [shown(own) for own in plain[::3]]
+
+
+TERMS = {
+    "one": (term((3,), places=(0,)),),
+    "two words": (term((3, 4), places=(0, 1)),),
+    "one form begins another": (term((3,), (3, 4), (5,), places=(1, 2)),),
+    "two terms": (term((3,), places=(0,)), term((4, 5), places=(2,))),
+    "two occurrences": (term((3,), places=(0,)), term((3,), places=(2,))),
+    "a shared place": (term((3,), places=(0, 1)), term((4,), places=(1, 2))),
+}
+
+
+@pytest.mark.parametrize("words", [(), (0, 0, 1)])
+@pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
+def test_a_wide_beam_finds_what_the_rules_of_terms_allow(terms, words):
+    """All hypotheses of up to five pieces, their totals and log-probabilities, and the places of their terms."""
+    model, limit, inside = AttentiveModel(8, 6, 4, sharpness=3.0), 5, (4,)
+    own = Constraints(terms=terms, words=words)
+    vocabulary = VOCABULARY._replace(inside_words=inside)
+    options = {"beam_size": 400, "n_best": 4, "length_penalty": 0.0}
+    for number, found in enumerate(search(model, [limit] * 8, [own] * 8, vocabulary=vocabulary, **options)):
+        truth = outputs(model, number, own, limit, inside)[:4]
+        assert [one.ids for one in found] == [ids for _, _, ids, _ in truth]
+        assert [tuple(sorted(one.said)) for one in found] == [said for _, _, _, said in truth]
+        assert [one.score for one in found] == pytest.approx([total for total, _, _, _ in truth], abs=1e-4)
+        assert [one.log_prob for one in found] == pytest.approx([one[1] for one in truth], abs=1e-4)
+
+
+def test_a_term_that_the_model_would_never_say_is_not_read():
+    model = AttentiveModel(8, 6, 4, sharpness=3.0)
+    model.logits[..., 3:5] -= 12
+    own = Constraints(terms=(term((3, 4), places=(0,)),))
+    for number, found in enumerate(search(model, [5] * 8, [own] * 8, beam_size=400, length_penalty=0.0)):
+        truth = outputs(model, number, own, 5, ())[0]
+        assert (found[0].ids, round(found[0].score, 3)) == (truth[2], round(truth[0], 3))
