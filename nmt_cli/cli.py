@@ -131,7 +131,7 @@ def _run() -> int:
     except KeyboardInterrupt:
         return signals.exit_code(signal.SIGINT)
     except signals.Ended as ended:
-        return signals.exit_code(ended.number)
+        return ended.answer()
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
@@ -157,6 +157,8 @@ def _run_command() -> int:
     """Run the command and return its exit code. Typer shows itself what is wrong with options, and ends with 2."""
     try:
         app(prog_name="nmt")
+    except signals.Ended:
+        raise
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1 when a pipe breaks
             raise end.__context__ from None

@@ -32,12 +32,24 @@ def exit_code(number: int) -> int:
 
 
 class Ended(SystemExit):
-    """Ends the program, or what a `Deferred` cuts short, because a signal has come."""
+    """Ends the program, or what a `Deferred` cuts short, because a signal has come.
 
-    def __init__(self, number: int, take_back: Callable[[], None]) -> None:
-        """Take the signal; `take_back` makes whoever raises this ready for the same signal once more."""
+    Python and libraries swallow exceptions in places: in a `__del__`, and where C asks if an object has an attribute.
+    So whoever takes this exception calls `answer`. If it dies without an answer, the signal is sent again.
+    """
+
+    def __init__(self, number: int, send_again: Callable[[], None]) -> None:
+        """Take the signal, and what to do when the exception was swallowed."""
         super().__init__(exit_code(number))
-        self.number, self.take_back = number, take_back
+        self._number, self._send_again = number, send_again
+
+    def answer(self) -> int:
+        """Take the signal as heard, and return the exit code of a program that it ends."""
+        self._send_again = _nothing
+        return exit_code(self._number)
+
+    def __del__(self) -> None:
+        self._send_again()
 
 
 # Who answers ------------------------------------------------------------------------------------------------------
@@ -72,12 +84,13 @@ def ending() -> Iterator[None]:
     """Raise `Ended` wherever the block is when a signal comes, so that half-written files are removed. After the block
     no signal counts: the program ends by itself, with its own exit code."""
     handler, hook = _Ending(), sys.unraisablehook
-    sys.unraisablehook = _bring_back
+    sys.unraisablehook = _show_unraisable
     for number in _heard():
         signal.signal(number, handler)
     try:
         yield
     finally:
+        handler.is_over = True
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -102,6 +115,7 @@ class _Ending:
     """Raises `Ended`; while files are being removed after that, only if somebody insists."""
 
     def __init__(self) -> None:
+        self.is_over = False
         self._raised_at: float | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -111,10 +125,12 @@ class _Ending:
             _send_again(number)
             return
         self._raised_at = time.monotonic()
-        raise Ended(number, self._take_back)
+        raise Ended(number, lambda: self._was_swallowed(number))
 
-    def _take_back(self) -> None:
-        self._raised_at = None
+    def _was_swallowed(self, number: int) -> None:
+        if not self.is_over:
+            self._raised_at = None
+            _send_again(number)
 
 
 class Deferred:
@@ -143,7 +159,8 @@ class Deferred:
                     result = act()
             finally:
                 self._cuts = False
-        except Ended:  # may come as late as in the line above
+        except Ended as ended:  # may come as late as in the line above
+            ended.answer()
             result = None
         return result
 
@@ -158,10 +175,11 @@ class Deferred:
         if raises:
             self._cuts = False
 
-            def take_back() -> None:
+            def was_swallowed() -> None:
                 self.received, self._received_at, self._cuts = before
+                _send_again(number)
 
-            raise Ended(number, take_back)
+            raise Ended(number, was_swallowed)
 
 
 # Where an exception would be lost ---------------------------------------------------------------------------------
@@ -177,13 +195,14 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _bring_back(what: sys.UnraisableHookArgs) -> None:
-    """Send a signal again whose exception Python has swallowed, as it does in a `__del__`."""
-    if isinstance(what.exc_value, Ended):
-        what.exc_value.take_back()
-        _send_again(what.exc_value.number)
-    else:
+def _show_unraisable(what: sys.UnraisableHookArgs) -> None:
+    """Show an exception that Python swallows, as in a `__del__`, but not a signal's, which comes again."""
+    if not isinstance(what.exc_value, Ended):
         sys.__unraisablehook__(what)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _send_again(number: int) -> None:

@@ -447,32 +447,59 @@ with signals.ending():
     try:
         signal.raise_signal(signal.SIGHUP)
     except signals.Ended as ended:
-        print(ended.code)
+        print(ended.answer())
     signal.raise_signal(signal.SIGHUP)
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGINT)
     time.sleep(1.1)
     signal.raise_signal(signal.SIGINT)
 """
-SWALLOWED = """
+FORGOTTEN = """
 import signal, time
 from nmt_cli import signals
-class Swallows:
+class Forgets:
     def __del__(self):  # whose exceptions Python shows and forgets
         signal.raise_signal(signal.SIGTERM)
+def swallow():
+    Forgets()
+"""
+CLEARED = """
+import signal, time
+from nmt_cli import signals
+def swallow():
+    try:  # as C does where it asks if an object has an attribute
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException:
+        pass
+"""
+SWALLOWED = """
 def act():
-    Swallows()
+    swallow()
     time.sleep(10_000)
 with signals.ending():
     deferred = signals.Deferred()
     with deferred.listening():
         print(deferred.cut_short(act), deferred.received)
 """
+LOST = """
+with signals.ending():
+    try:
+        act()
+    except signals.Ended as ended:
+        print(ended.answer())
+"""
 
 
-@pytest.mark.parametrize(("program", "code", "out"), [(TWICE, 130, "129\n"), (SWALLOWED, 0, "None 15\n")])
+@pytest.mark.parametrize(
+    ("program", "code", "out"),
+    [
+        (TWICE, 130, "129\n"),
+        *((swallow + SWALLOWED, 0, "None 15\n") for swallow in (FORGOTTEN, CLEARED)),
+        *((swallow + SWALLOWED.partition("with signals")[0] + LOST, 0, "143\n") for swallow in (FORGOTTEN, CLEARED)),
+    ],
+)
 def test_what_comes_once_more(program: str, code: int, out: str):
-    """A second signal does not disturb the end, but a later Ctrl-C does; one that Python has swallowed is not lost."""
+    """A second signal does not disturb the end, but a later Ctrl-C does; a swallowed one is not lost."""
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, out, "")
 
