@@ -331,7 +331,10 @@ class _Search:
             return True
         if len(finished) < n_best:
             return False
-        # A log-probability only falls, and no divisor is larger than that of the longest output.
+        # A log-probability only falls, terms add to it, and no divisor is larger than that of the longest output.
+        best_total += 0.0 if self.guide is None else self.guide.most_gain(live.sentences[place])
+        if best_total > 0:
+            return False
         bound = best_total / length_penalty(self.max_lengths[live.sentences[place]], self.options.length_penalty)
         return sorted((hypothesis.score for hypothesis in finished), reverse=True)[n_best - 1] >= bound
 

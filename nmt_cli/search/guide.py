@@ -141,6 +141,10 @@ class Guide:
         """Return the pieces that each sentence begins with."""
         return [self._constraints[sentence].beginning for sentence in sentences]
 
+    def most_gain(self, sentence: int) -> float:
+        """Return the most that the terms of a sentence can add to the log-probability of a hypothesis."""
+        return (self._weight or 0.0) * sum(term.size for term in self._constraints[sentence].terms)
+
     def read(self, progress: Progress, ids_N: Tensor) -> Tensor:
         """Return the pieces that the model reads after the last ones."""
         return torch.where(progress.stand_ins_N != NO_PIECE, progress.stand_ins_N, ids_N)

@@ -133,6 +133,17 @@ def test_a_weight_of_zero_changes_nothing_and_a_larger_one_says_more_terms():
     assert number[0] < number[1]
 
 
+def test_a_weight_does_not_end_a_search_too_early():
+    """Who asks for all hypotheses of the beam gets the same best one: their search ends only when the beam is full."""
+    model = TableModel(200, 6)
+    constraints = [Constraints(terms=(term((3, 4)), term((5,))))] * 200
+    options = {"beam_size": 4, "glossary_weight": 4.0}
+    one = search(model, [9] * 200, constraints, **options)
+    assert shown(own[0] for own in one) == shown(
+        own[0] for own in search(model, [9] * 200, constraints, n_best=4, **options)
+    )
+
+
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_terms_of_a_sentence_change_nothing_in_the_others(at_once):
     model = TableModel(12, 6)
