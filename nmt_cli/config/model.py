@@ -56,7 +56,7 @@ class AttentionConfig(Section):
     type: AttentionType = "additive"
     """The score of an annotation. Each type goes with each recurrence. `additive`: Bahdanau et al. (2015);
     `dot`, `general`, `concat`, `local-m`, `local-p`: Luong et al. (2015); `location`: Chorowski et al. (2015);
-    `multihead`: Vaswani et al. (2017)."""
+    `multihead`: several additive heads, Chen et al. (2018)."""
     size: Units = 512
     """Units of the alignment model; unused by `dot`, `general` and `none`."""
     score: Literal["additive", "dot", "general", "concat"] = "general"

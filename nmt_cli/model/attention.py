@@ -1,8 +1,8 @@
 """Attention: the alignment models of the literature behind one interface.
 
 An attention takes a query (a decoder state), the `Memory` of the source and its own state from step to step, and
-returns a context and its weights. Weights on padding are exactly zero, for a row without source too. Products with
-the annotations limit neither speed nor need half precision (they are bound by memory), so they stay in full.
+returns a context and its weights. Weights on padding are exactly zero, for a row without source too. The
+products of each step with annotations and keys are computed in float32: memory bounds their speed, not arithmetic.
 
 Shapes: B batch, S source, C annotation, H query, A attention, M heads, F filters, N coverage units.
 """
@@ -32,7 +32,7 @@ class Attended(NamedTuple):
 
     context_BC: Tensor
     weights_BS: Tensor
-    """Sums to one over the source (but for local-p, whose Gaussian comes after the softmax)."""
+    """Sums to one over the source, except: local-p, whose Gaussian comes after the softmax; an empty source; none."""
     state: AttentionState
 
 
@@ -50,7 +50,7 @@ class Attention(Protocol):
     """True if it takes a memory in which several rows look at one source."""
 
     def keys(self, states_BSC: Tensor) -> Tensor:
-        """Return what does not depend on the query; the decoder asks for it once for each sentence."""
+        """Return what does not depend on the query; the encoder asks for it once for each batch."""
         ...
 
     def initial_state(self, memory: Memory) -> AttentionState:
@@ -58,7 +58,7 @@ class Attention(Protocol):
         ...
 
     def unroll(self, memory: Memory) -> Look:
-        """Return a look at this memory as a step of one loop."""
+        """Return the function that attends to this memory once; it serves one loop."""
         ...
 
 
@@ -73,8 +73,9 @@ def masked_softmax(energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
 
 
 class AdditiveScore(nn.Module):
-    """Bahdanau et al. (2015), A.1.2: e_ij = v . tanh(W s_{i-1} + U h_j). Luong's `concat` is the same function of its
-    own query: v . tanh(W [s_i; h_j]), the matrix cut into two."""
+    """Bahdanau et al. (2015), A.1.2: e_ij = v . tanh(W s_{i-1} + U h_j), here with biases.
+
+    Luong's `concat` is the same function of its own query: v . tanh(W [s_i; h_j]), the matrix cut into two."""
 
     def __init__(self, query_size: int, annotation_size: int, size: int) -> None:
         super().__init__()
@@ -87,7 +88,7 @@ class AdditiveScore(nn.Module):
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
 
     def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
-        """Return energies of (query, extra) as a step of one loop; `extra_BSA` enters beside query and keys."""
+        """Return energies of (query, extra) as a step of one loop; `extra_BSA` is added to query and keys."""
         product, additive = self.quantised or loop_product(self.query), AdditiveEnergies(keys_BSA, self.v, rows)
 
         def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
@@ -97,7 +98,7 @@ class AdditiveScore(nn.Module):
 
 
 class DotScore(nn.Module):
-    """Luong et al. (2015), eq. 8, dot: e_ij = s_i . h_j; both must have the same size."""
+    """Luong et al. (2015), section 3.1, dot: e_ij = s_i . h_j; both must have the same size."""
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         return states_BSC
@@ -108,7 +109,7 @@ class DotScore(nn.Module):
 
 
 class GeneralScore(DotScore):
-    """Luong et al. (2015), eq. 8, general: e_ij = s_i . W h_j."""
+    """Luong et al. (2015), section 3.1, general: e_ij = s_i . W h_j."""
 
     def __init__(self, query_size: int, annotation_size: int) -> None:
         super().__init__()
@@ -205,7 +206,8 @@ class LocalAttention(nn.Module):
 class LocationAttention(nn.Module):
     """Chorowski et al. (2015), eqs. 8-9: convolutional features of the previous alignment inside the additive score.
 
-    `sharpening` is the inverse temperature beta; `smoothing` puts sigmoids over their sum in the softmax's place.
+    `sharpening` is the inverse temperature beta; `smoothing` divides sigmoids by their sum, in the place of the
+    softmax.
     """
 
     shares_sources = False
@@ -242,15 +244,15 @@ class LocationAttention(nn.Module):
         return look
 
     def _weights(self, energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
-        # Sigmoids over their sum are the softmax of their logarithms, which do not vanish.
+        # Sigmoids divided by their sum are the softmax of their logarithms, which do not vanish.
         return masked_softmax(F.logsigmoid(energy_BS) if self._smoothing else energy_BS, valid_BS)
 
 
 class CoverageAttention(nn.Module):
     """Additive attention that knows where it has looked.
 
-    Linguistic: the sum of the weights so far (See et al., 2017, eq. 11). Neural: a vector of N units at each source
-    position, C_ij = tanh(C_{i-1,j} V + alpha_ij v + h_j U + s_{i-1} W) (Tu et al., 2016, eq. 9).
+    Linguistic: the sum of the weights so far (See et al., 2017, section 2.3). Neural: a vector of N units at each
+    source position, C_ij = tanh(C_{i-1,j} V + alpha_ij v + h_j U + s_{i-1} W) (Tu et al., 2016, eq. 9).
     """
 
     shares_sources = False

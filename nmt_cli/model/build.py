@@ -138,8 +138,8 @@ def initialize(model: Seq2Seq, *, seed: int, scheme: str = "auto") -> None:
     """Draw the first parameters from `seed`.
 
     `auto`: Glorot uniform for matrices, orthogonal for recurrences, N(0, 1/E) for embeddings. `paper`: Bahdanau et al.
-    (2015), B.1: orthogonal recurrences, N(0, 0.001^2) for the alignment model, zeros for v and all biases, N(0, 0.01^2)
-    for the rest.
+    (2015), B.1: orthogonal recurrences, N(0, 0.001^2) for the additive alignment model, zeros for v and all biases,
+    N(0, 0.01^2) for the rest.
     """
     generator = torch.Generator().manual_seed(seed)
     is_paper = scheme == "paper"

@@ -35,7 +35,10 @@ class RecurrentCell(nn.Module):
 
     `rnn_type` "lstm": Hochreiter & Schmidhuber (1997) with the forget gate of Gers et al. (2000):
 
-        i, f, o = sigmoid(W x + U h);  n = tanh(W x + U h);  c' = f * c + i * n;  h' = o * tanh(c')
+        i, o = sigmoid(W x + U h);  f = sigmoid(W x + U h + 1);  n = tanh(W x + U h)
+        c' = f * c + i * n;  h' = o * tanh(c')
+
+    With layer normalisation, c' is normalised before that tanh.
 
     The matrix U and its bias or layer normalisation belong to the cell, W to an `InputProjection`. With `directions`
     (D,) all tensors have that leading dimension, and each direction its own weights.
@@ -56,7 +59,7 @@ class RecurrentCell(nn.Module):
         self.quantised: Product | None = None
 
     def unroll(self, dropout_BH: Tensor | None = None) -> Update:
-        """Return the step (inputs, state_BX) -> state_BX of one loop.
+        """Return the step (inputs, state_BX) -> state_BX of one loop; call `unroll` again for the next loop.
 
         `dropout_BH` is one mask for all steps of a sentence (Gal & Ghahramani, 2016).
         """
@@ -95,7 +98,7 @@ class InputProjection(nn.Module):
 
     def __init__(self, input_size: int, cell: RecurrentCell, *, layer_norm: bool) -> None:
         super().__init__()
-        # One leading D as in the cell: a direction has its own matrix but not a product of its own.
+        # The matrices of all directions stand in one tensor, so that one batched product serves them.
         self.weight = nn.Parameter(torch.empty(*cell.directions, input_size, cell.gates_size))
         # The bias of the normalisation does the work of this one.
         self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(cell.directions), cell.gates_size))

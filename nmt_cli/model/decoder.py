@@ -37,7 +37,7 @@ class DecoderState(NamedTuple):
         return DecoderState(*(tuple(tensor.index_select(0, rows) for tensor in part) for part in self))
 
     def replace(self, rows: Tensor, other: DecoderState) -> DecoderState:
-        """Return the state with the given rows taken from another, where they come first and in this order."""
+        """Return this state with row `rows[i]` replaced by row i of `other`."""
         return DecoderState(
             *(
                 tuple(old.index_copy(0, rows, new[: len(rows)]) for old, new in zip(mine, theirs, strict=True))
@@ -80,7 +80,7 @@ Masks = tuple[Tensor | None, ...]
 
 
 class Recurrence(nn.Module):
-    """The order in which a decoder updates and attends. The papers differ in `unroll`."""
+    """The order in which a decoder updates and attends. The subclasses, one for each paper, differ only in `unroll`."""
 
     cell: RecurrentCell
     input: InputProjection
@@ -127,7 +127,7 @@ class UpperLayers(nn.Module):
 
 
 class BahdanauRecurrence(Recurrence):
-    """Bahdanau et al. (2015), A.1.2: attend with s_{i-1}, then s_i = f(s_{i-1}, y_{i-1}, c_i)."""
+    """Bahdanau et al. (2015), appendix A: attend with s_{i-1}, then s_i = f(s_{i-1}, y_{i-1}, c_i)."""
 
     def __init__(
         self, input_size: int, hidden_size: int, attention: Attention, *, rnn_type: str, num_layers: int,

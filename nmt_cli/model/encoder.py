@@ -34,8 +34,8 @@ class EncoderLayer(nn.Module):
         self.projection = InputProjection(input_size, self.cell, layer_norm=layer_norm)
 
     def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
-        """Read the sources. `reversal_BS` reads each one backwards, with its padding left at the end; `last_B` is its
-        last piece."""
+        """Read the sources. `reversal_BS` has, for each position, the position that stands there when the source is
+        read backwards (padding stays at the end); `last_B` is the position of the last piece."""
         batch = inputs_BSI.shape[0]
         readings = [inputs_BSI, reversed_in_time(inputs_BSI, reversal_BS)][: self.directions]
         inputs_DSBI = torch.stack([reading_BSI.transpose(0, 1) for reading_BSI in readings])

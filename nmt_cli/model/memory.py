@@ -1,6 +1,6 @@
 """The annotations that the encoder leaves for the decoder.
 
-They are values that are passed, so beams reorder cleanly and caches cannot go stale.
+No module keeps them. The caller holds them and selects rows when the beam is reordered, so nothing can be out of date.
 
 Shapes: B batch, N rows of a decoder, S source, C annotation, A attention, E embedding.
 """
@@ -23,7 +23,8 @@ class Memory(NamedTuple):
     valid_BS: Tensor
     """True where there is a piece, False on padding."""
     final_BC: Tensor
-    """The last state of each direction: forward at the last piece, backward at the first."""
+    """The last state of each direction: forward at the last piece, backward at the first (with `reverse_source` the
+    other way round)."""
     embedded_BSE: Tensor | None = None
     """The embedded source pieces, where a lexical model needs them."""
     rows: int = 1
@@ -32,13 +33,13 @@ class Memory(NamedTuple):
     """True where a row of the decoder must not look; None where all may look everywhere."""
 
     def select(self, sources: Tensor, rows: int = 1) -> Memory:
-        """Return the memory of the given sources, in that order, each for so many rows."""
+        """Return the memory of the given sources, in that order, each for `rows` rows of the decoder."""
         states, keys, valid, final = (tensor.index_select(0, sources) for tensor in self[:4])
         embedded = None if self.embedded_BSE is None else self.embedded_BSE.index_select(0, sources)
         return Memory(states, keys, valid, final, embedded, rows)
 
     def join(self, other: Memory) -> Memory:
-        """Return the sources of both, padded to one width and with as many rows each, one after the other."""
+        """Return the sources of both, one after the other; both must have the same padded width and the same `rows`."""
         states, keys, valid, final = (torch.cat(pair) for pair in zip(self[:4], other[:4], strict=True))
         embedded = None
         if self.embedded_BSE is not None and other.embedded_BSE is not None:

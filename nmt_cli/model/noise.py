@@ -36,7 +36,7 @@ class SharedNoise(Noise):
         self._seed, self._num_masks = seed, 0
 
     def mask(self, shape: tuple[int, ...], probability: float, like: Tensor, rows_dim: int = 0) -> Tensor | None:
-        # A generator for each mask: the widths of a batch must not change the masks that follow.
+        # Seeded anew for each mask: the widths of a batch must not change the masks that follow.
         self._num_masks += 1
         self._generator.manual_seed(1_000 * self._seed + self._num_masks)
         of_one_row = tuple(1 if dim == rows_dim else size for dim, size in enumerate(shape))
@@ -47,7 +47,7 @@ class SharedNoise(Noise):
 def mask_for(
     noise: Noise | None, shape: tuple[int, ...], probability: float, like: Tensor, rows_dim: int = 0
 ) -> Tensor | None:
-    """Return a mask of `shape` as of `Noise.mask`, or None where there is no noise."""
+    """Return a mask of `shape` like `Noise.mask`, or None where there is no noise."""
     return None if noise is None else noise.mask(shape, probability, like, rows_dim)
 
 

@@ -23,7 +23,7 @@ from nmt_cli.ops.matmul import linear
 
 
 class OutputProduct(Protocol):
-    """The product with the vocabulary in another precision."""
+    """The product of readout and output matrix in a precision other than that of the parameters (int8)."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the logits of all pieces."""
@@ -35,7 +35,10 @@ class OutputProduct(Protocol):
 
 
 class Seq2Seq(nn.Module):
-    """Embeddings, encoder, decoder and the projection to the vocabulary, each of which may share its matrix."""
+    """Embeddings, encoder, decoder and the projection to the vocabulary.
+
+    The embeddings of source and target and the projection may share one matrix.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Beam search over many sentences, so many at once; a beam of 1 is greedy search.
+"""Beam search over many sentences, a given number of them at once; a beam of 1 is greedy search.
 
 A sentence that is done leaves with its rows, and sentences that wait take the places of those that have left.
 
@@ -31,7 +31,7 @@ from nmt_cli.search.hypothesis import (
 )
 
 REFILL = 4
-"""Sentences that wait begin when one place in so many is free: a few at a time would pay for their own small steps."""
+"""Waiting sentences begin when one place in four is free. A few newcomers alone would cost slow steps of few rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class _Live:
 
     sentences: list[int]
     begun: list[int]
-    """For each sentence, the number of columns that the prefixes had before it came. These columns are not its own."""
+    """For each sentence, the number of columns of the prefixes that are not its own: earlier ones, and padding."""
     prefixes_LKT: Tensor
     totals_LK: Tensor
     last_ids_N: Tensor
@@ -103,9 +103,9 @@ def beam_search(
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done.
 
-    At most `at_once` are searched together. A hypothesis has at most `max_lengths` pieces of its sentence with </s>. A
-    sentence is done when it has as many finished hypotheses as its beam is wide, or when no unfinished one can still
-    enter its n best.
+    At most `at_once` are searched together. A hypothesis has at most as many pieces, </s> included, as `max_lengths`
+    says for its sentence. A sentence is done when it has as many finished hypotheses as its beam is wide, or when no
+    unfinished one can still enter its n best.
 
     `constraints` has those of each sentence. The search of a sentence without constraints is the same as ever.
     """
@@ -172,8 +172,8 @@ class _Search:
             live.weights_LKTS = weights_NTS.unsqueeze(1)
 
     def join(self, live: _Live, newcomers: _Live) -> _Live:
-        """Return the sentences of both together; they have as many rows a sentence."""
-        # What stood there before the oldest came is nobody's. Both end with the same column.
+        """Return the sentences of both together; both have the same number of rows for each sentence."""
+        # Columns before the oldest sentence belong to none. Both parts end with the same column.
         past = [min(part.begun) for part in (live, newcomers)]
         steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((live, newcomers), past, strict=True)]
         longest = max(steps)

@@ -1,7 +1,7 @@
 """Constraints on the translation of a sentence: its beginning, and terms that it must hold.
 
-A beginning is pieces that the model reads before the search starts, and an opening: an automaton over pieces, which
-lets the search spell the rest of a word that is not whole yet. A term stands at some places of the source and has one
+The beginning has two parts: pieces that the model reads before the search (`beginning`), and an automaton over pieces
+that spells the rest of an unfinished word (`opening`). A term stands at some places of the source and has one
 or several forms in the target.
 """
 
@@ -20,7 +20,7 @@ class Term:
     """A term of the source."""
 
     places: tuple[int, ...]
-    """Its pieces in the source."""
+    """The positions of its pieces in the source."""
     forms: tuple[tuple[int, ...], ...]
     """The pieces of each of its translations, one of which is to be said."""
 
@@ -38,7 +38,7 @@ class Constraints:
     """First pieces, which the model reads before the search."""
     opening: tuple[Mapping[int, int], ...] = ()
     """For each state of the automaton, from 0, the pieces that are allowed, and the state after each of them. The
-    piece after the beginning is one of state 0; after `FREE` all are allowed."""
+    search starts in state 0. In state `FREE` every piece is allowed."""
     terms: tuple[Term, ...] = ()
     words: tuple[int, ...] = ()
     """The number of each source piece's word, from 0; empty if each piece is a word. The attention of a word is that of

@@ -16,15 +16,16 @@ from nmt_cli.ops.log_softmax import fold
 Extensions = tuple[Tensor, Tensor, Tensor]
 """Totals, rows (in the sentence) and pieces (L, C) of candidates, best first."""
 FOLDS = 32
-"""Into how many layers the vocabulary is folded to find its best pieces."""
+"""Number of pieces of which only the best is looked at first."""
 
 
 def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the best totals (L, C) of each sentence, its rows' totals with one more piece, best first, with the rows
-    (in the sentence) and the pieces that give them; C is `count`, or less where there are not so many.
+    """Return the `count` best extensions of each sentence by one piece, or all if there are fewer, best first: their
+    totals (L, C), the rows that they extend (numbered within the sentence), and the pieces.
 
-    Sorting all K x V is what would take the time. So the vocabulary is folded: the best of M places is found for all
-    rows at once, and the best `count` extensions can only stand in the `count` best of these.
+    Sorting all K x V would take most of the time. So the vocabulary is divided into M places of `FOLDS` pieces. First
+    the best piece of each place is found. The `count` best extensions can only stand in the `count` places whose best
+    is highest.
     """
     (num_live, width), vocab_size = totals_LK.shape, log_probs_NV.shape[1]
     count = min(count, width * vocab_size)
@@ -35,7 +36,7 @@ def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tupl
             (totals_LK.unsqueeze(-1) + log_probs_NV.unflatten(0, (num_live, width))).flatten(1).topk(count)
         )
         return totals_LC, flat_LC // vocab_size, flat_LC % vocab_size
-    # Place m of M holds pieces m, m + M, m + 2M ...; what remains of the vocabulary has places of its own.
+    # Place m holds pieces m, m + num_folded, m + 2 num_folded ...; the pieces that remain have a place each.
     best_NM = fold(log_probs_NV, FOLDS)
     num_places = best_NM.shape[1]
     best_LKM = totals_LK.unsqueeze(-1) + best_NM.unflatten(0, (num_live, width))

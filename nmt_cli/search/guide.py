@@ -1,8 +1,9 @@
 """Keeps a beam search within the constraints of its sentences.
 
-A row begins a term where its attention is heaviest on it. There the term takes the share of the probability that the
-attention gives to its words, and all other pieces keep the rest. A row that would end looks at the terms that it lacks
-instead. The attention leaves a term that is said, so the model does not translate it again.
+A row begins a term where its attention is heaviest on it. If the model's best piece begins the term, the row must say
+it. Otherwise the term's first piece gets at least 0.3 times the attention as its probability, and all other pieces lose
+that attention. A row that would end looks at the terms that it lacks instead. The attention leaves a term that is said,
+so the model does not translate it again. With a weight none of this holds: the weight is only added.
 
 Shapes: L live sentences, N rows, M extensions of rows by a piece, J terms of a sentence, S source, V vocabulary, D
 pieces that may follow in a form, T target so far.
@@ -25,13 +26,13 @@ from nmt_cli.search.terms import NO_PIECE, Terms
 DISCOUNT = math.log(0.3)
 """What it costs to say a term that the model would not say, beside the attention on it."""
 UNKNOWN = math.log(1e-3)
-"""Log-probability below which the model does not read a form that it has to say."""
+"""If the first piece of a form is less probable, the model gets its own best piece as input instead of the form."""
 MOST = 1 - 1e-4
-"""The largest attention on a term that counts: other pieces keep the rest."""
+"""Attention on a term is cut to this value, so that the other pieces keep some probability."""
 
 
 class Progress(NamedTuple):
-    """The places of rows among the constraints of their sentences."""
+    """How far each row has come with the constraints of its sentence."""
 
     sentences_N: Tensor
     lengths_N: Tensor
@@ -44,13 +45,13 @@ class Progress(NamedTuple):
     """This term."""
     begins_NJ: Tensor
     ends_NJ: Tensor
-    """The first piece of each term and the piece after its last; -1 where it is not said."""
+    """The first piece of each term, and the piece after its last: -1 while it is not said, 0 where there is no term."""
     stand_ins_N: Tensor
     """The piece that the model reads in the place of this term, or -1."""
     bonus_N: Tensor
     """Share of the row's total that the model did not give."""
     pending_N: Tensor
-    """Share of it that the form being said gave, if it is taken back where the form is left."""
+    """The part of `bonus_N` that the unfinished form has given, which is taken back if the row leaves the form."""
 
     def select(self, rows_M: Tensor) -> Progress:
         """Return the given rows, in that order."""
@@ -74,13 +75,13 @@ class Plan(NamedTuple):
     begun_N: Tensor
     """The term that these pieces begin, or -1."""
     is_bound_N: Tensor
-    """Whether the row may say these pieces alone."""
+    """Whether the row must say one of these pieces."""
     log_probs_ND: Tensor
     """Their log-probabilities under the model."""
     gains_N: Tensor
-    """What they get beside that."""
+    """What is added to their log-probabilities."""
     others_N: Tensor
-    """What all other pieces get."""
+    """What is added to those of all other pieces."""
     stand_ins_N: Tensor
     """The piece that the model reads if a term begins, or -1 where that is the term."""
 
@@ -108,7 +109,8 @@ class Guide:
     ) -> None:
         """Prepare the constraints of each sentence; `max_lengths` are the most pieces of its hypotheses, with </s>.
 
-        The terms have to be said if `weight` is None. Otherwise it is added to the log-probability of their pieces.
+        The terms have to be said if `weight` is None. Otherwise it is added to the log-probability
+        of their pieces; to that of a first piece in proportion to the attention.
         """
         self._constraints = [own or Constraints() for own in constraints]
         self._terms = Terms(self._constraints)
@@ -150,8 +152,8 @@ class Guide:
         return torch.where(progress.stand_ins_N != NO_PIECE, progress.stand_ins_N, ids_N)
 
     def unread(self, progress: Progress) -> Tensor:
-        """Return the rows (M) in which the model has to read the same piece again: they are within a form that it
-        does not read."""
+        """Return the rows (M) within a form for which the model reads a stand-in. Their last step does not count, so
+        they keep the state before it until the form is said."""
         return (self._is_within(progress) & (progress.stand_ins_N != NO_PIECE)).nonzero().squeeze(1)
 
     def hidden(self, progress: Progress) -> Tensor | None:

@@ -1,6 +1,7 @@
 """The result of a search, the interface of the model that it asks, and the length penalty.
 
-Shapes: N rows (partial hypotheses), V vocabulary or what of it a model says, S source, T target with </s>.
+Shapes: N rows (partial hypotheses), V pieces that the model predicts (the vocabulary or a part of it), S source, T
+target with </s>.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class SearchState(Protocol):
     """The state that a model keeps for each row."""
 
     def select(self, rows: Tensor) -> SearchState:
-        """Return the given rows, in that order; a row stays with a hypothesis of its own sentence."""
+        """Return the given rows, in that order; each new row comes from a row of the same sentence."""
         ...
 
     def keep(self, rows: Tensor) -> SearchState:
@@ -52,11 +53,11 @@ class SearchState(Protocol):
         ...
 
     def apart(self, rows: Tensor) -> SearchState:
-        """Return any of the rows, for a step without the others."""
+        """Return some rows alone, for a step that is done again for them only."""
         ...
 
     def replace(self, rows: Tensor, other: SearchState) -> SearchState:
-        """Return all rows, the given ones as another state has them, whose rows they are, in that order."""
+        """Return all rows, with row `rows[i]` replaced by row i of `other`."""
         ...
 
 
@@ -117,7 +118,7 @@ def length_penalty(num_pieces: int, alpha: float) -> float:
 
 
 def repeated_ngram_ends(prefix: list[int], order: int) -> list[int]:
-    """Return the pieces that would make the last `order` pieces of `prefix` plus one a sequence seen before."""
+    """Return the pieces that would complete an n-gram of `order` pieces that `prefix` already has."""
     if order == 0 or len(prefix) < order:
         return []
     context = prefix[len(prefix) - order + 1 :]

@@ -20,7 +20,7 @@ NO_PIECE = -1
 
 
 class Terms:
-    """The terms of each sentence; those that a sentence has less than others have root 0 and no places."""
+    """The terms of each sentence; sentences with fewer terms are filled up with terms of root 0 and without places."""
 
     def __init__(self, constraints: Sequence[Constraints]) -> None:
         of_sentences = [own.terms for own in constraints]
@@ -37,7 +37,7 @@ class Terms:
         for sentence, terms in enumerate(of_sentences):
             for number, term in enumerate(terms):
                 self.roots_XJ[sentence, number] = trees.root(term.forms)
-        # What fills a row is the same as its first column, so that it can be written twice.
+        # Short rows are filled with copies of their first entry: writing the same value twice does no harm.
         rows = [list(edges.items()) or [(NO_PIECE, 0)] for edges in trees.edges]
         width = max(map(len, rows))
         filled = torch.tensor([row + row[:1] * (width - len(row)) for row in rows])
@@ -51,7 +51,7 @@ class Terms:
         self.forms_XFB = torch.tensor(
             [[_aligned(form, longest) for form in own + [()] * (most - len(own))] for own in forms]
         )
-        """The pieces of all forms of a sentence, at the right."""
+        """The pieces of all forms of a sentence, aligned at the right, with `NO_PIECE` at the left."""
 
     def places_XJS(self, width: int) -> Tensor:
         """Return True at the source positions of each term."""

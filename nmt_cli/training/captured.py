@@ -28,7 +28,8 @@ SHAPES_KEPT = 256
 that was not met for longest is forgotten."""
 TOLERANCE = 1e-3
 """Relative difference that is allowed between a first replay and the plain step: of the loss, and of each parameter's
-gradient as a norm. A gradient's own norm counts, or a thousandth of the whole gradient's norm if that is larger."""
+gradient as a norm. The difference is divided by the gradient's own norm, or by a thousandth of the whole gradient's
+norm if that is larger."""
 
 Work = Callable[[], None]
 
@@ -65,7 +66,7 @@ class Graphs(Protocol):
         ...
 
     def capture(self, work: Work, generator: torch.Generator) -> Work:
-        """Return what does the work again, with the masks of the generator's seed of that moment.
+        """Return what does the work again, with the masks that the generator's seed gives when it is called.
 
         The work itself is not done.
         """
@@ -90,14 +91,14 @@ class CudaGraphs:
         self._pool = torch.cuda.graph_pool_handle()
 
     def run(self, work: Work) -> None:
-        # On the stream of the captures: autograd and cuBLAS keep what they make for a stream, and what belongs to
-        # another ends a capture.
+        # On the stream of the captures: autograd and cuBLAS cache objects for each stream, and a capture fails if it
+        # meets one of another stream.
         current = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
             work()
         current.wait_stream(self._stream)
-        torch.cuda.empty_cache()  # else it is held beside the graphs' pool, which takes as much
+        torch.cuda.empty_cache()  # else the allocator keeps it, and the graphs' pool needs as much again
 
     def capture(self, work: Work, generator: torch.Generator) -> Work:
         graph = torch.cuda.CUDAGraph()
@@ -105,7 +106,7 @@ class CudaGraphs:
             # From torch 2.14 on a generator registers itself, and this is a deprecated call without effect.
             warnings.simplefilter("ignore")
             graph.register_generator_state(generator)
-        # The outer stream is today's: torch.cuda.graph leaves its own in place when the end of a capture fails.
+        # This restores the present stream, which torch.cuda.graph does not do when the end of a capture fails.
         with torch.cuda.device(self._device), torch.cuda.stream(torch.cuda.current_stream(self._device)):
             try:
                 # Other threads may allocate meanwhile.
@@ -117,8 +118,8 @@ class CudaGraphs:
         return graph.replay
 
     def _end_allocating(self) -> None:
-        """Tell the allocator that a broken capture is over, for which torch's `capture_end` raises too early: else it
-        neither frees memory nor lets the pool go."""
+        """Tell the allocator that a broken capture is over; torch's `capture_end` raises before it does. Otherwise the
+        allocator would never free memory again or release the pool."""
         # The first call raises if torch did end it, and then the graph lets go of the pool by itself.
         with suppress(RuntimeError, AttributeError):
             torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)
@@ -142,7 +143,7 @@ class _Known(NamedTuple):
 
 
 class Captured:
-    """Replays the graph of a part's shape. One process, without sums over others.
+    """Replays the graph for the shape of each `Part`, in one process: it sums no gradients with others.
 
     When a shape is met first, it is done plainly, captured, and replayed, and both results are compared. The gradients
     of a part depend on its noise and its padded shape, not on what was captured before.
@@ -193,9 +194,9 @@ class Captured:
         return self._nll.clone()
 
     def _met(self, inputs: Batch, part: Part) -> _Known | None:
-        """Capture a shape, and leave the gradients as they were.
+        """Capture a shape, then restore the gradients.
 
-        If the plain way gives nothing finite, there is nothing to compare. Then its results stay, and None comes back.
+        If any value of the plain run is not finite, nothing is captured, its gradients stay, and None is returned.
         """
         work = partial(self._work, inputs, bf16=part.bf16)
         before = [gradient.clone() for gradient in self._gradients]

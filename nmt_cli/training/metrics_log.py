@@ -16,7 +16,7 @@ class MetricsLog:
     """Appends records, once `cut` has said from where on."""
 
     def __init__(self, path: Path | None, *, tensorboard: Path | None = None) -> None:
-        """Open the file. Without a path nothing is written: of several processes one writes."""
+        """Take the file to append to. Without a path nothing is written: of several processes one writes."""
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
 
@@ -47,7 +47,10 @@ class MetricsLog:
         self._show(event, step, values)
 
     def write_before(self, later: str, event: str, step: int, **values: Any) -> None:
-        """Put a record in front of the one of the event `later` of the same step; it replaces one of its own event."""
+        """Insert a record before that of the event `later` at the same step, or at the end if there is none.
+
+        An older record of the same event and step is removed.
+        """
         if self._path is None:
             return
         lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True) if self._path.exists() else []

@@ -38,7 +38,7 @@ def build_optimizer(
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's moments by name, `PARAMETER.MOMENT`."""
+    """Return the optimizer's moments by name, `optimizer.INDEX.MOMENT`."""
     state = optimizer.state_dict()["state"]
     return {
         f"optimizer.{index}.{key}": torch.as_tensor(value)
@@ -51,7 +51,7 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[st
     """Put back what `optimizer_tensors` gave.
 
     Raises:
-        ValueError: what was lost or has another shape; the kernels of the optimizer would not look.
+        ValueError: moments are missing or have another shape, which the fused optimizer would not check.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}

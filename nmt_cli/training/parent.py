@@ -1,4 +1,4 @@
-"""The first parameters of a model from those of another run: the same vocabulary, or a parent with another one.
+"""The first parameters of a model from those of another run, its parent, whose vocabulary may differ.
 
 A parent trained on many pairs of another language helps a child with few (Zoph et al., 2016; Nguyen & Chiang, 2017, for
 vocabularies that share pieces).
@@ -65,7 +65,7 @@ def _shared_rows(pieces: Sequence[str], parent_pieces: Sequence[str]) -> tuple[l
 
 
 def _with_rows(first: Tensor, parent: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> Tensor:
-    """Return `first` (V, ...) with some rows from `parent` (W, ...); as it is where they do not fit."""
+    """Return `first` (V, ...) with some rows from `parent` (W, ...), or `parent` if they do not fit."""
     if first.shape[1:] != parent.shape[1:] or parent.dtype != torch.float32 or max(theirs, default=0) >= len(parent):
         return parent  # whose sizes are refused with the others
     merged = first.clone()

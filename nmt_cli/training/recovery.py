@@ -15,7 +15,7 @@ from nmt_cli.training.state import Limits, Rhythm, TrainingState, sign
 from nmt_cli.training.weights import Weights
 
 MAX_SKIPPED_IN_A_ROW = 10
-"""Updates that are not finite, from which on a training has diverged."""
+"""After this many updates in a row that were not finite, a training has diverged."""
 MAX_REWINDS = 5
 REWIND_FACTOR = 0.5
 """Factor on the learning rate."""
@@ -87,8 +87,10 @@ class Recovery:
         return replace(state, text=state.text or first.text, accumulate=state.accumulate or first.accumulate)
 
     def go_on_from(self, step: int) -> None:
-        """Let what came after a step count no longer. Not before all processes have agreed on the step: one that cannot
-        read a file does not make it count no more."""
+        """Forget the checkpoints and log records after a step.
+
+        Call this only when all processes have agreed on the step: one that cannot read a file must not discard it.
+        """
         self._metrics.cut(step)
         if self._checkpoints.index().last not in (None, step):
             self._leave_branch(step)
@@ -159,7 +161,7 @@ class Recovery:
         return f"interrupted at step {step}, whose weights do not predict and are not saved; the same command {how}"
 
     def _leave_branch(self, step: int) -> Index:
-        """Let what came after a step count no longer, before its steps are written anew."""
+        """Take later checkpoints out of the index, before training writes checkpoints of those steps again."""
         index = self._checkpoints.index()
         kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
         if self._world.is_primary:
@@ -210,7 +212,7 @@ class Recovery:
             self._checkpoints.write_index(replace(self._checkpoints.index(), finished=reason))
 
     def best_but(self, step: int) -> list[Ranked]:
-        """Return the best steps but one, best first."""
+        """Return the best checkpoints without that of `step`, best first."""
         metric = self._rhythm.early_stopping_metric
         return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
 
@@ -224,7 +226,7 @@ class Recovery:
         return Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(state), None)
 
     def _recent(self, state: TrainingState) -> tuple[int, ...]:
-        """Return the newest checkpoints with that of this step; beyond their number one that a rewind may need."""
+        """Return the newest `keep_last` checkpoints, with that of this step, and perhaps an older one for a rewind."""
         others = [step for step in self._checkpoints.index().recent if step < state.step]
         recent = [state.step, *sorted(others, reverse=True)]
         kept = recent[: self._rhythm.keep_last]

@@ -1,4 +1,4 @@
-"""Soundness: weights are worth keeping where they predict."""
+"""Soundness: weights *predict* if the loss they give is finite. Only such weights are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SENTENCES = 64
 
 
 class Soundness:
-    """Knows whether the weights as they are predict."""
+    """Tells whether the present weights give a finite loss."""
 
     def __init__(self, weights: Weights, world: World) -> None:
         self._weights, self._world = weights, world

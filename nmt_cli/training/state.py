@@ -28,7 +28,7 @@ class TrainingState:
 
     step: int = 0
     epoch: int = 0
-    """The cursor of the next batch."""
+    """`epoch`, `pool` and `batch` are the place of the next batch (`data.sampler.Cursor`)."""
     pool: int = 0
     batch: int = 0
     epochs_done: float = 0.0
@@ -38,7 +38,7 @@ class TrainingState:
     stalled: int = 0
     """Validations since the best one."""
     rate_factor: float = 1.0
-    """Factor of the plateau schedule on the learning rate."""
+    """Factor on the learning rate, by the plateau schedule and by rewinds."""
     plateau_stalled: int = 0
     skipped_in_a_row: int = 0
     logged_nll: float = 0.0
@@ -155,6 +155,6 @@ class Rhythm:
         return self.validation_freq is not None and step % self.validation_freq == 0
 
     def is_due(self, step: int) -> bool:
-        """Return whether an undisturbed run writes a checkpoint of a step, if no update was skipped just before; the
-        others are those of signals and of ends that were moved."""
+        """Return whether an undisturbed run writes a checkpoint of a step, if no update was skipped just before.
+        Other checkpoints come from a signal, or from an end whose limit was raised afterwards."""
         return self.is_validated(step) or step % self.checkpoint_freq == 0

@@ -94,7 +94,7 @@ class Trainer:
         self.state = recovery.first
 
     def restore(self) -> None:
-        """Go back to the last checkpoint, if there is one; `ModelError` as of `Recovery.restored`."""
+        """Go back to the last checkpoint, if there is one; raises `ModelError` as `Recovery.restored` does."""
         self.state = self._recovery.restored()
 
     # The loop -----------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Trainer:
         return reason
 
     def _step(self) -> None:
-        """Make one update: all parts of the batch forward and backward, one division, one step of the optimizer."""
+        """Make one update: all parts of the batch forward and backward, then one step of the optimizer."""
         began, step, share = time.monotonic(), self.state.step + 1, next(self._feed)
         num_tokens, num_padded = (int(number) for number in self._world.sums(share.num_tokens, share.num_padded))
         self._is_sound.forget(share.batch)
@@ -264,7 +264,7 @@ class Trainer:
             log("new best")
         elif self.state.stalled:
             log(f"no better in {self.state.stalled} validations")
-        else:  # than at an end that has been moved since, which patience does not count
+        else:  # better than the last validation, but not than one at an end that was moved; patience does not count it
             log(f"no better than at step {best[0].step:,}")
         self._save(values)
 

@@ -110,7 +110,7 @@ class Feed:
         self._ahead: Share | None = None
 
     def begin(self, state: TrainingState) -> None:
-        """Go on behind the update at which a training stands."""
+        """Begin with the batch after the update at which a training stands."""
         self._shares, self._ahead = self._following(state), None
 
     def __next__(self) -> Share:
@@ -132,7 +132,7 @@ class Feed:
 
 
 class Updates:
-    """Makes the gradients of updates, in more parts since memory ran out."""
+    """Makes the gradients of updates, in more parts if memory has run out before."""
 
     def __init__(self, plain: Backward, captured: Backward | None, world: World, *, seed: int) -> None:
         """Take the ways of making gradients; `captured` is for one process."""

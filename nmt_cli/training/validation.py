@@ -77,7 +77,7 @@ class Validator:
     def __call__(self, model: Seq2Seq, signals: Deferred) -> dict[str, float] | None:
         """Return `loss` (nats a target piece), `perplexity`, `bleu` and `chrf`; None if a signal cuts it short.
 
-        A process that hears a signal leaves its part at once. The others end theirs, and all agree that there is none.
+        A process that hears a signal leaves its part at once. The others end theirs, and all return None.
 
         Raises:
             PredictionError: in every process, if the predictions of any are not finite.
@@ -138,7 +138,7 @@ class Validator:
 
 
 def _chunks(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Cut sorted numbers so that a chunk's padded size stays below `BATCH_TOKENS`."""
+    """Cut sorted numbers so that a chunk has at most `BATCH_TOKENS` padded pieces, or one sentence."""
     chunks: list[list[int]] = [[]]
     longest = 0
     for index in order:

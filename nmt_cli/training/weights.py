@@ -25,7 +25,7 @@ class Weights:
         self.average = WeightAverage(self.trained, ema_decay) if ema_decay else None
 
     def clip(self, limit: float | None) -> Tensor:
-        """Scale the gradients down to a norm, and return the norm that they had."""
+        """Scale the gradients down to a norm of at most `limit`, and return the norm that they had."""
         norm: Tensor = torch.nn.utils.clip_grad_norm_(self.trained, math.inf if limit is None else limit)
         return norm
 
@@ -44,7 +44,7 @@ class Weights:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Put the weights that translate into the model while the block runs."""
+        """Let the model hold the weights used for translation, the average if there is one, while the block runs."""
         if self.average is None:
             yield
             return
