@@ -72,6 +72,11 @@ class Experiment:
         return self.directory / "languages.json"
 
     @property
+    def writing_path(self) -> Path:
+        """File with the profile of the writing of the source text, to which lines are adapted."""
+        return self.directory / "writing.json"
+
+    @property
     def confidence_path(self) -> Path:
         """File by which the probability follows that a word of a translation is correct."""
         return self.directory / "confidence.json"
@@ -190,7 +195,8 @@ class Experiment:
 
         with locked(self.lock_path, "a model directory", "wait for it or choose another model_dir"):
             # Beside these `nmt translate -o` may be writing a file of the user's.
-            own = (self.config_path, self.metrics_path, self.languages_path, self.confidence_path)
+            of_text = (self.languages_path, self.writing_path)
+            own = (self.config_path, self.metrics_path, *of_text, self.confidence_path)
             remove_unfinished(self.directory, *(path.name for path in own))
             checkpoints = self.checkpoints.directory
             for directory in (self.tokenizer_path("joint").parent, self.cache_path, checkpoints):

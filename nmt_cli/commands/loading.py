@@ -42,6 +42,7 @@ def open_translator(
 
     from nmt_cli.allocator import keep_freed_memory
     from nmt_cli.commands.calibrating import calibrated_doubts
+    from nmt_cli.commands.writing import open_writing
     from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.distributed import find_device, multiplies_bf16
     from nmt_cli.experiment import source_of
@@ -87,11 +88,12 @@ def open_translator(
     )
     if terms is not None and not trained.has_attention:
         raise InputError("this model has no attention, so --glossary is not possible")
+    decoding = DecodingOptions.of(configs[0].decoding, **options)
+    writing = open_writing(first, decoding)
+    tokenizers = tokenizers if writing is None else writing.reading(tokenizers)
     finder = None if terms is None else TermFinder(terms, tokenizers)
-    return Translator(
-        trained, tokenizers, DecodingOptions.of(configs[0].decoding, **options), terms=finder,
-        doubts=calibrated_doubts(first, loaded[0].path) if confidence else None,
-    )  # fmt: skip
+    doubts = calibrated_doubts(first, loaded[0].path) if confidence else None
+    return Translator(trained, tokenizers, decoding, terms=finder, doubts=doubts, writing=writing)
 
 
 def _refusal(experiment: Experiment, path: Path) -> str:
@@ -101,10 +103,10 @@ def _refusal(experiment: Experiment, path: Path) -> str:
 
 
 def open_scorer(model_dirs: Sequence[Path], **options: Any) -> PairScorer:
-    """Return a scorer of given pairs; options and errors are those of `open_translator`."""
+    """Return a scorer of given pairs, which keeps their writing; options and errors are those of `open_translator`."""
     from nmt_cli.translation.forced import PairScorer
 
-    translator = open_translator(model_dirs, **options)
+    translator = open_translator(model_dirs, adapt_writing=False, **options)
     return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
 
 

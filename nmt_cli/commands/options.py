@@ -105,6 +105,15 @@ Markup = Annotated[
         help="Carry tags (<b>...</b>) and placeholders (__URL__) across by the alignment.",
     ),
 ]  # fmt: skip
+AdaptWriting = Annotated[
+    bool | None,
+    typer.Option(
+        "--adapt-writing/--keep-writing", rich_help_panel=SEARCH,
+        help="Read each line in the writing of the training text: a line in capitals in ordinary case, unknown quotes "
+        "and dashes as known ones. The translation of a line in capitals is in capitals. The default is the model's "
+        "own.",
+    ),
+]  # fmt: skip
 GlossaryFile = Annotated[
     Path | None,
     typer.Option(

@@ -172,6 +172,7 @@ def _prepare(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers, the profiles and directories that are not there."""
     from nmt_cli.commands.languages import keep_profiles
     from nmt_cli.commands.tokenizer import renew_tokenizers, write_config
+    from nmt_cli.commands.writing import keep_writing
     from nmt_cli.files import make_directory
 
     check_tokenizers(experiment, config)
@@ -182,6 +183,7 @@ def _prepare(experiment: Experiment, config: Config) -> None:
         renew_tokenizers(experiment, config)
     make_directory(experiment.checkpoints.directory)
     keep_profiles(experiment, config)
+    keep_writing(experiment, config)
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
@@ -204,6 +206,7 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
 
 
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
+    from nmt_cli.commands.writing import open_writing
     from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.training.validation import DevSet, Validator
 
@@ -214,6 +217,7 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
         experiment.tokenizers,
         DecodingOptions.of(config.decoding),
         world=world,
+        writing=open_writing(experiment, config.decoding),
         tokenize=config.scoring.tokenize,
         lowercase=config.scoring.lowercase,
         num_samples=config.training.num_samples,

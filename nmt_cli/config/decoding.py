@@ -24,6 +24,9 @@ class DecodingConfig(Section):
     """An output has at most a times its source's pieces plus b."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
     """No sequence of so many pieces twice in an output; 0 is off."""
+    adapt_writing: bool = False
+    """A line is read in the writing of the training text, and its translation is written as the line was: a line in
+    capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has."""
     batch_tokens: PositiveInt = 16384
     """Rows of the beam times positions of the padded sources in one batch."""
 

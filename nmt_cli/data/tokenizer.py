@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import sentencepiece
 
@@ -34,8 +35,33 @@ class PieceWords:
     num_words: int
 
 
+Span = tuple[int, int]
+"""The first character of a part of a text, and the character after its last."""
+
+
+class Adapted(NamedTuple):
+    """A text as a tokenizer reads it."""
+
+    text: str
+    places: Sequence[Span] | None = None
+    """The characters of the raw text that each of its characters stands for; None where the two are the same."""
+
+    def raw(self, begin: int, end: int) -> Span:
+        """Return the characters of the raw text for which some characters of this text stand."""
+        if self.places is None or not self.places:
+            return begin, end
+        first = self.places[begin][0] if begin < len(self.places) else self.places[-1][1]
+        return first, self.places[end - 1][1] if end > begin else first
+
+
+Adapt = Callable[[str], Adapted]
+
+
 class Tokenizer:
     """A trained SentencePiece model; `origin` is named in errors."""
+
+    _adapt: Adapt = Adapted
+    """A function that changes a text before it is cut."""
 
     def __init__(self, model: bytes, origin: str = "tokenizer") -> None:
         self.model = model
@@ -59,6 +85,15 @@ class Tokenizer:
             return cls(path.read_bytes(), str(path))
         except OSError as error:
             raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+
+    def adapting(self, adapt: Adapt) -> Tokenizer:
+        """Return the same tokenizer with a function that changes each text before it is cut into pieces.
+
+        The words and characters of the pieces are still those of the raw text.
+        """
+        other = copy(self)
+        other._adapt = adapt
+        return other
 
     @property
     def vocab_size(self) -> int:
@@ -105,33 +140,34 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the text's best segmentation, without <s> and </s>."""
-        return list(self._processor.encode(text))
+        return list(self._processor.encode(self._adapt(text).text))
 
     def encode_all(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """Return `encode` of each text."""
-        return [list(ids) for ids in self._processor.encode(list(texts), num_threads=threads)]
+        adapted = [self._adapt(text).text for text in texts]
+        return [list(ids) for ids in self._processor.encode(adapted, num_threads=threads)]
 
     def encode_words(self, text: str) -> PieceWords:
         """Return the text's pieces, each with its word."""
-        return _with_words(text, self._processor.encode(text, return_type="offset_mapping"))
+        return _with_words(text, *self.encode_spans(text))
 
     def unknown_runs(self, text: str) -> dict[int, int]:
         """Return the runs of words that are one unknown piece together, as the first word and the end of each run."""
-        found = self._processor.encode(text, return_type="offset_mapping")
         word_at, _ = _word_at(text)
-        unknown = [span for id_, span in zip(found["ids"], found["offsets"], strict=True) if id_ == UNK]
+        unknown = [span for id_, span in zip(*self.encode_spans(text), strict=True) if id_ == UNK]
         return {
             word_at[begin]: word_at[begin] + num_words
             for begin, end in unknown
             if (num_words := len(text[begin:end].split())) > 1  # blanks may be of an unknown piece, or be one
         }
 
-    def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    def encode_spans(self, text: str) -> tuple[list[int], list[Span]]:
         """Return the text's pieces, and the characters of the text that each stands for, as begin and end."""
-        found = self._processor.encode(text, return_type="offset_mapping")
-        return list(found["ids"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
+        adapted = self._adapt(text)
+        found = self._processor.encode(adapted.text, return_type="offset_mapping")
+        return list(found["ids"]), [adapted.raw(int(begin), int(end)) for begin, end in found["offsets"]]
 
-    def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
+    def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
         """Return the text that pieces spell, and the characters of it that each piece spells, as begin and end."""
         found = self._processor.decode(list(ids), return_type="offset_mapping")
         return _one_line(found["text"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
@@ -170,7 +206,7 @@ class Tokenizer:
     def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:
         """Return the text that pieces spell, and the word of each piece."""
         found = self._processor.decode(list(ids), return_type="offset_mapping")
-        return _one_line(found["text"]), _with_words(found["text"], found)
+        return _one_line(found["text"]), _with_words(found["text"], found["ids"], found["offsets"])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the pieces as written in the vocabulary."""
@@ -307,9 +343,9 @@ def _word_at(text: str) -> tuple[list[int], int]:
     return word_at, num_words
 
 
-def _with_words(text: str, found: Mapping[str, Any]) -> PieceWords:
+def _with_words(text: str, ids: Sequence[int], spans: Sequence[Span]) -> PieceWords:
     """Return each piece with the word that holds its first visible character."""
     word_at, num_words = _word_at(text)
     last = max(num_words - 1, 0)
-    words = tuple(word_at[begin] if begin < len(word_at) else last for begin, _ in found["offsets"])
-    return PieceWords(tuple(found["ids"]), words, num_words)
+    words = tuple(word_at[begin] if begin < len(word_at) else last for begin, _ in spans)
+    return PieceWords(tuple(ids), words, num_words)

@@ -20,6 +20,7 @@ from nmt_cli.signals import Deferred
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.translator import Translator
+from nmt_cli.translation.writing import Writing
 
 BATCH_TOKENS = 4096
 Result = TypeVar("Result")
@@ -60,11 +61,13 @@ class Validator:
         options: DecodingOptions,
         *,
         world: World,
+        writing: Writing | None = None,
         tokenize: str | None = None,
         lowercase: bool = False,
         num_samples: int = 3,
     ) -> None:
-        self._dev, self._tokenizers, self._options, self._world = dev, tokenizers, options, world
+        self._dev, self._options, self._world, self._writing = dev, options, world, writing
+        self._tokenizers = tokenizers if writing is None else writing.reading(tokenizers)
         self._tokenize, self._lowercase, self._num_samples = tokenize, lowercase, num_samples
         sources = tokenizers[0].encode_all(dev.sources)
         targets = tokenizers[1].encode_all(dev.references)
@@ -113,7 +116,7 @@ class Validator:
         if not math.isfinite(total):
             return _OwnPart(total, num_tokens, None)
         models = TrainedModels([model], device=self._world.device)
-        translator = Translator(models, self._tokenizers, self._options)
+        translator = Translator(models, self._tokenizers, self._options, writing=self._writing)
         own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
         try:
             texts = [translated.translations[0].text for translated in translator.translate(own)]

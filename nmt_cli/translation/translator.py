@@ -32,6 +32,7 @@ from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Trans
 from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
 from nmt_cli.translation.windows import WINDOW_SIZE
+from nmt_cli.translation.writing import Writing
 
 
 @dataclass(slots=True)
@@ -48,6 +49,8 @@ class Translator:
     """Finds the terms of a glossary."""
     doubts: Doubts | None = None
     """Tells how sure the models are of the words, where that is asked for."""
+    writing: Writing | None = None
+    """Gives translations the writing of their lines. Its tokenizers are to be among `tokenizers`."""
     _index: PieceIndex | None = None
     """Pieces of the target by what they spell, once a prefix has needed them."""
 
@@ -81,6 +84,8 @@ class Translator:
             joined(of_line, words, with_alignment=with_alignment, prefix=prefix)
             for of_line, words, prefix in zip(parts, num_words, begun, strict=True)
         ]
+        if self.writing is not None:
+            found = [self.writing.restored(*of_line) for of_line in zip(plain, found, begun, strict=True)]
         if self.doubts is not None:
             found = [tuple(map(self.doubts.judged, translations)) for translations in found]
         if with_alignment:

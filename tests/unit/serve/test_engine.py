@@ -65,6 +65,15 @@ def test_who_asks_alone_and_who_asks_among_others_get_the_same(engine, translato
     assert engine.counts.batches < len(lines)
 
 
+def test_lines_in_capitals_are_adapted_where_the_translator_adapts(model):
+    adapting = open_translator([model], threads=1, adapt_writing=True)
+    opened = Engine(adapting, max_waiting=10)
+    usual, shouted = (texts(opened.translate([line], ONE)) for line in ("Where is the car?", "WHERE IS THE CAR?"))
+    opened.close()
+    assert shouted == [usual[0].upper()]
+    assert shouted[0].isupper()
+
+
 def test_sentences_of_several_requests_share_a_batch(engine, held):
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(engine.translate, ["the car"], ONE)

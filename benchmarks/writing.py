@@ -1,0 +1,205 @@
+"""Measures `nmt translate --adapt-writing` on eight ways in which people write a dev set, before and after.
+
+Run it as `python -m benchmarks.writing --model DIR --source FILE --reference FILE`. It prints a table in Markdown. With
+`--directory D` it also writes each version, its reference and both translations there. `--without` leaves out a part:
+`forms` (the usual case of words: small letters take its place), `capital` (of first words) or `stop`.
+
+A version changes the source, and the reference as far as the writing of the reference should follow. Chance decides by
+`--seed` and the number of the line, so a version does not depend on the others. Single words and digits are counted
+instead of scored: a word counts if its translation stands in the reference of its sentence, and a line with digits if
+its translation has exactly these digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nmt_cli.commands.loading import open_translator
+from nmt_cli.console import log
+from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.data.writing import lower, upper
+from nmt_cli.experiment import Experiment
+from nmt_cli.scoring import score_corpus
+from nmt_cli.translation.translator import Translator
+from nmt_cli.translation.writing import Writing
+
+Pair = tuple[str, str]
+"""A source and its reference."""
+SHARE_OF_TYPING_ERRORS = 0.1
+"""Share of the words of at least four letters that get one."""
+_FINAL = re.compile(r"\s*[.!?。]+\s*\Z")
+_DIGITS = re.compile(r"\d+")
+_EDGES = re.compile(r"\A\W+|\W+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A way to write, and how its translations are judged."""
+
+    name: str
+    write: Callable[[Pair, random.Random], Pair]
+    counts: Callable[[str, str, str], bool] | None = None
+    """Whether the translation of a source is right, given source, reference and translation; None scores all."""
+
+
+def versions(source_lang: str, target_lang: str) -> list[Version]:
+    """Return the text as it is, and eight other ways to write it."""
+
+    def capitals(pair: Pair, _: random.Random) -> Pair:
+        return upper(pair[0], source_lang), upper(pair[1], target_lang)
+
+    def no_capitals(pair: Pair, _: random.Random) -> Pair:
+        return lower(pair[0], source_lang), pair[1]
+
+    return [
+        Version("as it is", lambda pair, _: pair),
+        Version("ALL CAPITALS", capitals),
+        Version("no capitals", no_capitals),
+        Version("no full stop", lambda pair, _: (_FINAL.sub("", pair[0]), _FINAL.sub("", pair[1]))),
+        Version("doubled spaces", _with_doubled_spaces),
+        Version("typographic signs", _with_typographic_signs),
+        Version("typing errors", _with_typing_errors),
+        Version("single words", _single_word, _stands_in_reference),
+        Version("digits put in", _with_digits, _keeps_digits),
+    ]
+
+
+def _with_doubled_spaces(pair: Pair, chance: random.Random) -> Pair:
+    return re.sub(" ", lambda _: "  " if chance.random() < 0.5 else " ", pair[0]), pair[1]
+
+
+def _with_typographic_signs(pair: Pair, chance: random.Random) -> Pair:
+    """Write quotes, apostrophes and dashes as a word processor does; half of the lines are a quotation, and a fifth
+    end in an ellipsis."""
+    source, reference = pair
+    if chance.random() < 0.2:
+        source, reference = _FINAL.sub("…", source), _FINAL.sub("...", reference)
+    if chance.random() < 0.5 and '"' not in source:
+        source, reference = f'"{source}"', f'"{reference}"'
+    source = re.sub(r'(?<!\S)"', "“", source).replace('"', "”").replace("'", "’")
+    source = source.replace(" - ", " – ").replace("-", "‑")
+    return re.sub(" ", lambda _: "\u00a0" if chance.random() < 0.1 else " ", source), reference
+
+
+def _with_typing_errors(pair: Pair, chance: random.Random) -> Pair:
+    def word(text: str) -> str:
+        if len(text) < 4 or not text.isalpha() or chance.random() >= SHARE_OF_TYPING_ERRORS:
+            return text
+        place = chance.randrange(1, len(text) - 1)
+        left, one, two, right = text[:place], text[place], text[place + 1], text[place + 2 :]
+        return left + chance.choice((two + one, one, one + one + two)) + right
+
+    return " ".join(word(one) for one in pair[0].split(" ")), pair[1]
+
+
+def _single_word(pair: Pair, chance: random.Random) -> Pair:
+    words = [bare for word in pair[0].split() if (bare := _EDGES.sub("", word))]
+    return chance.choice(words) if words else "", pair[1]
+
+
+def _stands_in_reference(_: str, reference: str, translation: str) -> bool:
+    bare = _EDGES.sub("", translation).casefold()
+    return bool(bare) and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", reference.casefold()) is not None
+
+
+def _with_digits(pair: Pair, chance: random.Random) -> Pair:
+    words = pair[0].split(" ")
+    number = chance.choice(
+        (str(chance.randrange(10, 10_000)), f"{chance.randrange(24)}:{chance.randrange(10, 60)}",
+         f"{chance.choice('ABKX')}{chance.randrange(10, 1_000)}")
+    )  # fmt: skip
+    words.insert(chance.randrange(len(words)), number)
+    return " ".join(words), pair[1]
+
+
+def _keeps_digits(source: str, _: str, translation: str) -> bool:
+    return sorted(_DIGITS.findall(source)) == sorted(_DIGITS.findall(translation))
+
+
+def written(pairs: Sequence[Pair], version: Version, seed: int) -> list[Pair]:
+    """Return the pairs in a version."""
+    return [version.write(pair, random.Random(f"{seed} {version.name} {number}")) for number, pair in enumerate(pairs)]
+
+
+def measured(pairs: Sequence[Pair], translations: Sequence[str], version: Version) -> str:
+    """Return the scores of a version, or the count of the lines that are right, for a cell of the table."""
+    if version.counts is not None:
+        right = [version.counts(*pair, found) for pair, found in zip(pairs, translations, strict=True)]
+        return f"{sum(right):,} of {len(right):,} lines"
+    scores = score_corpus(translations, [[reference for _, reference in pairs]], metrics=("bleu", "chrf"))
+    return " / ".join(f"{score.score:.2f}" for score in scores)
+
+
+def _without(translator: Translator, parts: Sequence[str], languages: tuple[str, str]) -> Translator:
+    """Return a translator that adapts lines without some parts of the profile."""
+    assert translator.writing is not None
+    profile = translator.writing.profile
+    less = replace(
+        profile,
+        forms={key: key for key in profile.forms} if "forms" in parts else profile.forms,
+        begins_with_capital=profile.begins_with_capital and "capital" not in parts,
+        ends_with_stop=profile.ends_with_stop and "stop" not in parts,
+    )
+    symbols = translator.tokenizers[0].symbols()
+    writing = Writing(less, source_lang=languages[0], target_lang=languages[1], symbols=symbols)
+    return replace(translator, tokenizers=writing.reading(translator.tokenizers), writing=writing)
+
+
+def _lines(path: Path) -> list[str]:
+    with open_input(path) as stream:
+        return [decode_line(line)[0] for line in iter_lines(stream)]
+
+
+def _translated(translator: Translator, pairs: Sequence[Pair]) -> list[str]:
+    return [found.translations[0].text for found in translator.translate(source for source, _ in pairs)]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--directory", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", nargs="*", help="Names of versions; all if left out.")
+    parser.add_argument("--without", nargs="*", default=[], choices=("forms", "capital", "stop"))
+    asked = parser.parse_args()
+    data = Experiment(asked.model).config.data
+    pairs = list(zip(_lines(asked.source), _lines(asked.reference), strict=True))
+    kept, adapted = (
+        open_translator([asked.model], threads=asked.threads, adapt_writing=adapts) for adapts in (False, True)
+    )
+    adapted = _without(adapted, asked.without, (data.source_lang, data.target_lang))
+    print("| version | BLEU / chrF as written | adapted | translations that differ |\n|---|---|---|---|")
+    for version in versions(data.source_lang, data.target_lang):
+        if asked.only and version.name not in asked.only:
+            continue
+        own = written(pairs, version, asked.seed)
+        before, after = _translated(kept, own), _translated(adapted, own)
+        differing = sum(one != other for one, other in zip(before, after, strict=True))
+        print(
+            f"| {version.name} | {measured(own, before, version)} | {measured(own, after, version)} | {differing:,} |",
+            flush=True,
+        )
+        if asked.directory is not None:
+            _write(asked.directory, version.name.replace(" ", "-"), [*zip(*own, strict=True), before, after])
+    if asked.directory is not None:
+        log(f"texts: {asked.directory}")
+
+
+def _write(directory: Path, name: str, texts: Sequence[Sequence[str]]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for ending, lines in zip(("source", "reference", "before", "after"), texts, strict=True):
+        path = directory / f"{name}.{ending}"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+
+
+if __name__ == "__main__":
+    main()

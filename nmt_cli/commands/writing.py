@@ -1,0 +1,66 @@
+"""Learns the writing of the training text, keeps it with the model, and opens it for translation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from nmt_cli.console import log_once
+
+if TYPE_CHECKING:
+    from nmt_cli.config.decoding import DecodingConfig
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.writing import WritingProfile
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.writing import Writing
+
+
+def keep_writing(experiment: Experiment, config: Config) -> None:
+    """Write the profile of the source text into the model directory, if it is not there."""
+    from nmt_cli.checkpoint import write_json
+    from nmt_cli.data.writing import WritingProfile
+
+    if not experiment.writing_path.exists():
+        profile = WritingProfile.of(_source_lines(config), config.data.source_lang)
+        write_json(experiment.writing_path, profile.to_json())
+
+
+def _source_lines(config: Config) -> Iterator[str]:
+    from nmt_cli.data.lines import decode_line, iter_lines, open_input
+    from nmt_cli.data.writing import MAX_LINES
+
+    for corpus in config.data.train:
+        with open_input(corpus.source) as stream:
+            yield from (decode_line(line)[0] for line in islice(iter_lines(stream), MAX_LINES))
+
+
+def open_writing(experiment: Experiment, decoding: DecodingConfig) -> Writing | None:
+    """Return what adapts lines to the writing of a model's training text; None where that is not wanted.
+
+    Raises:
+        ModelError: the profile that the model keeps is damaged.
+    """
+    from nmt_cli.translation.writing import Writing
+
+    if not decoding.adapt_writing:
+        return None
+    data = experiment.config.data
+    return Writing(
+        _profile(experiment), source_lang=data.source_lang, target_lang=data.target_lang,
+        symbols=experiment.tokenizers[0].symbols(),
+    )  # fmt: skip
+
+
+def _profile(experiment: Experiment) -> WritingProfile:
+    from nmt_cli.checkpoint import read_json
+    from nmt_cli.data.writing import WritingProfile
+
+    path = experiment.writing_path
+    if path.exists():
+        return WritingProfile.from_json(read_json(path), str(path))
+    log_once(
+        f"{experiment.directory}: keeps no profile of its writing (writing.json), so its tokenizer tells which "
+        "characters and words it knows; names in capitals may get small letters, and no full stop is added"
+    )
+    return WritingProfile.of_tokenizer(experiment.tokenizers[0], experiment.config.data.source_lang)

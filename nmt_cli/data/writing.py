@@ -1,0 +1,143 @@
+"""Profile of the writing of a text: its characters, its case and its words. It is kept with each model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nmt_cli.data.tokenizer import Tokenizer
+from nmt_cli.errors import ModelError
+
+MAX_LINES = 100_000
+"""Lines of each corpus that are read."""
+MAX_WORDS = 20_000
+MAX_CHARACTERS = 20_000
+WORD = re.compile(r"\b[^\W\d_]++(?:['’][^\W\d_]++)*+(?!\w)")
+"""Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
+_SENTENCE_END = re.compile(r"[.!?…:]\W*\s\W*\Z")
+_FINAL_SIGN = re.compile(r"\w[\"'”’»)]*[.!?…]+[\"'”’»)]*\s*\Z")
+_MOST_LINES = 0.9
+"""Share of the lines that end with a full stop, a question mark or an exclamation mark, from which they usually do."""
+_FEW_CAPITALS = 0.001
+"""Share of the letters below which capitals are slips in a text without case."""
+_TURKIC = ("tr", "az", "crh")
+_GEORGIAN = re.compile("([\u10d0-\u10ff]+)")
+_TONOS = str.maketrans("ΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩ")
+
+
+def lower(text: str, language: str) -> str:
+    """Return the text in small letters, as the language writes them: Turkish has I without a dot."""
+    if is_turkic(language):
+        text = text.replace("İ", "i").replace("I", "ı")
+    return text.lower()
+
+
+def upper(text: str, language: str) -> str:
+    """Return the text in capitals, as the language writes them.
+
+    Turkish i keeps its dot, Greek capitals have no accent, and Georgian has no capitals in ordinary use.
+    """
+    if is_turkic(language):
+        text = text.replace("i", "İ")
+    text = "".join(part if _GEORGIAN.match(part) else part.upper() for part in _GEORGIAN.split(text))
+    return text.translate(_TONOS) if _primary(language) == "el" else text
+
+
+def is_turkic(language: str) -> bool:
+    """Return whether a language writes i with and without a dot as two letters."""
+    return _primary(language) in _TURKIC
+
+
+def _primary(language: str) -> str:
+    return re.split("[-_]", language.lower())[0]
+
+
+def is_capital(text: str) -> bool:
+    """Return whether all letters that have case are capitals; ß counts as one."""
+    return text.replace("ß", "").isupper()
+
+
+@dataclass(frozen=True, slots=True)
+class WritingProfile:
+    """The characters of a text and the usual form of its words."""
+
+    characters: Mapping[str, int]
+    """How often each stands in the text."""
+    forms: Mapping[str, str]
+    """The usual form of a word within a sentence, by the word in small letters."""
+    has_case: bool
+    """False where the text has no capitals, or hardly any."""
+    begins_with_capital: bool
+    """Lines usually begin with a capital."""
+    ends_with_stop: bool
+    """Lines usually end with a full stop or the like, right behind the last word."""
+
+    @classmethod
+    def of(cls, lines: Iterable[str], language: str) -> WritingProfile:
+        """Return the profile of a text. Lines that are in capitals themselves say nothing about case."""
+        characters: Counter[str] = Counter()
+        forms: dict[str, Counter[str]] = defaultdict(Counter)
+        begins: Counter[bool] = Counter()
+        ends: Counter[bool] = Counter()
+        for line in lines:
+            characters.update(line)
+            ends[_FINAL_SIGN.search(line, max(0, len(line) - 20)) is not None] += bool(line.strip())
+            if is_capital(line):
+                continue
+            for number, match in enumerate(WORD.finditer(line)):
+                word = match[0]
+                if number == 0:
+                    begins[word[:1].isupper()] += word[:1].isupper() or word[:1].islower()
+                begins_sentence = number == 0 or _SENTENCE_END.search(line, max(0, match.start() - 4), match.start())
+                key = lower(word, language)
+                # The first word of a sentence has a capital by its place: it shows that the word exists, no more.
+                forms[key][key if begins_sentence and not is_capital(word[1:]) else word] += not begins_sentence
+        usual = sorted(forms, key=lambda key: -forms[key].total())[:MAX_WORDS]
+        letters = sum(count for one, count in characters.items() if one.isupper() or one.islower())
+        capitals = sum(count for one, count in characters.items() if one.isupper())
+        return cls(
+            dict(characters.most_common(MAX_CHARACTERS)),
+            {key: forms[key].most_common(1)[0][0] for key in usual},
+            has_case=capitals > _FEW_CAPITALS * letters,
+            begins_with_capital=begins[True] > begins[False],
+            ends_with_stop=ends[True] > _MOST_LINES * ends.total(),
+        )
+
+    @classmethod
+    def of_tokenizer(cls, tokenizer: Tokenizer, language: str) -> WritingProfile:
+        """Return what a tokenizer tells of the text that it was trained on: the characters and some of the words."""
+        fixed = tokenizer.fixed_ids()
+        pieces = [piece for id_, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size))) if id_ not in fixed]
+        text = "".join(pieces).replace("▁", " ")
+        forms: dict[str, str] = {}
+        for piece in pieces:
+            word = piece.removeprefix("▁")
+            if piece.startswith("▁") and WORD.fullmatch(word) and len(word) > 1:
+                key = lower(word, language)
+                forms[key] = key if forms.get(key) == key else word
+        has_case = any(one.isupper() for one in text)
+        return cls(dict.fromkeys(text, 1), forms, has_case=has_case, begins_with_capital=has_case, ends_with_stop=False)
+
+    @classmethod
+    def from_json(cls, value: Any, origin: str) -> WritingProfile:
+        """Return the profile that `to_json` made.
+
+        Raises:
+            ModelError: it is none.
+        """
+        try:
+            characters = {str(key): int(number) for key, number in value["characters"].items()}
+            forms = {str(key): str(form) for key, form in value["forms"].items()}
+            return cls(
+                characters, forms,
+                *(bool(value[name]) for name in ("has_case", "begins_with_capital", "ends_with_stop")),
+            )  # fmt: skip
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}

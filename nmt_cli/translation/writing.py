@@ -1,0 +1,228 @@
+"""Adapts a line to the writing of the training text, and gives its translation the writing of the line.
+
+A line in capitals is read in ordinary case, and its translation is written in capitals. A line without capitals gets
+those that the training text has. A sentence without a full stop gets one, which its translation then lacks too. Quotes,
+dashes and other characters that the training text does not have are read as those that it has.
+
+The tokenizer alone sees the adapted line: alignments, markup, glossaries and copied words refer to the line as the user
+wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer
+from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
+from nmt_cli.translation.markup import PlainLine
+from nmt_cli.translation.prefix import Prefix
+from nmt_cli.translation.results import Translation
+
+MIN_SENTENCE = 3
+"""Words from which a line is a sentence that lacks its full stop, and known words from which it lacks its capitals."""
+MAX_SENTENCE = 2_000
+"""Characters of such a line; parts of longer ones may end anywhere."""
+MIN_UNKNOWN = 3
+"""Words in capitals that make a line one in capitals though the training text has none of them."""
+_CODE = r"[_@{}<>%\\]|://|\bwww\."
+"""Signs of a word that is no text: a placeholder, a tag, an address."""
+_CLUSTER = re.compile("[^\u0300-\u036f]?[\u0300-\u036f]*", re.DOTALL)
+"""A character with the accents that follow it."""
+_SENTENCE_END = re.compile(r"[.!?…]\W*\Z")
+_STOP = re.compile(r"(?<=\w)[.。।]\Z")
+_FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
+_NEUTRAL = "'\"`´′″ʹ"
+_OPENING, _CLOSING = "„«‹‚‛‟“‘", "”’»›ʼ"
+_QUOTES = ("'’‘‚‛‹›ʼʹ′`´", '"“”„‟«»″')
+_DASHES = "-–—‐‑‒―−"
+_INVISIBLE = "\u00ad\u200b\u2060\ufeff"
+
+
+def _without_stop(found: Translation, begin: int) -> Translation:
+    """Return a translation without the full stop behind its last word; a prefix of `begin` characters stays whole."""
+    if len(found.text) <= begin or not _STOP.search(found.text):
+        return found
+    last = found.text.split()[-1]
+    terms = tuple(
+        replace(use, translation=use.translation[:-1])
+        if use.translation
+        and use.translation.endswith(last)
+        and use.target
+        and use.target[1] == len(found.text.split())
+        else use
+        for use in found.terms
+    )
+    return replace(found, text=found.text[:-1], terms=terms)
+
+
+class Writing:
+    """The way between the writing of users and that of a training text."""
+
+    def __init__(
+        self, profile: WritingProfile, *, source_lang: str, target_lang: str, symbols: Collection[str] = ()
+    ) -> None:
+        """Take the profile of the source text; words with one of the `symbols` of the tokenizer stay as they are."""
+        self.profile = profile
+        self._source_lang, self._target_lang = source_lang, target_lang
+        self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
+        self._known = frozenset(profile.characters)
+
+    def reading(self, tokenizers: tuple[Tokenizer, Tokenizer]) -> tuple[Tokenizer, Tokenizer]:
+        """Return the tokenizers of both sides, the first with an eye for the writing of its text."""
+        return tokenizers[0].adapting(self.adapted), tokenizers[1]
+
+    def is_in_capitals(self, text: str) -> bool:
+        """Return whether a line is written in capitals throughout, and is not made of acronyms alone.
+
+        It has no small letters, and a word that the training text usually writes otherwise or several unknown words.
+        """
+        if not is_capital(text) and not self._code.search(text):
+            return False
+        plain = self._without_codes(text)
+        if not is_capital(plain):
+            return False
+        long = [word for word in WORD.findall(plain) if len(word) > 1]
+        forms = [self.profile.forms.get(lower(word, self._source_lang)) for word in long]
+        known = any(form is not None and form != word for form, word in zip(forms, long, strict=True))
+        return known or forms.count(None) >= MIN_UNKNOWN
+
+    def is_in_small_letters(self, text: str) -> bool:
+        """Return whether a line has no capitals though the training text has some, and is made of words known there."""
+        if not self.profile.has_case or any(map(str.isupper, text)) or not any(map(str.islower, text)):
+            return False
+        return sum(word in self.profile.forms for word in WORD.findall(self._without_codes(text))) >= MIN_SENTENCE
+
+    def _is_unlike_text_without_case(self, text: str) -> bool:
+        return not self.profile.has_case and lower(text, self._source_lang) != text
+
+    def lacks_stop(self, text: str) -> bool:
+        """Return whether a line has enough words for a sentence, but no full stop as the training text has it."""
+        bare = text.rstrip()
+        if not self.profile.ends_with_stop or not bare[-1:].isalpha() or len(bare) > MAX_SENTENCE:
+            return False
+        return len(WORD.findall(self._without_codes(bare))) >= MIN_SENTENCE and not self._code.search(bare.split()[-1])
+
+    def _without_codes(self, text: str) -> str:
+        """Return the words of a text that are no placeholders, tags or addresses."""
+        return " ".join(word for word in text.split() if not self._code.search(word))
+
+    def restored(
+        self, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None = None
+    ) -> tuple[Translation, ...]:
+        """Return the translations of a line in the case of the line, and without a full stop if the line has none.
+
+        What follows a prefix has the case of the prefix.
+        """
+        begun = "" if prefix is None else prefix.text
+        rewritten = tuple(translations)
+        if self.lacks_stop(line.text):
+            rewritten = tuple(_without_stop(found, len(begun)) for found in rewritten)
+        if self.is_in_capitals(line.text) and (not begun or is_capital(begun)):
+            rewritten = tuple(self._in_capitals(found, len(begun)) for found in rewritten)
+        return rewritten
+
+    def _in_capitals(self, found: Translation, begin: int) -> Translation:
+        def raised(text: str) -> str:
+            return re.sub(r"\S+", lambda m: m[0] if self._code.search(m[0]) else upper(m[0], self._target_lang), text)
+
+        terms = tuple(replace(use, translation=use.translation and raised(use.translation)) for use in found.terms)
+        return replace(found, text=found.text[:begin] + raised(found.text[begin:]), terms=terms)
+
+    def adapted(self, text: str) -> Adapted:
+        """Return the text in the writing of the training text."""
+        recases = self._is_unlike_text_without_case(text) or self.is_in_capitals(text) or self.is_in_small_letters(text)
+        lacks_stop = self.lacks_stop(text)
+        if self._known.issuperset(text) and not recases and not lacks_stop:
+            return Adapted(text)
+        written: list[str] = []
+        places: list[Span] = []
+        begins = has_beginnings = recases and self.profile.begins_with_capital
+        for match in re.finditer(r"\s+|\S+", text):
+            word = match[0]
+            own = [(match.start() + place, match.start() + place + 1) for place in range(len(word))]
+            if not self._code.search(word):
+                word, own = self._characters(word, own)
+                if recases:
+                    cased = self._in_usual_case(word, begins=begins)
+                    # A letter may become two, as in Turkish. Then all of them stand for the whole word.
+                    own = own if len(cased) == len(word) else [match.span()] * len(cased)
+                    word = cased
+                if any(character.isalnum() for character in word):
+                    begins = has_beginnings and _SENTENCE_END.search(word) is not None
+            written.append(word)
+            places += own
+        found = "".join(written)
+        if lacks_stop:
+            end = len(found.rstrip())
+            found = f"{found[:end]}.{found[end:]}"
+            places.insert(end, places[end - 1])
+        return Adapted(text) if found == text else Adapted(found, places)
+
+    def _in_usual_case(self, word: str, *, begins: bool) -> str:
+        """Return a word in its usual case; `begins` gives it a capital, as the first word of a sentence."""
+        if not self.profile.has_case:
+            return lower(word, self._source_lang)
+        usual = WORD.sub(lambda match: self._usual(match[0]), word)
+        if begins:
+            return _FIRST_LETTER.sub(lambda match: match[1] + upper(match[2], self._source_lang), usual)
+        return usual
+
+    def _usual(self, word: str) -> str:
+        """Return the usual form of a word; of one with apostrophes that is unknown, that of its parts."""
+        key = lower(word, self._source_lang)
+        if key not in self.profile.forms and len(parts := re.split("(['’])", key)) > 1:
+            return "".join(self.profile.forms.get(part, part) for part in parts)
+        return self.profile.forms.get(key, key)
+
+    def _characters(self, text: str, places: Sequence[Span]) -> tuple[str, list[Span]]:
+        """Return a word, or the white space between words, with the characters that the training text has."""
+        if self._known.issuperset(text):
+            return text, list(places)
+        written: list[str] = []
+        spans: list[Span] = []
+        for match in _CLUSTER.finditer(text):
+            begin, end = match.span()
+            if begin == end:
+                continue
+            is_between = text[:begin][-1:].isalpha() and text[end:][:1].isalpha()
+            read = self._equivalent(match[0], opens=not any(map(str.isalnum, text[:begin])))
+            if match[0] in "—―" and is_between and read in _DASHES and read not in "—―":
+                read = f" {read} "  # a hyphen would make one word of two
+            written.append(read)
+            spans += [(places[begin][0], places[end - 1][1])] * len(read)
+        return "".join(written), spans
+
+    def _equivalent(self, characters: str, *, opens: bool) -> str:
+        """Return what stands in the training text for a character and its accents; themselves if nothing does.
+
+        `opens`: they stand at the beginning of a word, where a quote opens.
+        """
+        if self._known.issuperset(characters):
+            return characters
+        if characters.isspace():
+            return " "
+        if characters in _INVISIBLE:
+            return ""
+        for group in (*_QUOTES, _DASHES):
+            if characters in group and (found := self._most_usual(group, opens=opens)):
+                return found
+        for form in ("NFC", "NFD", "NFKC"):
+            read = unicodedata.normalize(form, characters)
+            if self._known.issuperset(read) and not any(map(str.isspace, read)):
+                return read
+        return characters
+
+    def _most_usual(self, group: str, *, opens: bool) -> str:
+        """Return the character of a group that the training text uses in this place; nothing if it has none.
+
+        Of two that it has about as often, the one that does nothing else is taken: “ opens in English and closes in
+        German.
+        """
+        there = [one for one in _OPENING + _CLOSING + _NEUTRAL + _DASHES if one in group and one in self._known]
+        here = [one for one in there if one not in (_CLOSING if opens else _OPENING) or one in "“‘"]
+        here = sorted(here or there, key="“‘".find)
+        most = max((self.profile.characters[one] for one in here), default=0)
+        return next((one for one in here if 2 * self.profile.characters[one] >= most), "")

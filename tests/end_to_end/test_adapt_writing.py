@@ -1,0 +1,147 @@
+"""`--adapt-writing` through the real command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nmt_cli.config.loader import load_config
+
+SOURCES = ["Where is the red car?", "The house is small.", "", "My car and your car."]
+SHOUTED = [line.upper() for line in SOURCES]
+
+
+def translate(nmt, model: Path, sources: list[str], *options: object) -> list[dict]:
+    stdin = "".join(f"{line}\n" for line in sources).encode()
+    result = nmt("translate", "--model", model, "--format", "jsonl", *options, stdin=stdin)
+    assert result.code == 0, result.err
+    return [json.loads(line) for line in result.lines]
+
+
+def in_capitals(record: dict) -> dict:
+    """What is expected for the same line in capitals."""
+    hypotheses = [one | {"translation": one["translation"].upper()} for one in record["hypotheses"]]
+    shouted = {"source": record["source"].upper(), "translation": record["translation"].upper()}
+    return record | shouted | {"hypotheses": hypotheses}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [(), ("--alignment", "hard"), ("--alignment", "soft"), ("--n-best", "2"), ("--sample",), ("--max-source-pieces",)],
+)
+def test_a_line_in_capitals_is_translated_as_in_ordinary_case_and_written_in_capitals(nmt, model: Path, more):
+    if more == ("--max-source-pieces",):
+        more = ()
+        model = with_decoding(model, model.parent / "short", "max_source_pieces: 250", "max_source_pieces: 4")
+    usual = translate(nmt, model, SOURCES, "--adapt-writing", *more)
+    assert translate(nmt, model, SHOUTED, "--adapt-writing", *more) == [in_capitals(record) for record in usual]
+    assert usual == translate(nmt, model, SOURCES, "--keep-writing", *more)
+    assert translate(nmt, model, SHOUTED, *more) == translate(nmt, model, SHOUTED, "--keep-writing", *more)
+
+
+def with_decoding(model: Path, directory: Path, before: str, after: str) -> Path:
+    """A copy of a model whose configuration has another line."""
+    if not directory.exists():
+        shutil.copytree(model, directory)
+        text = (directory / "config.yaml").read_text(encoding="utf-8")
+        assert text.count(before) == 1
+        (directory / "config.yaml").write_text(text.replace(before, after), encoding="utf-8")
+    return directory
+
+
+def test_the_configuration_of_a_model_adapts_unless_the_command_says_otherwise(nmt, model: Path, tmp_path: Path):
+    adapting = with_decoding(model, tmp_path / "adapting", "adapt_writing: false", "adapt_writing: true")
+    assert translate(nmt, adapting, SHOUTED) == translate(nmt, model, SHOUTED, "--adapt-writing")
+    assert translate(nmt, adapting, SHOUTED, "--keep-writing") == translate(nmt, model, SHOUTED)
+    assert load_config(model / "config.yaml").decoding.adapt_writing is False
+
+
+def test_tags_placeholders_and_terms_are_those_of_the_line(nmt, model: Path, tmp_path: Path):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("Car\tla rose\n", encoding="utf-8")
+    (found,) = translate(
+        nmt, model, ["WHERE IS <b>THE RED CAR</b> __URL__?"], "--adapt-writing", "--markup", "--glossary", terms
+    )
+    assert found["translation"].count("<b>") == found["translation"].count("</b>") == 1
+    assert found["translation"].count("__URL__") == 1
+    (use,) = found["glossary"]
+    assert (use["term"], use["source"], use["translation"]) == ("CAR", [4, 5], "LA ROSE")
+    text = found["translation"].replace("<b>", "").replace("</b>", "")
+    assert "LA ROSE" in text
+    assert text.replace("__URL__", "").isupper()
+
+
+def test_a_prefix_is_kept_and_decides_how_the_translation_goes_on(nmt, model: Path, tmp_path: Path):
+    prefix = tmp_path / "prefix"
+    prefix.write_text("Où est\nLA MAISON\n\n\n", encoding="utf-8")
+    found = [one["translation"] for one in translate(nmt, model, SHOUTED, "--adapt-writing", "--prefix", prefix)]
+    assert found[0].startswith("Où est")
+    assert not found[0].isupper()
+    assert found[1].startswith("LA MAISON")
+    assert found[1].isupper()
+
+
+def test_a_model_without_a_profile_takes_what_its_tokenizer_tells(nmt, model: Path, tmp_path: Path):
+    old = tmp_path / "old"
+    shutil.copytree(model, old)
+    (old / "writing.json").unlink()
+    result = nmt(
+        "translate", "--model", old, "--adapt-writing", stdin=b"THE HOUSE IS SMALL.\n\xe2\x80\x9cHello\xe2\x80\x9d\n"
+    )
+    assert result.code == 0
+    assert result.err.count("keeps no profile of its writing (writing.json), so its tokenizer tells") == 1
+    assert result.lines[0].isupper()
+    (old / "writing.json").write_text("{}", encoding="utf-8")
+    result = nmt("translate", "--model", old, "--adapt-writing", stdin=b"a\n")
+    assert (result.code, result.out) == (2, b"")
+    assert f"{old / 'writing.json'}: is not a profile of writing; train the model anew, or delete it" in result.err
+    assert nmt("translate", "--model", old, stdin=b"a\n").code == 0  # nothing reads it
+
+
+def test_paragraphs_are_adapted_sentence_by_sentence(nmt, model: Path):
+    pytest.importorskip("sentencex")
+    lines = b"Where is the red car? The house is small.\n"
+    result = nmt(
+        "translate",
+        "--model",
+        model,
+        "--paragraphs",
+        "--adapt-writing",
+        stdin=b"WHERE IS THE RED CAR? The house is small.\n",
+    )
+    usual = nmt("translate", "--model", model, "--paragraphs", stdin=lines)
+    (one,) = translate(nmt, model, SOURCES[:1])
+    first = one["translation"]
+    assert usual.out.decode().startswith(first)
+    assert result.out.decode() == first.upper() + usual.out.decode()[len(first) :]
+
+
+def test_forced_scores_keep_the_writing(nmt, model: Path, tmp_path: Path):
+    adapting = with_decoding(model, tmp_path / "adapting", "adapt_writing: false", "adapt_writing: true")
+    (tmp_path / "s").write_text("THE HOUSE IS SMALL.\n")
+    (tmp_path / "t").write_text("LA MAISON EST PETITE.\n")
+    both = [nmt("rescore", tmp_path / "s", tmp_path / "t", "--model", one) for one in (model, adapting)]
+    assert both[0].code == 0
+    assert both[0].out == both[1].out
+
+
+def test_init_turns_it_on_and_validation_adapts_too(nmt, tmp_path: Path, corpus: Path, config: Path):
+    given = [f"--{side}={corpus}/train.{code}" for side, code in (("source", "en"), ("target", "fr"))]
+    result = nmt("init", *given, "--source-lang=en", "--target-lang=fr", "-o", tmp_path / "made.yaml")
+    assert result.code == 0, result.err
+    assert load_config(tmp_path / "made.yaml").decoding.adapt_writing is True
+    dev = (corpus / "dev.en").read_text(encoding="utf-8").upper()
+    (tmp_path / "dev.en").write_text(dev, encoding="utf-8")
+    short = ["training.max_steps=4", "training.validation_freq=4", "decoding.adapt_writing=true", "seed=1"]
+    options = [*short, f"data.dev.source={tmp_path / 'dev.en'}", f"data.dev.target={corpus / 'dev.fr'}", "data.test=[]"]
+    result = nmt("train", "--config", config, *(part for one in options for part in ("--set", one)))
+    assert result.code == 0, result.err
+    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    (validation,) = [one for one in metrics if one["event"] == "validation"]
+    found = nmt("translate", tmp_path / "dev.en", "--model", tmp_path / "run", "-o", tmp_path / "out")
+    assert found.code == 0, found.err
+    scored = nmt("score", tmp_path / "out", "--reference", corpus / "dev.fr", "--json")
+    assert json.loads(scored.out)["chrf"]["score"] == pytest.approx(validation["chrf"])

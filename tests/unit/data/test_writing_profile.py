@@ -1,0 +1,90 @@
+"""Profiles of writing: characters, case and words of a text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nmt_cli.data.tokenizer import train_tokenizer
+from nmt_cli.data.writing import WritingProfile, is_capital, lower, upper
+from nmt_cli.errors import ModelError
+
+LINES = [
+    "The cat of Tom sleeps.",
+    "The dog sees NATO. Cats and the dog see Tom.",
+    "THE DOG OF TOM AND THE CAT.",
+    "Where is the cat?",
+    "Is NATO near the dog of Tom?",
+]
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return WritingProfile.of(LINES, "en")
+
+
+def test_the_usual_form_of_a_word_is_the_one_within_sentences(profile):
+    """The capitals of first words, and lines in capitals, say nothing."""
+    expected = {"tom": "Tom", "nato": "NATO", "the": "the", "cat": "cat", "cats": "cats", "where": "where", "is": "is"}
+    assert {key: profile.forms[key] for key in expected} == expected
+
+
+def test_characters_are_counted_as_they_are(profile):
+    assert dict(profile.characters) == {one: "".join(LINES).count(one) for one in "".join(LINES)}
+
+
+def test_a_text_without_capitals_has_no_case(profile):
+    assert (profile.has_case, profile.begins_with_capital) == (True, True)
+    found = WritingProfile.of([line.lower() for line in LINES], "en")
+    assert (found.has_case, found.begins_with_capital) == (False, False)
+    assert found.forms["tom"] == "tom"
+
+
+def test_a_profile_comes_back_from_json(profile):
+    assert WritingProfile.from_json(json.loads(json.dumps(profile.to_json())), "x") == profile
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, {"characters": [], "forms": {}}, {"characters": {"a": "b"}}])
+def test_a_damaged_profile_is_refused(wrong):
+    with pytest.raises(ModelError, match=r"^writing.json: is not a profile of writing"):
+        WritingProfile.from_json(wrong, "writing.json")
+
+
+def test_a_tokenizer_tells_characters_words_and_case(corpus):
+    lines = (corpus / "train.en").read_text().splitlines()
+    for text in (lines, [line.lower() for line in lines]):
+        made = train_tokenizer(
+            text, model_type="bpe", vocab_size=400, normalization="identity", character_coverage=1.0, symbols=["<TAG>"]
+        )
+        found, seen = WritingProfile.of_tokenizer(made, "en"), WritingProfile.of(text, "en")
+        assert set(found.characters) == set(seen.characters)
+        assert found.has_case == seen.has_case
+        assert found.forms["the"] == "the"
+
+
+@pytest.mark.parametrize(
+    ("language", "small", "capital"),
+    [
+        ("de", "straße", "STRASSE"),
+        ("tr", "ılık iş", "ILIK İŞ"),
+        ("az-Latn", "dil ıq", "DİL IQ"),
+        ("el", "όχι, ναί", "ΟΧΙ, ΝΑΙ"),
+        ("ka", "თბილისი", "თბილისი"),
+        ("vi", "tiếng việt", "TIẾNG VIỆT"),
+    ],
+)
+def test_capitals_are_those_of_the_language(language, small, capital):
+    assert upper(small, language) == capital
+
+
+def test_small_letters_are_those_of_the_language():
+    assert lower("ILIK İŞ", "tr") == "ılık iş"
+    assert lower("ILIK", "en") == "ilik"
+    assert lower("ΟΔΟΣ", "el") == "οδος"[:-1] + "ς"
+
+
+def test_a_sharp_s_among_capitals_is_a_capital():
+    assert is_capital("STRAßE 7")
+    assert not is_capital("Straße")
+    assert not is_capital("7")

@@ -1,0 +1,185 @@
+"""Lines adapted to the writing of a training text, and translations with the writing of their lines."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nmt_cli.data.tokenizer import train_tokenizer
+from nmt_cli.data.writing import WritingProfile
+from nmt_cli.translation.markup import PlainLine
+from nmt_cli.translation.prefix import Prefix
+from nmt_cli.translation.results import TermUse, Translation
+from nmt_cli.translation.writing import Writing
+
+TEXT = [
+    'Tom says "yes", and the cat of Anna isn\'t here...',
+    "Where is the well-known house? It is near NATO.",
+    "I see the cat - the cat sees Tom.",
+]
+
+
+def writing(lines=TEXT, source="en", target="de", symbols=()):
+    return Writing(WritingProfile.of(lines, source), source_lang=source, target_lang=target, symbols=symbols)
+
+
+def line(text):
+    return PlainLine(text, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WHERE IS TOM? THE CAT ISN'T HERE.", "Where is Tom? The cat isn't here."),
+        ("TOM'S CAT IS NEAR NATO.", "Tom's cat is near NATO."),
+        ("THE WELL-KNOWN CAT A4 AND %s __URL__", "The well-known cat A4 and %s __URL__"),
+        ("“THE CAT” – TOM’S…", '"The cat" - Tom\'s...'),
+        ("where is tom? it is here", "Where is Tom? It is here."),
+        ("the cat", "the cat"),
+        ("see %s the __cat__", "see %s the __cat__"),
+        ("see the __cat__", "see the __cat__"),
+        ("I see Tom  ", "I see Tom.  "),
+        ("I SEE TOM", "I see Tom."),
+        ("I see “Tom”…", 'I see "Tom"...'),
+        ("the cat—the house.", "The cat - the house."),
+        ("Well‑known\u00a0house!", "Well-known house!"),
+        ("the\u00ad cat\u200b", "the cat"),
+        ("ｔｈｅ ﬁｓｈ", "the fish"),
+        ("cafe\u0301", "cafe\u0301"),
+        ("see http://Tom’s.example/“x”", "see http://Tom’s.example/“x”"),
+    ],
+)
+def test_a_line_is_read_as_the_training_text_is_written(text, expected):
+    found = writing().adapted(text)
+    assert found.text == expected
+    assert found.places is None or len(found.places) == len(expected)
+
+
+@pytest.mark.parametrize(
+    "text", [*TEXT, "", " ", "NATO", "EU", "I", "TOM SEES the cat!", "B2B 42", "猫は家にいる。", "Ünß ñ"]
+)
+def test_ordinary_text_is_left_alone(text):
+    assert writing().adapted(text) == (text, None)
+
+
+@pytest.mark.parametrize("symbol", ["TAG", "<tag>"])
+def test_symbols_of_the_tokenizer_stay_as_they_are(symbol):
+    assert writing(symbols=[symbol]).adapted(f"{symbol} THE CAT").text == f"{symbol} The cat"
+
+
+def test_signs_that_the_training_text_has_are_kept_and_its_own_are_taken_in_their_place():
+    curly = writing(["“Yes”, says Tom’s cat – “no”.", "Is the cat here?"])
+    assert curly.adapted("“Tom’s cat” – here.").places is None
+    assert curly.adapted('"Tom\'s cat" - here.').text == "“Tom’s cat” – here."
+
+
+def test_german_quotes_open_and_close_as_in_the_training_text():
+    german = writing(["Tom sagt: „Ja“, und „nein“."], source="de")
+    assert german.adapted('"Nein"').text == "„Nein“"
+
+
+def test_every_line_of_a_text_without_case_is_read_in_small_letters():
+    small = writing([one.lower() for one in TEXT])
+    assert small.adapted("The Cat of TOM A4 __URL__").text == "the cat of tom a4 __URL__"
+    assert not small.is_in_capitals("The cat")
+
+
+def test_letters_that_become_two_stand_for_their_word():
+    turkish = writing(["Bu iş ve ılık ev.", "Bir iş var."], source="tr")
+    assert turkish.adapted("BU İŞ VE ILIK EV.").text == "Bu iş ve ılık ev."
+    english = writing().adapted("THE CAT İS!")
+    assert english.text == "The cat i̇s!"
+    assert english.places is not None
+    assert english.places[-4:] == [(8, 11)] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("THE CAT.", True),
+        ("CAT", True),
+        ("NATO", False),
+        ("EU UN", False),
+        ("QWERTZ UIOP ASDF", True),
+        ("I", False),
+        ("THE %s IS HERE", True),
+        ("The cat", False),
+        ("42 - 7", False),
+        ("", False),
+        ("猫 家", False),
+    ],
+)
+def test_acronyms_alone_are_no_line_in_capitals(text, expected):
+    assert writing().is_in_capitals(text) is expected
+
+
+def test_pieces_belong_to_the_words_and_characters_of_the_raw_line():
+    """They are those of the line in ordinary writing, whose words were written by hand."""
+    tokenizer = train_tokenizer(
+        TEXT * 3, model_type="bpe", vocab_size=310, normalization="identity", character_coverage=1.0
+    )
+    reading, _ = writing().reading((tokenizer, tokenizer))
+    raw, usual = "  THE\u00a0CAT  IS NEAR “TOM”…", 'The cat is near "Tom"...'
+    assert reading.encode_words(raw) == tokenizer.encode_words(usual)
+    assert reading.encode(raw) == reading.encode_all([raw])[0] == tokenizer.encode(usual)
+    ids, spans = reading.encode_spans(raw)
+    letters = [
+        (piece.lstrip("▁"), raw[begin:end].strip())
+        for piece, (begin, end) in zip(tokenizer.pieces(ids), spans, strict=True)
+    ]
+    for piece, own in letters:
+        assert own.lower() == piece.lower() or own in "“”…"
+    assert tokenizer.encode(raw) != reading.encode(raw)
+
+
+def test_an_adapted_text_stands_for_all_of_the_raw_text_in_order():
+    chance = random.Random(5)
+    own = writing()
+    signs = "THE CAT tom “”’\"'—–-…\u00a0\u200b ́eéﬁ%_ßİı\n\t猫" + "A b"
+    for _ in range(2000):
+        raw = "".join(chance.choice(signs) for _ in range(chance.randrange(30)))
+        found = own.adapted(raw)
+        if found.places is None:
+            assert found.text == raw
+            continue
+        assert len(found.places) == len(found.text)
+        begins = [begin for begin, _ in found.places]
+        assert begins == sorted(begins)
+        assert all(0 <= begin < end <= len(raw) for begin, end in found.places)
+        assert own.adapted(raw) == found
+
+
+def test_translations_of_a_line_in_capitals_are_in_capitals():
+    use = TermUse("CAT", (1, 2), "die Katze", (0, 2))
+    own = (Translation("die Straße von %s __url__", -1.0, -0.5, terms=(use,)), Translation("eine", -2.0, -1.0))
+    found = writing().restored(line("THE CAT OF TOM"), own)
+    assert [one.text for one in found] == ["DIE STRASSE VON %s __url__", "EINE"]
+    assert found[0].terms[0].translation == "DIE KATZE"
+    for text in ("The cat", "NATO"):
+        assert writing().restored(line(text), own) == own
+
+
+def test_a_sentence_without_a_full_stop_has_none_in_its_translation():
+    use = TermUse("Tom", (2, 3), "Tom.", (2, 3))
+    found = (Translation("Ich sehe Tom.", 0.0, 0.0, terms=(use,)), Translation("Tom .", 0.0, 0.0))
+    cut = writing().restored(line("I see Tom"), found)
+    assert [one.text for one in cut] == ["Ich sehe Tom", "Tom ."]  # a word of its own has its row of weights
+    assert cut[0].terms[0].translation == "Tom"
+    begun = Prefix("Ich sehe Tom.", (), (), b"", ())
+    assert writing().restored(line("I see Tom"), found[:1], begun) == found[:1]
+    for text in ("I see Tom.", "Tom", "I see Tom __URL__"):
+        assert writing().restored(line(text), found) == found
+    tokenised = writing([text.replace(".", " .") for text in TEXT])
+    assert tokenised.restored(line("I see Tom"), found) == found
+
+
+def test_what_follows_a_prefix_has_its_case():
+    found = (Translation("Die Katze schläft", 0.0, 0.0),)
+
+    def of(prefix):
+        return writing().restored(line("THE CAT"), found, Prefix(prefix, (), (), b"", ()))[0].text
+
+    assert of("Die Ka") == "Die Katze schläft"
+    shouted = (Translation("DIE Katze schläft", 0.0, 0.0),)
+    assert writing().restored(line("THE CAT"), shouted, Prefix("DIE ", (), (), b"", ()))[0].text == "DIE KATZE SCHLÄFT"
