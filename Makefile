@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ACTIVATE := echo 'To use nmt in this shell, activate its environment first: source $(VENV)/bin/activate'
 OLDEST := .venv-oldest
 
-.PHONY: install demo check test oldest soak bench browser compilers ray wasm clean
+.PHONY: install demo check test oldest soak bench browser compilers node ray wasm clean
 
 install: $(READY)
 
@@ -43,7 +43,7 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	touch $@
 
 # The long tests, among them those of the browser, of other compilers, of Ray and of installation.
-soak: install browser compilers ray
+soak: install browser compilers node ray
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray or install'
 
 bench: install
@@ -77,5 +77,9 @@ compilers:
 		apt-get install -qq -y --no-install-recommends \
 		clang clang-19 lld libomp-dev g++-aarch64-linux-gnu qemu-user >/dev/null; }
 
+# The library that ONNX exports need in Node.js, for their tests. Its own script would download code for GPUs.
+node:
+	test -d node_modules/onnxruntime-node || npm install --no-save --ignore-scripts onnxruntime-node@1.30.0
+
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,1 +1,1 @@
-"""How fast training and translation are, as ratios to a plain model measured in the same run."""
+"""The speed of training and translation, as ratios to a plain model measured in the same run."""

@@ -1,4 +1,4 @@
-"""What each part of the recipe is worth: leave one out, or add one; `python -m benchmarks.ablation`.
+"""Measures the worth of each part of the recipe: leave one out, or add one; `python -m benchmarks.ablation`.
 
 Every run is `configs/multi30k_en_de.yaml`, with the part that this study has taken out of it put back, and a budget of
 four epochs, about ten minutes of one core, and is scored on val; no test set is read. A run's figures go to
@@ -23,7 +23,7 @@ DIRECTORY = Path("runs/ablation")
 RESULTS = Path("docs/studies/ablation.jsonl")
 BUDGET = ("training.max_epochs=4", "training.validation_freq=100000", "training.threads=1")
 STUDIED = ("model.dropout.annotation=0.4",)
-"""What did not pay, and is off in the configuration since."""
+"""Settings that did not pay, and are off in the configuration since."""
 SEEDS = (1, 2, 3)
 WHOLE = "the recipe"
 PARTS: dict[str, tuple[str, ...]] = {

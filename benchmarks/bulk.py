@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def lines_per_second(options: Sequence[str]) -> float:
-    """What one run into a directory of its own says at its end."""
+    """Return the speed that one run into a directory of its own reports at its end."""
     with tempfile.TemporaryDirectory() as directory:
         command = [*NMT, *options, "--output", f"{directory}/out"]
         said = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)

@@ -1,4 +1,6 @@
-"""How many translations change with what should not matter: `python -m benchmarks.invariance --model DIR --text FILE`.
+"""Counts the translations that change with what should not matter.
+
+Run it as `python -m benchmarks.invariance --model DIR --text FILE`.
 
 Every line is translated by itself, 8 and 64 lines at a time, in reversed and in random order, all lines with few at
 once, with one thread and with two, and in each precision. Prints a table: lines whose text differs, and the largest

@@ -1,4 +1,6 @@
-"""How soon a translation comes: from a cold start, and for a program that writes one line and waits for its answer.
+"""Measures the time until a translation comes.
+
+It comes from a cold start, or to a program that writes one line and waits for the answer.
 
 `python -m benchmarks.latency --model DIR --text FILE`; the first lines of FILE go one by one. Prints a table.
 """

@@ -30,7 +30,7 @@ class Run:
     after: str | None = None
     """The run whose end `prepare` waits for."""
     prepare: Callable[[Path], None] | None = None
-    """What is made first, from the directory of `after`."""
+    """Called first, with the directory of `after`."""
     ended: Callable[[Run], None] | None = None
     """Called when the run has ended."""
 
@@ -41,12 +41,12 @@ class Run:
 
     @property
     def log(self) -> Path:
-        """What the commands said."""
+        """The messages of the commands."""
         return self.directory / "study.log"
 
     @property
     def arguments(self) -> list[str]:
-        """Of `nmt`, such as a reader would type."""
+        """The arguments of `nmt`, such as a reader would type."""
         overrides = (f"model_dir={self.directory}", *self.overrides)
         return ["train", "--config", str(self.config), *(word for one in overrides for word in ("--set", one))]
 

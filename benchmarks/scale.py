@@ -1,4 +1,4 @@
-"""What does not grow with the corpus, and what it costs to prepare one: `python -m benchmarks.scale`.
+"""Shows what does not grow with the corpus, and what it costs to prepare one: `python -m benchmarks.scale`.
 
 Pairs of the phrase book, two joined to one, are written until there are enough of them; then `nmt train` makes its
 store and trains on it, watched from outside. A table, as Markdown, goes to standard output. What lies in the directory

@@ -324,7 +324,7 @@ def sentences(count: int) -> list[list[list[int]]]:
 
 
 def at_once(group: list[list[int]]) -> int:
-    """How many sources of a group are searched together, with a beam of 5, by both models."""
+    """Return the number of sources of a group that both models search together, with a beam of 5."""
     return BATCH_TOKENS // (padded_width(group[0]) * BEAMS[-1])
 
 

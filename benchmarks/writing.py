@@ -44,7 +44,7 @@ class Version:
     name: str
     write: Callable[[Pair, random.Random], Pair]
     counts: Callable[[str, str, str], bool] | None = None
-    """Whether the translation of a source is right, given source, reference and translation; None scores all."""
+    """Takes source, reference and translation, and returns True if the translation is right; None scores all."""
 
 
 def versions(source_lang: str, target_lang: str) -> list[Version]:

@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def directory_of(name: str) -> Path:
-    """Where a system is kept: its name in letters, digits and hyphens."""
+    """Return the directory of a system: its name in letters, digits and hyphens."""
     words = "".join(letter if letter.isalnum() else " " for letter in name.lower()).split()
     return DIRECTORY / "-".join(words)
 
@@ -133,7 +133,7 @@ def _measure(run: Run, baseline: Run, test: dict[str, str]) -> dict[str, float |
 
 
 def _entropy(directory: Path, test: dict[str, str]) -> float:
-    """Of the attention over the source pieces, in bits, a mean over the target pieces of the forced test set."""
+    """Return the entropy of the attention, in bits, as a mean over the target pieces of the forced test set."""
     lines = nmt(
         "align",
         test["source"],

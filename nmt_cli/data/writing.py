@@ -65,7 +65,7 @@ class WritingProfile:
     """The characters of a text and the usual form of its words."""
 
     characters: Mapping[str, int]
-    """How often each stands in the text."""
+    """Number of times that each character stands in the text."""
     forms: Mapping[str, str]
     """The usual form of a word within a sentence, by the word in small letters."""
     has_case: bool

@@ -24,7 +24,7 @@ from nmt_cli.search.hypothesis import Said, Vocabulary
 from nmt_cli.search.terms import NO_PIECE, Terms
 
 DISCOUNT = math.log(0.3)
-"""What it costs to say a term that the model would not say, beside the attention on it."""
+"""Added to the logarithm of the attention on a term, for a term that the model would not say."""
 UNKNOWN = math.log(1e-3)
 """If the first piece of a form is less probable, the model gets its own best piece as input instead of the form."""
 MOST = 1 - 1e-4
@@ -32,7 +32,7 @@ MOST = 1 - 1e-4
 
 
 class Progress(NamedTuple):
-    """How far each row has come with the constraints of its sentence."""
+    """Progress of each row through the constraints of its sentence."""
 
     sentences_N: Tensor
     lengths_N: Tensor
@@ -68,33 +68,33 @@ class Progress(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What rows may say at one step."""
+    """The pieces that terms allow each row at one step, and the changes of log-probabilities."""
 
     nodes_N: Tensor
     """The node whose pieces begin a term or go on with it; 0 where there is none."""
     begun_N: Tensor
     """The term that these pieces begin, or -1."""
     is_bound_N: Tensor
-    """Whether the row must say one of these pieces."""
+    """True if the row must say one of these pieces."""
     log_probs_ND: Tensor
     """Their log-probabilities under the model."""
     gains_N: Tensor
-    """What is added to their log-probabilities."""
+    """Addition to their log-probabilities."""
     others_N: Tensor
-    """What is added to those of all other pieces."""
+    """Addition to the log-probabilities of all other pieces."""
     stand_ins_N: Tensor
     """The piece that the model reads if a term begins, or -1 where that is the term."""
 
 
 class Looks(NamedTuple):
-    """Where rows look, among the terms that they may begin."""
+    """The attention of each row on the terms that it may begin."""
 
     weights_NJ: Tensor
     """The attention on each term; -1 on one that the row may not begin."""
     begun_N: Tensor
     """The term on which it is heaviest, or -1."""
     is_owed_N: Tensor
-    """Whether the row has to say a term now, wherever it looks: it would end, or has no room for anything else."""
+    """True if the row has to say a term now, wherever it looks: it would end, or has no room for anything else."""
 
 
 class Guide:

@@ -44,7 +44,7 @@ class Terms:
         self.pieces_QD, self.nodes_QD = filled.unbind(dim=2)
         """The pieces that may follow a node, and the nodes that they lead to."""
         self.is_form_Q = torch.tensor([node in trees.ends for node in range(len(rows))])
-        """Whether the pieces on the way to a node are a form."""
+        """True at a node if the pieces on the way to it are a form."""
         forms = [sorted({form for term in terms for form in term.forms}) for terms in of_sentences]
         longest = max((len(form) for own in forms for form in own), default=1)
         most = max(1, *map(len, forms))

@@ -54,7 +54,7 @@ def test_the_python_program_translates_as_nmt_does(nmt, exported, model, corpus,
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_node_program_translates_as_nmt_does(nmt, tmp_path, exported, model, corpus, options):
     if shutil.which("node") is None or not (NODE_MODULES / "onnxruntime-node").is_dir():
-        pytest.skip("needs Node.js, and `npm install --no-save onnxruntime-node` in the clone")
+        pytest.skip("needs Node.js and its library: run 'make node'")
     directory = shutil.copytree(exported, tmp_path / "onnx")
     (directory / "node_modules").symlink_to(NODE_MODULES)
     same_as_nmt(nmt, ("node", "translate.mjs"), directory, model, corpus, options)

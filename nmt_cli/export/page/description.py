@@ -1,4 +1,4 @@
-"""What the page knows about a model: its parts, named as in `model/`, and where their numbers are.
+"""Describes a model to the page: its parts, named as in `model/`, and the places of their numbers.
 
 The JavaScript of the page builds the same parts from it (model.mjs, decoder.mjs, attention.mjs).
 """

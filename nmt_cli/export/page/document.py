@@ -39,7 +39,7 @@ SCRIPTS = ("attention_words.js", "serve/engine.js", "export/page/local_engine.js
 ENGINE_ID = "local-translation"
 """The script of the engine, which the page also gives to a worker."""
 GENERATOR = '<meta name="generator" content="nmt export'
-"""What a page of ours has in its first lines. Such a file may be replaced."""
+"""Mark in the first lines of the pages that this module writes. A file with it may be replaced."""
 _FIRST_BYTES = 4096
 _IMPORT = re.compile(r'^import (\{.*\}) from ".*";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:class|const|function\*?) (\w+)", re.MULTILINE)
@@ -50,7 +50,7 @@ _NOT_STARTED = (
 
 @dataclass(frozen=True, slots=True)
 class PageModel:
-    """What the page holds of a model."""
+    """A model within the page, and its description for people."""
 
     packed: bytes
     source_name: str

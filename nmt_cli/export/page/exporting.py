@@ -19,7 +19,7 @@ PRECISIONS = ("int8",)
 
 
 class Exported(NamedTuple):
-    """What was written."""
+    """The size of a page that was written, and its models."""
 
     size: int
     """Bytes of the whole file."""

@@ -1,6 +1,6 @@
 // Text in, its translation out: sentences, pieces, search, and attention between words.
 
-import { SentencePiece } from "../programs/sentencepiece.mjs";
+import { SentencePiece, wordsOf } from "../programs/sentencepiece.mjs";
 import { Memory } from "./memory.mjs";
 import { Model } from "./model.mjs";
 import { beam, greedy } from "./search.mjs";
@@ -9,18 +9,6 @@ const FORMAT = 1; // of descriptions (description.py)
 const WORD = /\S+/g; // the page cuts words in the same way
 const WIDTH = 4; // of the beam that finds other translations
 const REMEMBERED = 1_000; // sentences whose translations are kept while somebody types
-
-/** Returns the number of the word at each position, or of the next word, and the number of words. */
-function wordsOf(text, begins) {
-  const ends = [...text.matchAll(WORD)].map((match) => match.index + match[0].length);
-  let word = 0;
-  const numbers = begins.map((begin) => {
-    if (begin < (ends[word - 1] ?? 0)) word = 0;
-    while (word < ends.length - 1 && begin >= ends[word]) word++;
-    return word;
-  });
-  return { numbers, count: ends.length };
-}
 
 /** Returns the function that cuts a text into sentences, which are the text when they are joined. */
 function splitterOf(language) {
@@ -75,7 +63,7 @@ export class Translator {
   /** Returns the parts of a sentence: a long one is cut at the beginning of a word in the last half of what fits. */
   #parts(sentence) {
     const { ids, begins } = this.source.encode(sentence), limit = this.settings.maxSourcePieces;
-    const words = wordsOf(sentence, begins).numbers, parts = [];
+    const words = wordsOf(sentence, begins, WORD).numbers, parts = [];
     let start = 0;
     while (ids.length - start > limit) {
       const half = start + Math.floor(limit / 2) + 1;
@@ -98,7 +86,7 @@ export class Translator {
     const numSource = [...sentence.matchAll(WORD)].length, weights = [], texts = [];
     for (const { words, pieces, weights: ofPieces } of parts) {
       const { text, begins } = this.target.decode(pieces);
-      const { numbers, count } = wordsOf(text, begins);
+      const { numbers, count } = wordsOf(text, begins, WORD);
       const sums = Array.from({ length: count }, () => new Float64Array(numSource)), times = new Array(count).fill(0);
       numbers.forEach((word, at) => {
         if (word >= count) return;

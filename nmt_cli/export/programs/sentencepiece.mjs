@@ -98,6 +98,18 @@ function utf8Length(bytes, at) {
   return overlong || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? 0 : length;
 }
 
+/** Returns the number of the word (a match of `pattern`) at each position, or of the next word, and their count. */
+export function wordsOf(text, begins, pattern) {
+  const ends = [...text.matchAll(pattern)].map((match) => match.index + match[0].length);
+  let word = 0;
+  const numbers = begins.map((begin) => {
+    if (begin < (ends[word - 1] ?? 0)) word = 0;
+    while (word < ends.length - 1 && begin >= ends[word]) word++;
+    return word;
+  });
+  return { numbers, count: ends.length };
+}
+
 export class SentencePiece {
   /** Takes the bytes of a .model file. */
   constructor(model) {

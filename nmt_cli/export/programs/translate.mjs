@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import ort from "onnxruntime-node";
-import { SentencePiece } from "./sentencepiece.mjs";
+import { SentencePiece, wordsOf } from "./sentencepiece.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const BATCH_TOKENS = 2048; // rows of the beam times source positions that are searched together
@@ -175,18 +175,6 @@ class Search {
   }
 }
 
-/** Returns the number of the word of each position, or of the next word, and the number of words. */
-function wordsOf(text, begins) {
-  const ends = [...text.matchAll(WORD)].map((match) => match.index + match[0].length);
-  let word = 0;
-  const numbers = begins.map((begin) => {
-    if (begin < (ends[word - 1] ?? 0)) word = 0;
-    while (word < ends.length - 1 && begin >= ends[word]) word++;
-    return word;
-  });
-  return { numbers, count: ends.length };
-}
-
 /** Lines in, as many translations out. */
 class Translator {
   constructor(model, settings) {
@@ -223,7 +211,7 @@ class Translator {
   /** Returns the parts of a line: a long one is cut at the beginning of a word in the last half of what fits. */
   #parts(line, text) {
     const { ids, begins } = this.source.encode(text), limit = this.settings.max_source_pieces;
-    const words = wordsOf(text, begins).numbers, parts = [];
+    const words = wordsOf(text, begins, WORD).numbers, parts = [];
     let start = 0;
     while (ids.length - start > limit) {
       let cut = start + limit;
@@ -242,7 +230,7 @@ class Translator {
     const { text, begins } = this.target.decode(hypothesis.ids);
     const shown = text.replaceAll("\n", " ");
     if (!this.settings.with_alignment) return { text: shown, links: [], numWords: 0 };
-    const { numbers, count } = wordsOf(text, begins);
+    const { numbers, count } = wordsOf(text, begins, WORD);
     const first = part.words[0], numSource = part.words.at(-1) + 1 - first;
     const sums = Array.from({ length: count }, () => new Float64Array(numSource));
     const pieces = new Array(count).fill(0);
