@@ -16,7 +16,7 @@ import pytest
 import torch
 from chromium import Chromium, running_chromium
 from unit.export.test_segmenter import odd_line, positions
-from unit.model.tiny_models import every_attention, every_kind, random_ids, tiny_config, tiny_model
+from unit.model.tiny_models import EVERY_OPTION, every_attention, every_kind, random_ids, tiny_config, tiny_model
 
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.demo import phrasebook
@@ -109,21 +109,8 @@ def test_every_attention_with_every_recurrence_steps_like_torch(browser):
         check(browser, kind, num_layers=2)
 
 
-OPTIONS = {
-    "lexical model": {"lexical_model": True, "tied_embeddings": "none"},
-    "one direction": {"encoder": {"bidirectional": False}, "num_layers": 2},
-    "source reversed": {"encoder": {"reverse_source": True}, "decoder": {"initial_state": "final"}, "num_layers": 2},
-    "first state zero": {"decoder": {"initial_state": "zero"}},
-    "no input feeding": {"decoder": {"input_feeding": False}},
-    "maxout": {"decoder": {"readout": "maxout"}},
-    "readout of its own size": {"decoder": {"readout_size": 7}, "tied_embeddings": "none"},
-    "target tied": {"tied_embeddings": "target"},
-    "sources tied": {"tied_embeddings": "source-target"},
-}
-
-
 def test_every_option_of_the_model_steps_like_torch(browser):
-    for name, options in OPTIONS.items():
+    for name, options in EVERY_OPTION.items():
         recurrence = "luong" if name in ("no input feeding", "source reversed") else "conditional"
         check(browser, (recurrence, "additive", "lstm" if "zero" in name else "gru", True), **options)
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from unit.export.onnx_models import encoded, sessions, step, torch_steps
 from unit.model.tiny_models import (
+    EVERY_OPTION,
     VOCAB_SIZE,
     every_attention,
     every_kind,
@@ -58,23 +59,10 @@ def test_every_recurrence_with_every_attention_steps_like_torch(kind):
     check(kind, num_layers=2)
 
 
-OPTIONS = {
-    "lexical model": {"lexical_model": True, "tied_embeddings": "none"},
-    "one direction": {"encoder": {"bidirectional": False}, "num_layers": 2},
-    "source reversed": {"encoder": {"reverse_source": True}, "decoder": {"initial_state": "final"}, "num_layers": 2},
-    "first state zero": {"decoder": {"initial_state": "zero"}},
-    "no input feeding": {"decoder": {"input_feeding": False}},
-    "maxout": {"decoder": {"readout": "maxout"}},
-    "readout of its own size": {"decoder": {"readout_size": 7}, "tied_embeddings": "none"},
-    "target tied": {"tied_embeddings": "target"},
-    "sources tied": {"tied_embeddings": "source-target"},
-}
-
-
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", EVERY_OPTION)
 def test_every_option_of_the_model_steps_like_torch(name):
     recurrence = "luong" if name in ("no input feeding", "source reversed") else "conditional"
-    check((recurrence, "additive", "lstm" if "zero" in name else "gru", True), **OPTIONS[name])
+    check((recurrence, "additive", "lstm" if "zero" in name else "gru", True), **EVERY_OPTION[name])
 
 
 def test_an_attention_without_equations_in_onnx_is_refused_by_its_name():

@@ -38,6 +38,18 @@ ATTENTIONS = {
     "multihead": {"type": "multihead"},
 }
 CELLS = (("gru", True), ("gru", False), ("lstm", True), ("lstm", False))
+EVERY_OPTION = {
+    "lexical model": {"lexical_model": True, "tied_embeddings": "none"},
+    "one direction": {"encoder": {"bidirectional": False}, "num_layers": 2},
+    "source reversed": {"encoder": {"reverse_source": True}, "decoder": {"initial_state": "final"}, "num_layers": 2},
+    "first state zero": {"decoder": {"initial_state": "zero"}},
+    "no input feeding": {"decoder": {"input_feeding": False}},
+    "maxout": {"decoder": {"readout": "maxout"}},
+    "readout of its own size": {"decoder": {"readout_size": 7}, "tied_embeddings": "none"},
+    "target tied": {"tied_embeddings": "target"},
+    "sources tied": {"tied_embeddings": "source-target"},
+}
+"""Options of a model beside its attention and recurrence, each by a name."""
 
 
 def every_kind():
