@@ -91,7 +91,7 @@ def _expectation_lines(config: Config, expected: Expectations) -> list[str]:
                 f"            {rate:,.0f} target pieces a second on {on}, measured for {speed.measured_seconds:.0f} s",
             ]
     lines.append(
-        f"  disk      up to {_bytes(disk.total)}: checkpoints {_bytes(disk.checkpoints)}, tokenised text "
+        f"  disk      up to {_bytes(disk.total)}: checkpoints {_bytes(disk.checkpoints)}, text in pieces "
         f"{_bytes(disk.tokenised_text)}"
     )
     return [*lines, f"  quality   {_quality(expected.quality)}", f"            ({OWN_TEXT}; {OWN_SOURCE})"]
