@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from nmt_cli.config.model import DropoutConfig
@@ -23,29 +25,67 @@ MANY_CHARACTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Tier:
-    below: float
-    """Pairs."""
+class _Anchor:
+    """The choices for one amount of text; those between two anchors are interpolated."""
+
+    num_pairs: int
     vocab_size: int
     embedding_size: int
     hidden_size: int
     num_layers: int
     batch_size: int
     dropout: tuple[float, float, float, float, float, float]
-    """Dropout of embedding, recurrent, annotation, readout, source_word, target_word."""
+    """Probabilities in the order of `DROPOUTS`."""
     learning_rate: float
     schedule: str
     warmup_steps: int
     max_epochs: int
 
 
-_TIERS = (
-    _Tier(10_000, 2_000, 256, 256, 1, 1_000, (0.3, 0.2, 0.4, 0.5, 0.1, 0.1), 4.0e-3, "constant", 200, 50),
-    _Tier(100_000, 8_000, 256, 256, 1, 1_500, (0.25, 0.1, 0.0, 0.4, 0.05, 0.05), 4.0e-3, "constant", 200, 18),
-    _Tier(1_000_000, 16_000, 512, 512, 1, 4_096, (0.2, 0.1, 0.0, 0.3, 0.0, 0.0), 1.0e-3, "cosine", 1_000, 12),
-    _Tier(10_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.1, 0.0, 0.2, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
-    _Tier(float("inf"), 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.0, 0.1, 0.0, 0.0), 1.0e-3, "cosine", 8_000, 4),
+_ANCHORS = (
+    _Anchor(5_000, 2_000, 256, 256, 1, 1_000, (0.3, 0.2, 0.4, 0.5, 0.1, 0.1), 4.0e-3, "constant", 200, 50),
+    _Anchor(29_000, 8_000, 256, 256, 1, 1_500, (0.25, 0.1, 0.0, 0.4, 0.05, 0.05), 4.0e-3, "constant", 200, 18),
+    _Anchor(350_000, 16_000, 512, 512, 1, 4_096, (0.2, 0.1, 0.0, 0.3, 0.0, 0.0), 1.0e-3, "cosine", 1_000, 12),
+    _Anchor(3_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.1, 0.0, 0.2, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
+    _Anchor(30_000_000, 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.0, 0.1, 0.0, 0.0), 1.0e-3, "cosine", 8_000, 4),
 )  # fmt: skip
+"""The first two were chosen by measurement (docs/studies/); nobody has compared the others with their neighbours."""
+DROPOUTS = ("embedding", "recurrent", "annotation", "readout", "source_word", "target_word")
+WIDTH_UNIT = 64
+"""Vectors have a multiple of so many numbers, which matrix products like."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """A place between two anchors, by the logarithm of the number of pairs; 0 is the first, 1 the second."""
+
+    low: _Anchor
+    high: _Anchor
+    share: float
+
+    @classmethod
+    def of(cls, num_pairs: int) -> _Between:
+        """Return the place of an amount of text; below the first anchor and above the last, that anchor counts."""
+        place = min(max(num_pairs, _ANCHORS[0].num_pairs), _ANCHORS[-1].num_pairs)
+        low, high = next(pair for pair in pairwise(_ANCHORS) if place <= pair[1].num_pairs)
+        return cls(low, high, math.log(place / low.num_pairs) / math.log(high.num_pairs / low.num_pairs))
+
+    def size(self, low: float, high: float) -> float:
+        """Return a size that grows by the same factor whenever the text does."""
+        return float(low * (high / low) ** self.share)
+
+    def width(self, low: int, high: int) -> int:
+        """Return the length of a vector."""
+        return round(self.size(low, high) / WIDTH_UNIT) * WIDTH_UNIT
+
+    def rate(self, low: float, high: float) -> float:
+        """Return a probability, which changes by the same amount whenever the text grows by the same factor."""
+        return round(low + (high - low) * self.share, 2)
+
+    @property
+    def nearest(self) -> _Anchor:
+        """The anchor that decides what has no values in between."""
+        return self.low if self.share < 0.5 else self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +113,48 @@ class Sizes:
 
 
 def sizes_for(text: TextSurvey) -> Sizes:
-    """Return the sizes of the row of `_TIERS` for so many pairs, adapted to the text.
+    """Return the sizes for so many pairs, between those of `_ANCHORS`, adapted to the text.
 
     The vocabulary has at most a quarter of the distinct words above the characters and bytes, and at least these and
     some hundred pieces; where there are very many characters, only those that make 99.95 % of the text get pieces of
     their own. Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the
     updates; there are about 15 validations, and a checkpoint at least every 1,000 updates.
     """
-    tier = next(tier for tier in _TIERS if text.num_pairs < tier.below)
+    at = _Between.of(text.num_pairs)
+    low, high, nearest = at.low, at.high, at.nearest
+    usual = int(_two_digits(at.size(low.vocab_size, high.vocab_size)))
+    batch_size = int(_two_digits(at.size(low.batch_size, high.batch_size)))
     has_many = text.distinct_characters > MANY_CHARACTERS
-    vocab_size = _vocab_size(tier.vocab_size, text, text.covering_characters if has_many else text.distinct_characters)
-    steps_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / tier.batch_size)
-    max_epochs = min(MAX_EPOCHS, max(tier.max_epochs, -int(-MIN_STEPS // steps_an_epoch)))
+    vocab_size = _vocab_size(usual, text, text.covering_characters if has_many else text.distinct_characters)
+    steps_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / batch_size)
+    usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
+    max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_STEPS // steps_an_epoch)))
     num_steps = max(1, round(steps_an_epoch * max_epochs))
     validation_freq = max(1, _round(num_steps / NUM_VALIDATIONS))
+    rates = (at.rate(*pair) for pair in zip(low.dropout, high.dropout, strict=True))
     return Sizes(
         vocab_size=vocab_size,
-        usual_vocab_size=tier.vocab_size,
+        usual_vocab_size=usual,
         character_coverage=0.9995 if has_many else 1.0,
-        embedding_size=tier.embedding_size,
-        hidden_size=tier.hidden_size,
-        num_layers=tier.num_layers,
-        dropout=DropoutConfig(
-            embedding=tier.dropout[0], recurrent=tier.dropout[1], annotation=tier.dropout[2],
-            readout=tier.dropout[3], source_word=tier.dropout[4], target_word=tier.dropout[5],
-        ),
+        embedding_size=at.width(low.embedding_size, high.embedding_size),
+        hidden_size=at.width(low.hidden_size, high.hidden_size),
+        num_layers=nearest.num_layers,
+        dropout=DropoutConfig(**dict(zip(DROPOUTS, rates, strict=True))),
         # Small vocabularies cut words into more pieces.
         max_length=100 if vocab_size >= 4_000 else 150 if vocab_size >= 1_000 else 250,
-        batch_size=tier.batch_size,
-        learning_rate=tier.learning_rate,
-        schedule=tier.schedule,
-        warmup_steps=min(tier.warmup_steps, num_steps // 10),
+        batch_size=batch_size,
+        learning_rate=_two_digits(at.size(low.learning_rate, high.learning_rate)),
+        schedule=nearest.schedule,
+        warmup_steps=min(int(_two_digits(at.size(low.warmup_steps, high.warmup_steps))), num_steps // 10),
         max_epochs=max_epochs,
         num_steps=num_steps,
         validation_freq=validation_freq,
         checkpoint_freq=min(validation_freq, 1_000),
-    )  # fmt: skip
+    )
+
+
+SAME_SIZE, SAME_RATE = 0.15, 0.05
+"""Differences up to which a size (in proportion) and a probability count as those of the rule."""
 
 
 def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
@@ -118,10 +164,9 @@ def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
     another than `before` says is the user's own, and is not among the keys returned.
     """
     model, training = config.model, config.training
-    if now.usual_vocab_size == before.usual_vocab_size:
-        return {}
-    # What `nmt init` counted is not known exactly, where it held out a dev set.
-    usual = config.tokenizer.vocab_size <= before.usual_vocab_size and now.vocab_size > config.tokenizer.vocab_size
+    # A value that the user chose is seldom so close to that of the rule. The rule's own value may differ a little from
+    # `before`, because `nmt init` counts the pairs without those that it holds out.
+    usual = _is_near(config.tokenizer.vocab_size, before.vocab_size) and now.vocab_size > before.vocab_size
     changes: dict[str, Any] = {"tokenizer.vocab_size": now.vocab_size} if usual else {}
     pairs = {
         "model.embedding_size": (model.embedding_size, before.embedding_size, now.embedding_size),
@@ -130,12 +175,21 @@ def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
         "model.encoder.num_layers": (model.encoder.num_layers, before.num_layers, now.num_layers),
         "model.decoder.num_layers": (model.decoder.num_layers, before.num_layers, now.num_layers),
         "model.attention.size": (model.attention.size, before.hidden_size, now.hidden_size),
-        "model.dropout": (model.dropout.model_dump(), before.dropout.model_dump(), now.dropout.model_dump()),
         "training.batch_size": (training.batch_size, before.batch_size, now.batch_size),
         "training.learning_rate": (training.learning_rate, before.learning_rate, now.learning_rate),
-        "training.schedule": (training.schedule, before.schedule, now.schedule),
     }
-    return changes | {key: new for key, (given, old, new) in pairs.items() if given == old != new}
+    changes |= {key: new for key, (given, old, new) in pairs.items() if _is_near(given, old) and given != new}
+    rates = zip(*(each.model_dump().values() for each in (model.dropout, before.dropout)), strict=True)
+    if all(abs(given - old) <= SAME_RATE for given, old in rates) and model.dropout != now.dropout:
+        changes["model.dropout"] = now.dropout.model_dump()
+    if training.schedule == before.schedule != now.schedule:
+        changes["training.schedule"] = now.schedule
+    return changes
+
+
+def _is_near(given: float, usual: float) -> bool:
+    """Return True if a value of the configuration is that of the rule, or one for a few pairs more or less."""
+    return abs(given - usual) <= SAME_SIZE * usual
 
 
 def _pieces_a_line(text: TextSurvey) -> float:
@@ -153,6 +207,11 @@ def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
     allowed = characters + 261 + min(39, text.distinct_words // 2) + text.distinct_words // 4
     needed = characters + 261 + min(700, text.distinct_words // 4)
     return max(min(wanted, allowed), needed)
+
+
+def _two_digits(number: float) -> float:
+    """Round to two leading digits: 2963.4 to 3000, 0.00184 to 0.0018."""
+    return float(f"{number:.2g}")
 
 
 def _round(number: float) -> int:

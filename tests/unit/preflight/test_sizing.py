@@ -1,11 +1,12 @@
 """The rule by which `nmt init` sizes a model, and the arithmetic of memory."""
 
 import gc
+from itertools import pairwise
 
 import pytest
 
 from nmt_cli.config.loader import validate
-from nmt_cli.preflight.sizing import sizes_for, training_memory
+from nmt_cli.preflight.sizing import resized, sizes_for, training_memory
 from nmt_cli.preflight.survey import TextSurvey
 
 
@@ -19,22 +20,67 @@ def text(num_pairs, **changes):
 
 
 @pytest.mark.parametrize(
-    ("num_pairs", "vocab_size", "hidden_size", "batch_size", "learning_rate"),
+    ("num_pairs", "vocab_size", "hidden_size", "batch_size", "learning_rate", "schedule"),
     [
-        (1_000, 2_000, 256, 1_000, 4e-3),
-        (9_999, 2_000, 256, 1_000, 4e-3),
-        (10_000, 8_000, 256, 1_500, 4e-3),
-        (99_999, 8_000, 256, 1_500, 4e-3),
-        (100_000, 16_000, 512, 4_096, 1e-3),
-        (1_000_000, 32_000, 1_024, 8_192, 1e-3),
-        (50_000_000, 32_000, 1_024, 16_384, 1e-3),
+        (1_000, 2_000, 256, 1_000, 4e-3, "constant"),
+        (5_000, 2_000, 256, 1_000, 4e-3, "constant"),
+        (29_000, 8_000, 256, 1_500, 4e-3, "constant"),
+        (350_000, 16_000, 512, 4_100, 1e-3, "cosine"),
+        (3_000_000, 32_000, 1_024, 8_200, 1e-3, "cosine"),
+        (50_000_000, 32_000, 1_024, 16_000, 1e-3, "cosine"),
     ],
 )
-def test_sizes_follow_the_number_of_pairs(num_pairs, vocab_size, hidden_size, batch_size, learning_rate):
+def test_sizes_follow_the_number_of_pairs(num_pairs, vocab_size, hidden_size, batch_size, learning_rate, schedule):
     sizes = sizes_for(text(num_pairs))
-    assert (sizes.vocab_size, sizes.hidden_size, sizes.batch_size, sizes.learning_rate) == (
-        vocab_size, hidden_size, batch_size, learning_rate,
+    assert (sizes.vocab_size, sizes.hidden_size, sizes.batch_size, sizes.learning_rate, sizes.schedule) == (
+        vocab_size, hidden_size, batch_size, learning_rate, schedule,
     )  # fmt: skip
+
+
+def test_a_tenth_more_text_changes_no_size_much():
+    """Beyond what rounding to two digits, or to a multiple of 64, does."""
+    amounts = [round(1_000 * 1.1**power) for power in range(120)]
+    for few, more in pairwise(sizes_for(text(num_pairs)) for num_pairs in amounts):
+        assert few.vocab_size <= more.vocab_size <= 1.15 * few.vocab_size
+        assert few.batch_size <= more.batch_size <= 1.15 * few.batch_size
+        assert few.hidden_size <= more.hidden_size <= few.hidden_size + 64
+        assert 0.85 * few.learning_rate <= more.learning_rate <= few.learning_rate
+        rates = zip(few.dropout.model_dump().values(), more.dropout.model_dump().values(), strict=True)
+        assert all(after <= before <= after + 0.05 for before, after in rates)
+
+
+def written(sizes, **changes):
+    """Return the configuration with these sizes, as `nmt init` writes it."""
+    model = {
+        "embedding_size": sizes.embedding_size, "dropout": sizes.dropout.model_dump(),
+        "encoder": {"hidden_size": sizes.hidden_size}, "decoder": {"hidden_size": sizes.hidden_size},
+        "attention": {"size": sizes.hidden_size},
+    }  # fmt: skip
+    training = {
+        "batch_size": sizes.batch_size, "learning_rate": sizes.learning_rate, "schedule": sizes.schedule, **changes,
+    }  # fmt: skip
+    data = {"source_lang": "en", "target_lang": "de", "train": [{"source": "a", "target": "b"}]}
+    tokenizer = {"vocab_size": sizes.vocab_size}
+    values = {"name": "x", "model_dir": "x", "data": data, "tokenizer": tokenizer, "model": model}
+    return validate({**values, "training": {"max_epochs": 1, **training}}, "test")
+
+
+def test_a_larger_text_gets_the_sizes_of_the_rule_also_if_some_pairs_were_held_out():
+    # `nmt init` wrote the configuration for the pairs that it did not hold out.
+    few, more = sizes_for(text(10_000)), sizes_for(text(150_000))
+    changes = resized(written(sizes_for(text(9_500))), few, more)
+    assert changes["tokenizer.vocab_size"] == more.vocab_size
+    assert changes["model.encoder.hidden_size"] == changes["model.attention.size"] == more.hidden_size
+    assert changes["training.batch_size"] == more.batch_size
+    assert changes["training.schedule"] == more.schedule
+    assert changes["model.dropout"] == more.dropout.model_dump()
+
+
+def test_sizes_that_the_user_chose_stay():
+    few, more = sizes_for(text(10_000)), sizes_for(text(150_000))
+    changes = resized(written(few, batch_size=4_000, schedule="linear"), few, more)
+    assert not {"training.batch_size", "training.schedule"} & set(changes)
+    assert changes["tokenizer.vocab_size"] == more.vocab_size
 
 
 @pytest.mark.parametrize("num_pairs", [1, 50, 1_000, 29_000, 400_000, 5_000_000, 50_000_000])
@@ -67,7 +113,7 @@ def test_little_text_is_gone_through_more_often_but_at_most_100_times():
     ],
 )
 def test_words_that_are_long_or_not_separated_are_reckoned_by_characters(changes, pieces):
-    assert sizes_for(text(20_000, **changes)).num_steps == round(20_000 * (pieces + 1) / 1_500 * 18)
+    assert sizes_for(text(20_000, **changes)).num_steps == round(20_000 * (pieces + 1) / 1_400 * 22)
 
 
 def test_few_words_make_a_smaller_vocabulary():
