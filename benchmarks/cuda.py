@@ -84,13 +84,13 @@ def compared(
 
 
 def plain_update(device: torch.device, sizes: Mapping[str, int]) -> Update:
-    """As `nmt train` makes it."""
+    """Return it as `nmt train` makes it."""
     model = our_model(sizes).to(device)
     return stepping(model, Plain(Objective(model, LOSS), World(device)), device)
 
 
 def captured_update(device: torch.device, sizes: Mapping[str, int], graphs: Graphs) -> Update:
-    """As `nmt train` makes it on CUDA with `training.cuda_graphs`."""
+    """Return it as `nmt train` makes it on CUDA with `training.cuda_graphs`."""
     model = our_model(sizes).to(device)
     return stepping(model, Captured(Objective(model, LOSS), graphs), device)
 

@@ -279,7 +279,7 @@ def plain_translation(beam: int) -> Callable[[], float]:
 
 
 def made_up_shortlist() -> Shortlist:
-    """As many pieces as `nmt shortlist` takes by default, the frequent ones more often than others."""
+    """Draw as many pieces as `nmt shortlist` takes by default, frequent ones more often than others."""
     weights_V = torch.arange(1.0, VOCAB - 3).pow(-0.8)
     generator = torch.Generator().manual_seed(7)
     likely_VK = torch.stack([torch.multinomial(weights_V, 20, generator=generator) + 4 for _ in range(VOCAB)])

@@ -120,7 +120,7 @@ class Experiment:
 
     @cached_property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Those of the source and of the target; the same one twice where it is joint."""
+        """Tokenizers of the source and of the target; a joint tokenizer is returned twice."""
         from nmt_cli.data.tokenizer import Tokenizer
 
         if self.tokenizer_path("joint").is_file():

@@ -16,7 +16,7 @@ from nmt_cli.signals import kept
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left."""
+    """Result of a command."""
 
     code: int
     out: bytes
@@ -78,7 +78,7 @@ TIMES = ("seconds", "tokens_per_second")
 
 
 def contents(run: Path) -> dict[str, bytes]:
-    """What must be equal after any way to the same step."""
+    """Return what must be equal, however a training came to the same step."""
     found = {
         str(path.relative_to(run)): path.read_bytes() for path in sorted((run / "checkpoints").rglob("*.safetensors"))
     }

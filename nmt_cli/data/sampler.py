@@ -109,7 +109,7 @@ class Sampler:
 
     @property
     def pairs_an_epoch(self) -> int:
-        """Those that come twice counted twice."""
+        """Number of pairs in an epoch; a pair with the weight 2 counts twice."""
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def batches_an_epoch(self) -> float:

@@ -104,7 +104,7 @@ def shown_format(name: str) -> str:
 
 
 def _refuse_tables_by_language(whole: list[Recognised], singles: list[Recognised], settings: Settings) -> None:
-    """Two files that are named after the languages, but look like tables: both readings are possible."""
+    """Refuse two files that are named after the languages but look like tables, as both readings are possible."""
     both = [*whole, *singles]
     if settings.format is not None or len(both) != 2 or not {one.format for one in whole} & {"TSV", "CSV"}:
         return

@@ -186,7 +186,7 @@ def zip_archive(path: str) -> Iterator[zipfile.ZipFile]:
 
 
 def check_no_declarations(path: str) -> None:
-    """`InputError` where the XML in a spreadsheet declares entities, which no program writes there."""
+    """Raise `InputError` if the XML in a spreadsheet declares entities, which no program writes there."""
     with zip_archive(path) as archive:
         for info in archive.infolist():
             if not info.filename.endswith((".xml", ".rels")):

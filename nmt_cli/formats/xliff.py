@@ -95,7 +95,7 @@ class XliffEvents:
             seen.append(both)
 
     def finish(self) -> None:
-        """Nothing is left to check: a file in other languages was refused where it began."""
+        """Do nothing: a file in other languages was refused where it began."""
 
 
 def _character(code: str) -> str:

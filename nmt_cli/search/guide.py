@@ -26,7 +26,7 @@ from nmt_cli.search.terms import NO_PIECE, Terms
 DISCOUNT = math.log(0.3)
 """Added to the logarithm of the attention on a term, for a term that the model would not say."""
 UNKNOWN = math.log(1e-3)
-"""If the first piece of a form is less probable, the model gets its own best piece as input instead of the form."""
+"""Probability of the first piece of a form below which the model reads its own best piece instead of the form."""
 MOST = 1 - 1e-4
 """Attention on a term is cut to this value, so that the other pieces keep some probability."""
 

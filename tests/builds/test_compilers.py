@@ -28,7 +28,7 @@ COMPILERS = {
         ["aarch64-linux-gnu-g++", "qemu-aarch64"],
     ),
 }
-"""How to compile, and what else it needs; the last of which is an emulator."""
+"""For each compiler, its command and the other programs that it needs; for ARM the last of them is an emulator."""
 
 
 def require(*programs: str) -> None:

@@ -25,9 +25,9 @@ from typing import Any
 from tqdm import tqdm
 
 Operation = tuple[str, str]
-"""What, and on which path."""
+"""Name of a call, and its path."""
 GROWS = ("open", "write", "save", "mkdir")
-"""What needs room on the disk."""
+"""Calls that need room on the disk."""
 
 
 @dataclass(frozen=True)

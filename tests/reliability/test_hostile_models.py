@@ -15,7 +15,7 @@ from faults import Faulty, Outcome
 
 MEGABYTE = 2**20
 ROOM = 64 * MEGABYTE
-"""What a damaged directory may take beyond what the whole one takes."""
+"""Memory that a damaged directory may take beyond what the sound one takes."""
 SECONDS = 60.0
 FILES = {
     "config": "config.yaml",

@@ -22,7 +22,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shell(home: Path, script: str, **env: str) -> subprocess.CompletedProcess[bytes]:
-    """What a script of bash leaves; its commands are one word, N."""
+    """Run a script of bash and return its result; `NMT` and `ENCODE` in it stand for commands."""
     script = script.replace("ENCODE", ENCODE).replace("NMT", f"{sys.executable} -m nmt_cli")
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | env
     return subprocess.run(["bash", "-c", script], cwd=home, env=environment, capture_output=True, check=False)
