@@ -52,7 +52,7 @@ def improve(
     ] = 2.0,
     beam_size: Annotated[
         int, typer.Option("--beam-size", "-k", min=1, max=1_000, metavar="N", help="Beam for text to learn from.")
-    ] = 2,
+    ] = 5,
     sample: Annotated[
         bool | None,
         typer.Option(

@@ -32,7 +32,7 @@ class Recipe:
     distil: bool = False
     ratio: float = 2.0
     """Lines of translated text in each epoch, as a multiple of the pairs; at most all there are."""
-    beam_size: int = 2
+    beam_size: int = 5
     """Beam for text that is translated to be learnt from."""
     sample: bool | None = None
     """Draw such translations instead of searching; None decides by the number of pairs."""

@@ -109,10 +109,10 @@ def test_validations_keep_their_distance_in_epochs():
 @pytest.mark.parametrize(
     ("sample", "pairs", "options"),
     [
-        (None, 499_999, ["--beam-size", "2"]),
+        (None, 499_999, ["--beam-size", "5"]),
         (None, 500_000, ["--sample", "--seed", "5"]),
         (True, 1_000, ["--sample", "--seed", "5"]),
-        (False, 10**6, ["--beam-size", "2"]),
+        (False, 10**6, ["--beam-size", "5"]),
     ],
 )
 def test_few_pairs_take_the_best_translation_and_many_a_sampled_one(sample, pairs, options):
