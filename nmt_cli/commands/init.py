@@ -10,7 +10,7 @@ import typer
 
 from nmt_cli.console import log, warn
 from nmt_cli.data.lines import is_special_file
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, UnequalLinesError
 
 if TYPE_CHECKING:
     from nmt_cli.data.pairs import Corpus
@@ -81,6 +81,7 @@ def init(
     from nmt_cli.data.pairs import Corpus
     from nmt_cli.preflight.configuration import Header
     from nmt_cli.preflight.inputs import refuse_unfit_text
+    from nmt_cli.rules.parting import place_added
 
     files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
     dev = Corpus(dev_source, dev_target) if dev_source is not None and dev_target is not None else None
@@ -91,7 +92,10 @@ def init(
     refuse_unfit_text(files)
     if pairs is None:
         corpora = [Corpus(*paths) for paths in zip(source, target, strict=True)]
-        _configure(output, header, corpora, dev)
+        try:
+            _configure(output, header, corpora, dev)
+        except UnequalLinesError as error:
+            raise place_added(error) from error
     else:
         with imported(pairs, str(output.with_suffix("")), (source_lang, target_lang)) as made:
             corpora = [Corpus(str(made.source), str(made.target))]

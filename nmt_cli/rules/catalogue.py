@@ -64,6 +64,8 @@ RULES = (
     ),
 )  # fmt: skip
 """The rules, worst first: a dropped pair is listed under the first rule that drops it."""
+TOO_LITTLE = "too few pairs, or sides that are too alike, to learn from"
+"""The reason why rules that learn from the corpus find nothing in it."""
 NAMES = tuple(rule.name for rule in RULES)
 LINE_RULES = (
     Rule("empty", "the line is empty", "they teach nothing", 1),

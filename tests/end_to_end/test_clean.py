@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import random
+import re
 
 import pytest
 from command_line import CONFIG, run_here
@@ -168,6 +169,30 @@ def test_text_without_a_good_pair_and_no_text_at_all_are_no_error(here):
     assert code == 0
     assert "0 pairs read, 0 kept" in err
     assert lines(here / "nothing.en") == lines(here / "nothing.dropped.tsv") == []
+
+
+def test_what_cannot_be_looked_for_is_not_said_to_be_absent(here):
+    def told(err):
+        return {line.split()[0] for line in err.splitlines() if "not looked for: too few pairs" in line}
+
+    write(here, PAIRS[:100], "few")
+    assert told(nmt("clean", "few.en", "few.fr", "-o", "made", "--dry-run")[2]) >= {"swapped", "wrong-language"}
+    assert told(nmt("clean", "a.en", "a.fr", "-o", "made", "--dry-run")[2]) == set()
+
+
+def test_files_of_unequal_lengths_are_refused_with_the_place_where_they_part(here):
+    write(here, PAIRS, "b")
+    (here / "b.fr").write_bytes(b"".join(target + b"\n" for _, target in PAIRS[:600] + PAIRS[601:]))
+    for command in (
+        ["clean", "b.en", "b.fr", "-o", "made"],
+        ["clean", "b.en", "b.fr", "-o", "made", "--dry-run"],
+        ["init", "--source", "b.en", "--target", "b.fr", "--source-lang", "en", "--target-lang", "fr", "-o", "b.yaml"],
+    ):
+        code, _, err = nmt(*command)
+        assert code == 2
+        place = re.search(r" from about line (\d+)\. Look there: paste b\.en b\.fr \| sed -n '\d+,\d+p'\n$", err)
+        assert abs(int(place[1]) - 601) <= 20
+    assert not list(here.glob("made*"))
 
 
 def test_the_check_sorts_its_advice_and_names_the_command(here):
