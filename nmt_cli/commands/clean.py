@@ -130,13 +130,14 @@ def cleaned_paths(texts: Sequence[str], prefix: str) -> list[Path]:
 
 def _check_inputs(texts: Sequence[str], without: Sequence[str]) -> None:
     """Refuse what cannot be read twice or is one file."""
+    from nmt_cli.commands.reading import refuse_one_file
     from nmt_cli.data.lines import input_name, is_special_file, is_standard_input
 
     for path in (*texts, *without):
         if is_standard_input(path) or is_special_file(path):
             raise InputError(f"{input_name(path)}: can be read only once, but cleaning reads twice. Give a file")
-    if len(texts) > 1 and all(Path(path).exists() for path in texts) and Path(texts[0]).samefile(texts[1]):
-        raise InputError(f"{texts[0]}: is given as source and as target. Give two files")
+    if len(texts) > 1:
+        refuse_one_file(texts)
 
 
 def _judge(

@@ -71,6 +71,17 @@ class Seen:
         return np.minimum(np.searchsorted(self._known, hashes), len(self._known) - 1)
 
 
+def shared(held_out: TextHashes, other: TextHashes, num_examples: int) -> tuple[int, list[str]]:
+    """Return the number of sources of one held-out set that stand in another, and the places of the first of them."""
+    sources, others = (np.frombuffer(hashes.sources, dtype=np.uint64) for hashes in (held_out, other))
+    found = np.flatnonzero((sources != 0) & np.isin(sources, others))
+    examples = [
+        f"{held_out.path}:{row + 1} = {other.path}:{int(np.argmax(others == sources[row])) + 1}"
+        for row in found[:num_examples]
+    ]
+    return len(found), examples
+
+
 class Numbering:
     """Rows of corpora that follow each other."""
 

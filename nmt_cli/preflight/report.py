@@ -22,7 +22,7 @@ from nmt_cli.data.pairs import Corpus, Filters, lines_in_step, parse_links
 from nmt_cli.data.store import CHUNK
 from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.errors import InputError
-from nmt_cli.preflight.repeats import Numbering, Seen, TextHashes
+from nmt_cli.preflight.repeats import Numbering, Seen, TextHashes, shared
 
 NUM_EXAMPLES = 3
 OUTLIER_FACTOR = 3.0
@@ -41,6 +41,7 @@ FINDINGS = (
     "duplicates",
     "copies",
     "overlap",
+    "dev_overlap",
     "bad_alignment",
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -123,6 +124,9 @@ def analyse(
     for reader in held_out:
         _find_repeats([reader])
         reader.report.findings["overlap"] = Finding(*rows.overlap(reader.hashes, seen, NUM_EXAMPLES))
+        for dev in held_out:
+            if dev.report.name == "dev" and dev is not reader:
+                reader.report.findings["dev_overlap"] = Finding(*shared(reader.hashes, dev.hashes, NUM_EXAMPLES))
     if training:
         _find_repeats(training)
     return [reader.report for reader in readers]
