@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -153,12 +154,17 @@ def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
     rule = next(rule for rule in RULES if rule.name == "out-of-step")
     number = max(counts) - part.line + 1
     share = 100 * number / max(counts)
-    description = f"the files have {counts[0]:,} and {counts[1]:,} lines and no longer belong together from here"
+    description = f"the files have {counts[0]:,} and {counts[1]:,} lines "
+    if part.is_at_end:
+        description += "and belong together as far as both go"
+        advice = "the end of one file has no counterpart. Look there, and complete or cut a file"
+    else:
+        description += "and no longer belong together from here"
+        advice = "a line is missing or doubled in one file near this place. Look there, and mend the file"
     return [
         Advice(
             report.name, rule.name, description, round(share, 3), number, max(counts), max(counts),
-            [f"{report.source}:{part.line}"],
-            "a line is missing or doubled in one file near this place. Look there, and mend the file",
+            [f"{report.source}:{part.line}"], advice,
             look_command(paths, part.line), *_severity(share * rule.harm),
         )
     ]  # fmt: skip
@@ -167,7 +173,7 @@ def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
 def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str:
     commands = []
     for path, language in zip((report.source, report.target), languages, strict=True):
-        name = Path(path.removesuffix(".gz"))
+        name = _beside(path)
         reading = f"{'gzip -dc' if path.endswith('.gz') else 'cat'} {shlex.quote(path)}"
         made = shlex.quote(str(name.with_name(f"{name.stem}.plain{name.suffix}")))
         commands.append(f"{reading} | sacremoses -l {shlex.quote(language)} detokenize > {made}")
@@ -194,9 +200,15 @@ def _is_one_file(report: CorpusReport) -> bool:
     return source.exists() and target.exists() and source.samefile(target)
 
 
+def _beside(source: str) -> Path:
+    """Return the file without `.gz`; where its directory may not be written to, one of its name in the working one."""
+    path = Path(source.removesuffix(".gz"))
+    return path if os.access(path.parent, os.W_OK) else Path(path.name)
+
+
 def fresh_prefix(corpus: Sides, drop: Sequence[str] = ()) -> str:
     """Return the beginning of names beside a corpus that no file has yet: `train.clean` for `train.en`."""
-    path = Path(corpus.source.removesuffix(".gz"))
+    path = _beside(corpus.source)
     stem = "-".join((f"{path.stem}.clean", *drop))
     for number in count(1):
         prefix = str(path.with_name(f"{stem}{number if number > 1 else ''}"))

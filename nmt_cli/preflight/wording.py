@@ -84,7 +84,7 @@ def train_command(found: Check, options: Sequence[str]) -> str | None:
 
 def _advice_lines(advised: Advised, training: str | None) -> list[str]:
     """Return the kinds of suspicious pairs, worst first, each with what to do."""
-    lines = ["", "advice, worst first"] if advised.advice else []
+    lines = ["", "advice, worst first"] if advised.advice or advised.not_looked_for else []
     for one in advised.advice:
         places = ", ".join(one.places) + (" ..." if one.pairs > len(one.places) else "")
         lines.append(

@@ -320,6 +320,15 @@ def test_every_command_of_the_check_works_as_it_is_printed(here):
     assert {name: (here / name).read_bytes() for name in before} == before
 
 
+def test_files_where_nothing_can_be_written_are_cleaned_into_the_working_directory(here, monkeypatch):
+    monkeypatch.setattr("nmt_cli.preflight.advice.os.access", lambda path, mode: not os.path.samefile(path, "locked"))
+    (here / "locked").mkdir()
+    write(here / "locked", NOISY, "a")
+    languages = ("--source-lang", "en", "--target-lang", "fr")
+    _, _, err = nmt("init", "--source", "locked/a.en", "--target", "locked/a.fr", *languages, "-o", "my.yaml")
+    assert "\nbetter: nmt clean locked/a.en locked/a.fr -o a.clean; nmt init --source a.clean.en " in err
+
+
 def test_sentences_of_the_dev_set_in_a_test_set_are_a_leak(here):
     write(here, PAIRS[600:], "a")
     write(here, PAIRS[:40], "dev")
@@ -348,6 +357,11 @@ def test_the_check_says_where_unequal_files_part_and_that_one_file_is_no_corpus(
     assert (found["finding"], found["level"]) == ("out-of-step", "severe")
     assert abs(int(found["places"][0].removeprefix("b.en:")) - 601) <= 20
     assert found["command"].startswith("paste b.en b.fr | sed -n ")
+    write(here, PAIRS, "b")
+    (here / "b.fr").write_bytes(b"".join(target + b"\n" for _, target in PAIRS) + b"\n\n")
+    code, out, _ = nmt("check", "--config", "c.yaml", *sets)
+    assert code == 2
+    assert f"lines and belong together as far as both go (b.en:{len(PAIRS) + 1} ...)\n" in out
     sets = ("--set", "data.train=[{source: b.en, target: b.en}]", "--no-measure")
     code, out, _ = nmt("check", "--config", "c.yaml", *sets)
     assert code == 0
