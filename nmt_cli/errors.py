@@ -15,6 +15,14 @@ class InputError(NmtError):
     exit_code = 2
 
 
+class UnequalLinesError(InputError):
+    """Files whose lines should belong together have unequal numbers of lines."""
+
+    def __init__(self, message: str, paths: list[str], counts: list[int]) -> None:
+        super().__init__(message)
+        self.paths, self.counts = paths, counts
+
+
 class ConfigError(InputError):
     """The configuration is wrong; the message lists every problem with its key."""
 

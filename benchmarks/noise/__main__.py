@@ -19,6 +19,7 @@ from benchmarks.noise.kinds import KINDS, MIXED, Noisy, inject
 from benchmarks.noise.opusfilter import Dropped, dropped_by_opusfilter
 from nmt_cli.rules.catalogue import rules_that_drop
 from nmt_cli.rules.corpus import Tally, first_pass, judged_pairs
+from nmt_cli.rules.judge import Judge
 
 SHARES = (0.05, 0.30)
 OF_A_PROGRAM = "precision | recall | others dropped | seconds"
@@ -80,7 +81,8 @@ def judge(pairs: list[Pair], languages: tuple[str, str], environment: Path | Non
         write_pairs(pairs, *files)
         paths = [str(path) for path in files]
         began = time.perf_counter()
-        for pair in judged_pairs(paths, first_pass(paths)):
+        known = first_pass(paths)
+        for pair in judged_pairs(paths, known, Judge(known.sample)):
             for rule in pair.rules:
                 flagged.setdefault(rule, set()).add(pair.number - 1)
             if counts.add(pair, dropping) is not None:

@@ -28,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="directory with tatoeba/")
     parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 10_000_000])
+    parser.add_argument("--command", nargs="+", choices=("clean", "check"), default=["clean", "check"])
     asked = parser.parse_args()
     pairs = tatoeba(asked.data, "fra")
     print("| command | pairs | minutes | CPU minutes | peak memory |")
@@ -47,6 +48,8 @@ def main() -> None:
                 ["clean", f"{directory}/a.en", f"{directory}/a.fr", "-o", f"{directory}/made"],
                 ["check", "--config", f"{directory}/c.yaml", "--no-measure"],
             ):
+                if arguments[0] not in asked.command:
+                    continue
                 print(f"| `nmt {arguments[0]}` | {wanted:,} | {watched(arguments)} |", flush=True)
 
 

@@ -18,6 +18,7 @@ from benchmarks.noise.kinds import MIXED, inject
 from benchmarks.runs import metrics, nmt
 
 NUM_DEV, NUM_TEST = 500, 1_000
+TEXTS = ("clean", "noisy", "cleaned")
 
 
 class Text(NamedTuple):
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="directory with multi30k/ and tatoeba/")
     parser.add_argument("--directory", type=Path, default=Path("runs/noise"))
     parser.add_argument("--corpus", choices=("multi30k", "vie"), nargs="+", default=["vie", "multi30k"])
+    parser.add_argument("--text", choices=TEXTS, nargs="+", default=TEXTS, help="what models are trained on")
     parser.add_argument("--share", type=float, default=0.3)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
@@ -52,10 +54,10 @@ def main() -> None:
         paths["cleaned"] = directory / "cleaned.source", directory / "cleaned.target"
         if not paths["cleaned"][0].exists():
             nmt("clean", *map(str, paths["noisy"]), "-o", str(directory / "cleaned"), log=directory / "clean.log")
-        for name, files in paths.items():
+        for name in asked.text:
             run = directory / f"{name}-{asked.epochs}"
             overrides = (*text.overrides, f"training.max_epochs={asked.epochs}", f"seed={asked.seed}")
-            print(f"| {corpus} | {name} | {row(text, files, run, overrides)} |", flush=True)
+            print(f"| {corpus} | {name} | {row(text, paths[name], run, overrides)} |", flush=True)
 
 
 def row(text: Text, files: tuple[Path, Path], run: Path, overrides: tuple[str, ...]) -> str:

@@ -45,6 +45,7 @@ def check(
     tokenize = tokenizer_for(language)
     if given.scoring.tokenize is None and tokenize is not None:
         warn(f"scoring.tokenize: BLEU counts words, which {language} does not part by blanks; set it to {tokenize}")
-    print(json.dumps(as_values(found), ensure_ascii=False) if as_json else as_text(found))
+    options = ["--config", str(config), *(word for one in set_ or () for word in ("--set", one))]
+    print(json.dumps(as_values(found, options), ensure_ascii=False) if as_json else as_text(found, options))
     if found.problems:
         raise InputError("\n".join(found.problems))

@@ -10,7 +10,7 @@ import typer
 
 from nmt_cli.commands.options import SourceText
 from nmt_cli.console import counted, log, warn
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, UnequalLinesError
 
 if TYPE_CHECKING:
     from nmt_cli.rules.catalogue import Rule
@@ -76,6 +76,7 @@ def clean(
     """
     from nmt_cli.preflight.inputs import refuse_unfit_text
     from nmt_cli.rules.catalogue import LINE_RULES, RULES, rules_that_drop
+    from nmt_cli.rules.parting import place_added
 
     _check_options(target, tag)
     texts = [source] if target is None else [source, target]
@@ -84,10 +85,13 @@ def clean(
     _check_inputs(texts, without or ())
     made = cleaned_paths(texts, output)
     refuse_unfit_text(texts, invalid_utf8="skip")
-    if dry_run:
-        _tell(_judge(texts, without or (), dropping, lambda *_: None), dropping, rules)
-        return
-    counts = _write(texts, without or (), made, dropping, tag=tag)
+    try:
+        if dry_run:
+            _tell(_judge(texts, without or (), dropping, lambda *_: None), dropping, rules)
+            return
+        counts = _write(texts, without or (), made, dropping, tag=tag)
+    except UnequalLinesError as error:
+        raise place_added(error) from error
     _tell(counts, dropping, rules)
     noun = _noun(texts)
     log(f"{', '.join(map(str, made[:-1]))}: {counted(counts.kept, noun)}; dropped {noun}s: {made[-1]}")
@@ -126,13 +130,14 @@ def cleaned_paths(texts: Sequence[str], prefix: str) -> list[Path]:
 
 def _check_inputs(texts: Sequence[str], without: Sequence[str]) -> None:
     """Refuse what cannot be read twice or is one file."""
+    from nmt_cli.commands.reading import refuse_one_file
     from nmt_cli.data.lines import input_name, is_special_file, is_standard_input
 
     for path in (*texts, *without):
         if is_standard_input(path) or is_special_file(path):
             raise InputError(f"{input_name(path)}: can be read only once, but cleaning reads twice. Give a file")
-    if len(texts) > 1 and all(Path(path).exists() for path in texts) and Path(texts[0]).samefile(texts[1]):
-        raise InputError(f"{texts[0]}: is given as source and as target. Give two files")
+    if len(texts) > 1:
+        refuse_one_file(texts)
 
 
 def _judge(
@@ -140,10 +145,17 @@ def _judge(
 ) -> Tally:
     """Give each pair or line to `take` with the rule that drops it, or None, and return the counts."""
     from nmt_cli.rules.corpus import Tally, first_pass, judged_pairs
+    from nmt_cli.rules.judge import Judge
     from nmt_cli.rules.lines import judged_lines
 
     counts = Tally()
-    judged = judged_lines(texts[0], without) if len(texts) == 1 else judged_pairs(texts, first_pass(texts, without))
+    if len(texts) == 1:
+        judged = judged_lines(texts[0], without)
+    else:
+        known = first_pass(texts, without)
+        judge = Judge(known.sample)
+        counts.not_looked_for = judge.not_looked_for
+        judged = judged_pairs(texts, known, judge)
     for pair in judged:
         take(pair, counts.add(pair, dropping))
     counts.read = counts.judged
@@ -181,7 +193,7 @@ def _dropped_line(pair: Judged, reason: str, num_sides: int) -> bytes:
 
 def _tell(counts: Tally, dropping: frozenset[str], rules: tuple[Rule, ...]) -> None:
     """Write a table of the counts of each rule."""
-    from nmt_cli.rules.catalogue import LINE_RULES
+    from nmt_cli.rules.catalogue import LINE_RULES, TOO_LITTLE
 
     noun = "line" if rules is LINE_RULES else "pair"
     log(
@@ -190,6 +202,9 @@ def _tell(counts: Tally, dropping: frozenset[str], rules: tuple[Rule, ...]) -> N
     )
     log(f"{'rule':<16}{'found':>12}{'per cent':>10}{'dropped':>12}")
     for rule in rules:
+        if rule.name in counts.not_looked_for:
+            log(f"{rule.name:<16}{'-':>12}{'-':>10}{'-':>12}  not looked for: {TOO_LITTLE}")
+            continue
         found = counts.found[rule.name]
         dropped = f"{counts.dropped_by[rule.name]:,}" if rule.name in dropping else "kept"
         log(f"{rule.name:<16}{found:>12,}{counts.share(found):>10.2f}{dropped:>12}  {rule.description}")

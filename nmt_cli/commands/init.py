@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt_cli.console import log, warn
+from nmt_cli.console import counted, log, warn
 from nmt_cli.data.lines import is_special_file
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, UnequalLinesError
 
 if TYPE_CHECKING:
     from nmt_cli.data.pairs import Corpus
@@ -78,9 +79,11 @@ def init(
     source, target = source or [], target or []
     _check_options(source, target, (dev_source, dev_target), (source_lang, target_lang), output)
     from nmt_cli.commands.import_ import imported
+    from nmt_cli.commands.reading import refuse_one_file
     from nmt_cli.data.pairs import Corpus
     from nmt_cli.preflight.configuration import Header
     from nmt_cli.preflight.inputs import refuse_unfit_text
+    from nmt_cli.rules.parting import place_added
 
     files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
     dev = Corpus(dev_source, dev_target) if dev_source is not None and dev_target is not None else None
@@ -91,13 +94,18 @@ def init(
     refuse_unfit_text(files)
     if pairs is None:
         corpora = [Corpus(*paths) for paths in zip(source, target, strict=True)]
-        _configure(output, header, corpora, dev)
+        for corpus in corpora:
+            refuse_one_file(corpus.paths)
+        try:
+            _configure(output, header, corpora, dev)
+        except UnequalLinesError as error:
+            raise place_added(error) from error
     else:
         with imported(pairs, str(output.with_suffix("")), (source_lang, target_lang)) as made:
             corpora = [Corpus(str(made.source), str(made.target))]
             _configure(output, header, corpora, dev)
     log(f"configuration: {output}")
-    _offer_cleaning(corpora)
+    _offer_cleaning(corpora, output, header, dev)
     log(f"try: nmt check --config {output}; nmt train --config {output}")
 
 
@@ -109,11 +117,13 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
     text = survey(corpora)
     files = ", ".join(corpus.source for corpus in corpora)
     log(
-        f"{text.num_pairs:,} pairs, {text.words_a_line:.1f} words per target line, "
-        f"{text.distinct_words:,} distinct words"
+        f"{counted(text.num_pairs, 'pair')}, {text.words_a_line:.1f} words per target line, "
+        f"{counted(text.distinct_words, 'distinct word')}"
     )
     if text.num_whole < (2 if dev is None else 1):
-        raise InputError(f"{files}: {text.num_whole} pairs with text on both sides; there is nothing to train on")
+        raise InputError(
+            f"{files}: {counted(text.num_whole, 'pair')} with text on both sides; there is nothing to train on"
+        )
     if text.num_invalid >= max(3, text.num_pairs // 20):
         raise InputError(
             f"{', '.join(path for corpus in corpora for path in corpus.paths)}: {text.num_invalid:,} of "
@@ -132,11 +142,14 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
         write_with_held_out(output, header, corpora, text)
 
 
-def _offer_cleaning(corpora: list[Corpus]) -> None:
-    """Say what `nmt clean` would drop, where that is more than a clean corpus loses."""
-    from nmt_cli.preflight.advice import NOTICEABLE, clean_command, judged_part
+def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Corpus | None) -> None:
+    """Say what `nmt clean` would drop, where that is more than a clean corpus loses, and how to begin with the rest."""
+    from nmt_cli.preflight.advice import NOTICEABLE, clean_command, fresh_prefix, judged_part
+    from nmt_cli.rules.corpus import cleaned_names
 
+    commands, files = [], []
     for corpus in corpora:
+        files.append((corpus.source, corpus.target))
         counts = judged_part(corpus.source, corpus.target)
         share = counts.share(counts.dropped)
         if share > NOTICEABLE:
@@ -147,9 +160,28 @@ def _offer_cleaning(corpora: list[Corpus]) -> None:
             number = round(counts.read * share / 100)
             warn(
                 f"{corpus.source}: `nmt clean` would drop {about}{number:,} of {counts.read:,} pairs ({share:.2f} %; "
-                f"most for {reasons}). Do that first, then configure the clean files: "
-                f"{clean_command(corpus.source, corpus.target)}"
+                f"most for {reasons})"
             )
+            if not counts.kept:
+                continue
+            source, target, _ = cleaned_names([corpus.source, corpus.target], fresh_prefix(corpus))
+            files[-1] = str(source), str(target)
+            commands.append(clean_command(corpus))
+    if commands:
+        commands.append(_command(files, output, header, dev))
+        log(f"better: {'; '.join(commands)}")
+
+
+def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Corpus | None) -> str:
+    """Return the command that configures the cleaned files beside this configuration."""
+    words = [word for pair in files for word in ("--source", pair[0], "--target", pair[1])]
+    words += ["--source-lang", header.source_lang, "--target-lang", header.target_lang]
+    if dev is not None:
+        words += ["--dev-source", dev.source, "--dev-target", dev.target]
+    if header.seed != 1:
+        words += ["--seed", str(header.seed)]
+    words += ["--output", str(output.with_name(f"{output.stem}.clean{output.suffix}"))]
+    return shlex.join(["nmt", "init", *words])
 
 
 def _check_options(

@@ -34,6 +34,13 @@ def refuse_standard_input_twice(paths: Sequence[str | None]) -> None:
         raise InputError("standard input can be read only once: give files for the other inputs")
 
 
+def refuse_one_file(pair: Sequence[str]) -> None:
+    """Raise `InputError` where source and target, as far as they are there, are one file."""
+    source, target = map(Path, pair)
+    if source.exists() and target.exists() and source.samefile(target):
+        raise InputError(f"{source}: is given as source and as target. Give two files")
+
+
 def refuse_overwriting(output: Path | None, inputs: Iterable[str | Path | None]) -> None:
     """Refuse an output that is one of the inputs, by whatever path each is named; None and `-` are standard streams.
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, UnequalLinesError
 
 MAX_LINKED_WORD = 2**16 - 1
 """The last word that a word alignment can name, as the store keeps it."""
@@ -144,7 +144,8 @@ def lines_in_step(paths: Sequence[str], counts: list[int] | None = None) -> Iter
         named = " and ".join(
             f"{input_name(path)} has {count:,} lines" for path, count in zip(paths, found, strict=True)
         )
-        raise InputError(f"{named}; line i of one must belong to line i of the other, so the counts must be equal")
+        message = f"{named}; line i of one must belong to line i of the other, so the counts must be equal"
+        raise UnequalLinesError(message, list(paths), found)
 
 
 def parse_links(text: str, place: str) -> list[tuple[int, int]]:

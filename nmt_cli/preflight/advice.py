@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from nmt_cli.preflight.report import CorpusReport
 from nmt_cli.rules.catalogue import RULES, Rule, rules_that_drop
-from nmt_cli.rules.corpus import Tally, tally
+from nmt_cli.rules.corpus import Tally, cleaned_names, tally
+from nmt_cli.rules.parting import look_command, where_files_part
 
 MAX_JUDGED = 200_000
 """Pairs of a corpus that are judged, in blocks from all over it. That takes less than a minute."""
 NOTICEABLE = 0.5
 """Share of the pairs in per cent that a clean corpus loses at most."""
+LEVELS = (("severe", 6.0), ("moderate", 0.5), ("slight", 0.0))
+"""The words for a severity, each with the least share times harm."""
+RUINOUS = 3.0
+"""Harm of a rule that is looked at in dev and test sets too."""
+CLEAN_LISTS = "The command lists these pairs in a file that ends in .dropped.tsv"
+DEV_LEAK = "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
 THROUGHOUT = 50.0
 """Share of tokenised pairs in per cent from which the whole text is taken for tokenised."""
 
@@ -37,25 +47,62 @@ class Advice:
     """The first of them. Of stretches, their beginnings."""
     advice: str
     command: str
+    """Empty where none helps."""
     severity: float
     """Share times harm."""
+    level: str
+    """The word for it."""
 
 
-def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> list[Advice]:
-    """Return what is suspicious in these corpora, worst first."""
-    found = []
+class Sides(Protocol):
+    """The two files of a corpus."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+
+class Advised(NamedTuple):
+    """Advice about all corpora."""
+
+    advice: list[Advice]
+    """Worst first."""
+    not_looked_for: dict[str, tuple[str, ...]]
+    """By corpus, the rules about which it says too little."""
+    cleaned: dict[str, tuple[Path, Path]]
+    """By training corpus whose bad pairs are worth a cleaning, the files that the command of its advice makes."""
+
+
+def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advised:
+    """Return what is suspicious in these corpora."""
     training = [report for report in reports if report.is_training]
+    leaks = [report for report in reports if report.findings["overlap"].count]
+    dev = next((report for report in reports if report.name == "dev"), None)
+    leaks_of_dev = [report for report in reports if report.findings["dev_overlap"].count]
+    found, not_looked_for, cleaned = [], {}, {}
     for report in reports:
-        was_read = report.sides[0].num_lines == report.sides[1].num_lines == report.num_pairs > 0
-        if report.is_training and was_read:
-            found += _of_training(report, languages)
-        overlap = report.findings["overlap"]
-        if overlap.count:
-            command = "; ".join(
-                f"{clean_command(one.source, one.target)} --without {shlex.quote(report.source)}" for one in training
-            )
-            found.append(_leak(report, overlap.count, overlap.examples, command))
-    return sorted(found, key=lambda one: -one.severity)
+        counts = [side.num_lines for side in report.sides]
+        if len(set(counts)) > 1 and min(counts) == report.num_pairs > 0:
+            found += _of_unequal(report, counts)
+        elif len(set(counts)) == 1 and counts[0] == report.num_pairs > 0:
+            without = leaks if report.is_training else leaks_of_dev if report is dev else ()
+            own, missing, share = _of_equal(report, without, languages)
+            found += own
+            if missing:
+                not_looked_for[report.name] = missing
+            if report.is_training and share > NOTICEABLE and not _is_one_file(report):
+                source, target, _ = cleaned_names([report.source, report.target], fresh_prefix(report))
+                cleaned[report.name] = source, target
+    for report in leaks:
+        command = "; ".join(clean_command(one, without=leaks) for one in training if not _is_one_file(one))
+        found.append(_leak(report, "overlap", "the source stands in the training text", command))
+    for report in leaks_of_dev:
+        assert dev is not None
+        command = clean_command(dev, without=leaks_of_dev)
+        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", command))
+    return Advised(sorted(found, key=lambda one: -one.severity), not_looked_for, cleaned)
 
 
 def judged_part(source: str, target: str) -> Tally:
@@ -63,47 +110,119 @@ def judged_part(source: str, target: str) -> Tally:
     return tally([source, target], rules_that_drop(), max_pairs=MAX_JUDGED)
 
 
-def _of_training(report: CorpusReport, languages: tuple[str, str]) -> list[Advice]:
+def _of_equal(
+    report: CorpusReport, leaks: Sequence[CorpusReport], languages: tuple[str, str]
+) -> tuple[list[Advice], tuple[str, ...], float]:
+    """Return the advice about a corpus, the rules that it says too little about, and the share that is dropped."""
     counts = judged_part(report.source, report.target)
+    found = []
+    for rule in RULES:
+        share = counts.share(counts.found[rule.name])
+        if not share or not (report.is_training or (rule.harm >= RUINOUS and share > NOTICEABLE)):
+            continue
+        text, command = _what_to_do(report, rule, leaks, languages, share=share)
+        found.append(
+            Advice(
+                report.name, rule.name, rule.description, round(share, 3), counts.found[rule.name], counts.judged,
+                counts.read, [f"{report.source}:{line}" for line in counts.examples[rule.name]], text, command,
+                *_severity(share * rule.harm),
+            )
+        )  # fmt: skip
+    missing = counts.not_looked_for if report.is_training else ()
+    return found, missing, counts.share(counts.dropped)
+
+
+def _what_to_do(
+    report: CorpusReport, rule: Rule, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
+) -> tuple[str, str]:
+    """Return what to do about these pairs, and the command."""
+    if _is_one_file(report):
+        return "the same file is given as source and as target: name the translation as the target", ""
+    if not report.is_training:
+        return f"scores of this set mislead: mend it. {CLEAN_LISTS}", clean_command(report, without=leaks)
+    if rule.name == "tokenised" and share >= THROUGHOUT:
+        return rule.advice, _detokenise_command(report, languages)
+    return rule.advice, clean_command(report, () if rule.drops else (rule.name,), leaks)
+
+
+def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
+    """Return the advice to look where files of unequal lengths part, if that can be found."""
+    paths = [report.source, report.target]
+    part = where_files_part(paths, counts)
+    if part is None:
+        return []
+    rule = next(rule for rule in RULES if rule.name == "out-of-step")
+    number = max(counts) - part.line + 1
+    share = 100 * number / max(counts)
+    description = f"the files have {counts[0]:,} and {counts[1]:,} lines "
+    if part.is_at_end:
+        description += "and belong together as far as both go"
+        advice = "the end of one file has no counterpart. Look there, and complete or cut a file"
+    else:
+        description += "and no longer belong together from here"
+        advice = "a line is missing or doubled in one file near this place. Look there, and mend the file"
     return [
         Advice(
-            report.name, rule.name, rule.description, round(counts.share(number), 3), number,
-            counts.judged, counts.read,
-            [f"{report.source}:{line}" for line in counts.examples[rule.name]], rule.advice,
-            _command(report, rule, languages, share=counts.share(number)),
-            counts.share(number) * rule.harm,
+            report.name, rule.name, description, round(share, 3), number, max(counts), max(counts),
+            [f"{report.source}:{part.line}"], advice,
+            look_command(paths, part.line), *_severity(share * rule.harm),
         )
-        for rule in RULES
-        if (number := counts.found[rule.name])
     ]  # fmt: skip
 
 
-def _command(report: CorpusReport, rule: Rule, languages: tuple[str, str], *, share: float) -> str:
-    """Return the command that takes these pairs away, or the tokenisation of a text that has it throughout."""
-    if rule.name != "tokenised" or share < THROUGHOUT:
-        return clean_command(report.source, report.target, () if rule.drops else (rule.name,))
+def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str:
     commands = []
     for path, language in zip((report.source, report.target), languages, strict=True):
-        name = Path(path.removesuffix(".gz"))
+        name = _beside(path)
         reading = f"{'gzip -dc' if path.endswith('.gz') else 'cat'} {shlex.quote(path)}"
         made = shlex.quote(str(name.with_name(f"{name.stem}.plain{name.suffix}")))
         commands.append(f"{reading} | sacremoses -l {shlex.quote(language)} detokenize > {made}")
     return "pip install sacremoses; " + "; ".join(commands)
 
 
-def _leak(report: CorpusReport, number: int, places: list[str], command: str) -> Advice:
+def _leak(report: CorpusReport, finding: str, description: str, command: str) -> Advice:
     rule = next(rule for rule in RULES if rule.name == "leak")
+    number, places = report.findings[finding].count, report.findings[finding].examples
     share = 100 * number / max(1, report.num_pairs)
+    advice = rule.advice if finding == "overlap" else DEV_LEAK
     return Advice(
-        report.name, "leak", "the source stands in the training text", round(share, 3), number,
-        report.num_pairs, report.num_pairs, places,
-        rule.advice, command, rule.harm * share,
+        report.name, "leak", description, round(share, 3), number, report.num_pairs, report.num_pairs, places, advice,
+        command, *_severity(share * (rule.harm if finding == "overlap" else 1.0)),
     )  # fmt: skip
 
 
-def clean_command(source: str, target: str, drop: Sequence[str] = ()) -> str:
-    """Return the command that cleans a corpus beside itself: `train.en` becomes `train.clean.en`."""
+def _severity(value: float) -> tuple[float, str]:
+    return value, next(word for word, least in LEVELS if value >= least)
+
+
+def _is_one_file(report: CorpusReport) -> bool:
+    source, target = Path(report.source), Path(report.target)
+    return source.exists() and target.exists() and source.samefile(target)
+
+
+def _beside(source: str) -> Path:
+    """Return the file without `.gz`; where its directory may not be written to, one of its name in the working one."""
     path = Path(source.removesuffix(".gz"))
-    options = "".join(f" --drop {rule}" for rule in drop)
-    names = (shlex.quote(name) for name in (source, target, str(path.with_name(f"{path.stem}.clean"))))
-    return "nmt clean {} {} -o {}".format(*names) + options
+    return path if os.access(path.parent, os.W_OK) else Path(path.name)
+
+
+def fresh_prefix(corpus: Sides, drop: Sequence[str] = ()) -> str:
+    """Return the beginning of names beside a corpus that no file has yet: `train.clean` for `train.en`."""
+    path = _beside(corpus.source)
+    stem = "-".join((f"{path.stem}.clean", *drop))
+    for number in count(1):
+        prefix = str(path.with_name(f"{stem}{number if number > 1 else ''}"))
+        if not any(made.exists() for made in cleaned_names([corpus.source, corpus.target], prefix)):
+            return prefix
+    raise AssertionError
+
+
+def clean_command(corpus: Sides, drop: Sequence[str] = (), without: Sequence[Sides] = ()) -> str:
+    """Return the command that cleans a corpus beside itself: `train.en` becomes `train.clean.en`.
+
+    Another command than the usual one makes files of another name, so that both can run.
+    """
+    prefix = fresh_prefix(corpus, drop)
+    options = [word for rule in drop for word in ("--drop", rule)]
+    options += [word for one in without for word in ("--without", one.source)]
+    return shlex.join(["nmt", "clean", corpus.source, corpus.target, "-o", prefix, *options])

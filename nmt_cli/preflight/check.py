@@ -17,7 +17,7 @@ from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.experiment import Experiment
 from nmt_cli.model.build import build_model
-from nmt_cli.preflight.advice import Advice, advise
+from nmt_cli.preflight.advice import Advised, advise
 from nmt_cli.preflight.expectations import Expectations, disk_space, expected_quality, workload
 from nmt_cli.preflight.inputs import check_inputs, problems_of, tokenizer_origin
 from nmt_cli.preflight.report import CorpusReport, NamedCorpus, analyse
@@ -61,7 +61,7 @@ class Check:
     reports: list[CorpusReport]
     model: ModelSize
     problems: list[str]
-    advice: list[Advice]
+    advised: Advised
     """Suspicious kinds of pairs, worst first."""
     expected: Expectations
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+PART = 2**20
+"""Hashes that are sorted at a time, on average."""
 Hashes = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 
@@ -71,6 +73,17 @@ class Seen:
         return np.minimum(np.searchsorted(self._known, hashes), len(self._known) - 1)
 
 
+def shared(held_out: TextHashes, other: TextHashes, num_examples: int) -> tuple[int, list[str]]:
+    """Return the number of sources of one held-out set that stand in another, and the places of the first of them."""
+    sources, others = (np.frombuffer(hashes.sources, dtype=np.uint64) for hashes in (held_out, other))
+    found = np.flatnonzero((sources != 0) & np.isin(sources, others))
+    examples = [
+        f"{held_out.path}:{row + 1} = {other.path}:{int(np.argmax(others == sources[row])) + 1}"
+        for row in found[:num_examples]
+    ]
+    return len(found), examples
+
+
 class Numbering:
     """Rows of corpora that follow each other."""
 
@@ -85,18 +98,42 @@ class Numbering:
 
     def repeats(self, num_examples: int) -> list[tuple[int, list[str]]]:
         """Return for each corpus the number of its pairs that stood before, and the places of the first of them."""
-        hashes = np.concatenate([np.frombuffer(corpus.pairs, dtype=np.uint64) for corpus in self._corpora])
-        order = np.argsort(hashes, kind="stable")
-        ordered = hashes[order]
-        repeats = np.sort(order[1:][ordered[1:] == ordered[:-1]])
+        hashes = [np.frombuffer(corpus.pairs, dtype=np.uint64) for corpus in self._corpora]
+        num_parts = np.uint64(max(1, -(-self._bounds[-1] // PART)))
+        # Equal hashes are in one part, so that only a part is sorted at a time.
+        repeats = np.sort(np.concatenate([self._repeats_in(hashes, part, num_parts) for part in range(num_parts)]))
         found = []
         for own in np.split(repeats, np.searchsorted(repeats, self._bounds[1:-1])):
             examples = [
-                f"{self.place(int(row))} = {self.place(int(np.argmax(hashes == hashes[row])))}"
+                f"{self.place(int(row))} = {self.place(self._first_row(hashes, int(row)))}"
                 for row in own[:num_examples]
             ]
             found.append((len(own), examples))
         return found
+
+    def _repeats_in(self, hashes: Sequence[Hashes], part: int, num_parts: np.uint64) -> Rows:
+        """Return the rows of one part of the hashes that stood before."""
+        chosen = [
+            np.concatenate(
+                [
+                    first + np.flatnonzero(own[first : first + PART] % num_parts == part)
+                    for first in range(0, max(1, len(own)), PART)
+                ]
+            )
+            for own in hashes
+        ]
+        values = np.concatenate([own[rows] for own, rows in zip(hashes, chosen, strict=True)])
+        rows = np.concatenate([begin + rows for begin, rows in zip(self._bounds, chosen, strict=False)])
+        order = np.argsort(values, kind="stable")
+        values = values[order]
+        return np.asarray(rows[order[1:][values[1:] == values[:-1]]])
+
+    def _first_row(self, hashes: Sequence[Hashes], row: int) -> int:
+        """Return the first row with the hash of this one."""
+        index = int(np.searchsorted(self._bounds, row, side="right")) - 1
+        value = hashes[index][row - self._bounds[index]]
+        places = ((begin, np.flatnonzero(own == value)) for begin, own in zip(self._bounds, hashes, strict=False))
+        return next(begin + int(rows[0]) for begin, rows in places if len(rows))
 
     def overlap(self, held_out: TextHashes, seen: Seen, num_examples: int) -> tuple[int, list[str]]:
         """Return the number of held-out sources that stand in these corpora, and the places of the first of them."""

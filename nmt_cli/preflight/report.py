@@ -1,6 +1,6 @@
 """A report of what corpora hold and what is suspicious in them, made line by line before a training.
 
-Every file is read once, held-out text first. Texts are not kept, so memory is about 30 bytes a pair. Nothing is printed
+Every file is read once, held-out text first. Texts are not kept, so memory is about 25 bytes a pair. Nothing is printed
 or refused here.
 """
 
@@ -22,7 +22,7 @@ from nmt_cli.data.pairs import Corpus, Filters, lines_in_step, parse_links
 from nmt_cli.data.store import CHUNK
 from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.errors import InputError
-from nmt_cli.preflight.repeats import Numbering, Seen, TextHashes
+from nmt_cli.preflight.repeats import Numbering, Seen, TextHashes, shared
 
 NUM_EXAMPLES = 3
 OUTLIER_FACTOR = 3.0
@@ -30,6 +30,8 @@ OUTLIER_FACTOR = 3.0
 this part of it. The median takes the languages into account: Chinese is a third as long as English."""
 MIN_OUTLIER_CHARACTERS = 20
 """Fewest words of the longer side. The ratio of shorter pairs says nothing."""
+OUTLIER_PAIRS = 2**20
+"""Pairs whose ratios are reckoned at a time."""
 FINDINGS = (
     "empty_source",
     "empty_target",
@@ -41,6 +43,7 @@ FINDINGS = (
     "duplicates",
     "copies",
     "overlap",
+    "dev_overlap",
     "bad_alignment",
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -123,6 +126,9 @@ def analyse(
     for reader in held_out:
         _find_repeats([reader])
         reader.report.findings["overlap"] = Finding(*rows.overlap(reader.hashes, seen, NUM_EXAMPLES))
+        for dev in held_out:
+            if dev.report.name == "dev" and dev is not reader:
+                reader.report.findings["dev_overlap"] = Finding(*shared(reader.hashes, dev.hashes, NUM_EXAMPLES))
     if training:
         _find_repeats(training)
     return [reader.report for reader in readers]
@@ -263,9 +269,16 @@ class _Reader:
         is_whole = (source > 0) & (target > 0)
         if not is_whole.any():
             return
-        ratios = np.log(np.maximum(target, 1) / np.maximum(source, 1), dtype=np.float32)
-        is_far = np.abs(ratios - np.median(ratios[is_whole])) > np.log(OUTLIER_FACTOR)
-        rows = np.flatnonzero(is_whole & is_far & (np.maximum(source, target) >= MIN_OUTLIER_CHARACTERS))
+        ratios = np.empty(len(source), dtype=np.float32)
+        for part in (slice(first, first + OUTLIER_PAIRS) for first in range(0, len(ratios), OUTLIER_PAIRS)):
+            ratios[part] = np.log(np.maximum(target[part], 1) / np.maximum(source[part], 1))
+        whole = ratios[is_whole]
+        ratios -= np.median(whole, overwrite_input=True)
+        del whole
+        is_far = np.abs(ratios, out=ratios) > np.log(OUTLIER_FACTOR)
+        is_far &= is_whole
+        is_far &= (source >= MIN_OUTLIER_CHARACTERS) | (target >= MIN_OUTLIER_CHARACTERS)
+        rows = np.flatnonzero(is_far)
         for row in rows[:NUM_EXAMPLES]:
             remark = f" ({source[row]:,} and {target[row]:,} characters)"
             self._find("length_ratio", self._paths[0], int(row) + 1, remark)

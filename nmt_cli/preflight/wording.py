@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.console import counted
-from nmt_cli.preflight.advice import Advice
+from nmt_cli.preflight.advice import Advised
 from nmt_cli.preflight.check import Check
 from nmt_cli.preflight.expectations import OWN_SOURCE, OWN_TEXT, Expectations, Quality
 from nmt_cli.preflight.report import CorpusReport, SideReport
+from nmt_cli.rules.catalogue import TOO_LITTLE
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -26,16 +28,21 @@ LABELS = {
     "duplicates": "repeated pairs",
     "copies": "target is a copy of the source",
     "overlap": "source stands in training",
+    "dev_overlap": "source stands in the dev set",
     "bad_alignment": "lines that are no alignment",
 }
-OF_ONE_KIND = {"too_long": True, "overlap": False}
+OF_ONE_KIND = {"too_long": True, "overlap": False, "dev_overlap": False}
 """Findings that only training corpora have (True), or only held-out ones."""
-IF_ANY = ("beyond_ratio", "bad_alignment")
-"""Findings about options that are rarely used; they are shown only where there are any."""
+IF_ANY = ("beyond_ratio", "bad_alignment", "dev_overlap")
+"""Findings that are rare; they are shown only where there are any."""
+_INDENT = " " * 21
 
 
-def as_text(found: Check) -> str:
-    """Return the report for people: sizes, then each corpus, then the verdict."""
+def as_text(found: Check, options: Sequence[str] = ()) -> str:
+    """Return the report for people: sizes, then each corpus, then the verdict.
+
+    `options` name the configuration in a command.
+    """
     config, model, memory = found.config, found.model, found.model.memory
     in_pieces = found.pieces.tokenizers is not None
     parts = ", ".join(f"{part} {count:,}" for part, count in model.parameters.items() if count)
@@ -53,7 +60,7 @@ def as_text(found: Check) -> str:
     ]
     for report in found.reports:
         lines += ["", *_corpus_lines(report, in_pieces=in_pieces)]
-    lines += _advice_lines(found.advice)
+    lines += _advice_lines(found.advised, train_command(found, options))
     lines += ["", "to expect, as an estimate", *_expectation_lines(config, found.expected)]
     num_warnings = sum(finding.count > 0 for report in found.reports for finding in report.findings.values())
     warnings = f"{num_warnings} {'kind' if num_warnings == 1 else 'kinds'} of suspicious lines"
@@ -61,15 +68,35 @@ def as_text(found: Check) -> str:
     return "\n".join([*lines, "", f"{verdict}; {warnings}" if num_warnings else verdict])
 
 
-def _advice_lines(advice: Sequence[Advice]) -> list[str]:
+def train_command(found: Check, options: Sequence[str]) -> str | None:
+    """Return the command that trains on the files that a cleaning makes; None where none is advised."""
+    reports = [report for report in found.reports if report.is_training]
+    sets = [
+        f"data.train.{number}.{side}={path}"
+        for number, report in enumerate(reports)
+        if report.name in found.advised.cleaned
+        for side, path in zip(("source", "target"), found.advised.cleaned[report.name], strict=True)
+    ]
+    if not sets or not options:
+        return None
+    return shlex.join(["nmt", "train", *options, *(word for one in sets for word in ("--set", one))])
+
+
+def _advice_lines(advised: Advised, training: str | None) -> list[str]:
     """Return the kinds of suspicious pairs, worst first, each with what to do."""
-    lines = ["", "advice, worst first"] if advice else []
-    for one in advice:
+    lines = ["", "advice, worst first"] if advised.advice or advised.not_looked_for else []
+    for one in advised.advice:
         places = ", ".join(one.places) + (" ..." if one.pairs > len(one.places) else "")
-        lines.append(f"  {one.per_cent:>6.2f} %  {one.corpus}: {one.finding}: {one.description} ({places})")
+        lines.append(
+            f"  {one.level:<9}{one.per_cent:>6.2f} %  {one.corpus}: {one.finding}: {one.description} ({places})"
+        )
         if one.judged < one.read:
-            lines.append(f"            of {one.judged:,} pairs from all over the {one.read:,}, which were judged")
-        lines.append(f"            {one.advice}: {one.command}")
+            lines.append(f"{_INDENT}of {one.judged:,} pairs from all over the {one.read:,}, which were judged")
+        lines.append(f"{_INDENT}{one.advice}{': ' if one.command else ''}{one.command}")
+    for corpus, rules in advised.not_looked_for.items():
+        lines.append(f"  not looked for in {corpus}: {', '.join(rules)} ({TOO_LITTLE})")
+    if training is not None:
+        lines.append(f"  to train on the cleaned files: {training}")
     return lines
 
 
@@ -78,7 +105,7 @@ def _expectation_lines(config: Config, expected: Expectations) -> list[str]:
     work, speed, disk = expected.work, expected.speed, expected.disk
     lines = []
     if work is not None:
-        amount = f"{work.updates:,} updates, {work.updates / work.updates_an_epoch:.1f} epochs"
+        amount = f"{counted(work.updates, 'update')}, {work.updates / work.updates_an_epoch:.1f} epochs"
         if speed is None:
             lines.append(f"  time      {amount}; the time was not measured")
         else:
@@ -154,8 +181,8 @@ def _bytes(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
 
 
-def as_values(found: Check) -> dict[str, Any]:
-    """Return the report for machines."""
+def as_values(found: Check, options: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the report for machines; `options` name the configuration in a command."""
     parameters, memory = found.model.parameters, found.model.memory
     return {
         "name": found.config.name,
@@ -165,7 +192,9 @@ def as_values(found: Check) -> dict[str, Any]:
         "unit": "words" if found.pieces.tokenizers is None else "pieces",
         "corpora": [_corpus_values(report) for report in found.reports],
         "problems": found.problems,
-        "advice": [asdict(one) for one in found.advice],
+        "advice": [asdict(one) for one in found.advised.advice],
+        "not_looked_for": found.advised.not_looked_for,
+        "train_command": train_command(found, options),
         "expected": _expected_values(found.expected),
     }
 

@@ -48,7 +48,7 @@ RULES = (
     Rule("length-ratio", "one side is far too short for the other", "probably a part is not translated; drop them", 2),
     Rule("markup", "tags on one side only, or HTML entities", "take the markup out of both sides, or drop them", 2),
     Rule("numbers", "the numbers on the two sides differ", "drop these pairs if numbers matter to you", 2),
-    Rule("duplicate", "the same pair has come before", "drop these pairs, so that they do not count twice", 1),
+    Rule("duplicate", "the same pair has come before", "drop these pairs, so that they do not count twice", 0.5),
     Rule(
         "invisible", "a side has control, zero-width, bidi or private-use characters",
         "the tokenizer removes most of them; drop these pairs with --drop invisible if they matter", 1, drops=False,
@@ -59,11 +59,13 @@ RULES = (
     ),
     Rule(
         "tokenised", "blanks stand before punctuation, as in `food , soup .`",
-        "the model has its own tokenizer and would write such text: train on the text as people write it", 0.2,
+        "the model has its own tokenizer and would write such text: train on the text as people write it", 0.05,
         drops=False,
     ),
 )  # fmt: skip
 """The rules, worst first: a dropped pair is listed under the first rule that drops it."""
+TOO_LITTLE = "too few pairs, or sides that are too alike, to learn from"
+"""The reason why rules that learn from the corpus find nothing in it."""
 NAMES = tuple(rule.name for rule in RULES)
 LINE_RULES = (
     Rule("empty", "the line is empty", "they teach nothing", 1),

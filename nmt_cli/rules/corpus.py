@@ -72,6 +72,8 @@ class Tally:
     examples: dict[str, list[int]] = field(default_factory=dict)
     """The first lines that break each rule; of stretches, the lines at which they begin."""
     last: dict[str, int] = field(default_factory=dict)
+    not_looked_for: tuple[str, ...] = ()
+    """Rules about which the corpus says too little."""
 
     @property
     def kept(self) -> int:
@@ -134,9 +136,10 @@ def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
         return FirstPass(len(repeats), texts, repeats.bits(held_out_hashes))
 
 
-def judged_pairs(paths: Sequence[str], known: FirstPass, *, max_pairs: int | None = None) -> Iterator[Judged]:
+def judged_pairs(
+    paths: Sequence[str], known: FirstPass, judge: Judge, *, max_pairs: int | None = None
+) -> Iterator[Judged]:
     """Yield the pairs of a corpus in order, judged; with `max_pairs`, about as many, in blocks from all over it."""
-    judge = Judge(known.sample)
     every = 1 if max_pairs is None else max(1, -(-known.num_pairs // max_pairs))
     rows = lines_in_step(paths)
     first = 0
@@ -180,7 +183,8 @@ def tally(
 ) -> Tally:
     """Count what the rules find in a corpus, and what `dropping` would drop."""
     known = first_pass(paths, held_out)
-    counts = Tally(read=known.num_pairs)
-    for pair in judged_pairs(paths, known, max_pairs=max_pairs):
+    judge = Judge(known.sample)
+    counts = Tally(read=known.num_pairs, not_looked_for=judge.not_looked_for)
+    for pair in judged_pairs(paths, known, judge, max_pairs=max_pairs):
         counts.add(pair, dropping)
     return counts

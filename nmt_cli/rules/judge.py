@@ -31,6 +31,12 @@ class Judge:
         self.languages = LanguageModel([source for source, _ in whole], [target for _, target in whole])
         self.steps = Steps(whole)
 
+    @property
+    def not_looked_for(self) -> tuple[str, ...]:
+        """The rules that find nothing because the sample is too small or its sides are too alike to learn from."""
+        languages = () if self.languages.is_sure else ("swapped", "wrong-language")
+        return (*languages, *(() if self.steps.is_sure else ("out-of-step",)))
+
     def judge(self, pairs: Pairs, marks: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return for each pair of the next block the rules that it breaks, worst first.
 

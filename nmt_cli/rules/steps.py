@@ -60,10 +60,16 @@ class Steps:
         others = sides[1:] + sides[:1]
         random.Random(1).shuffle(others)
         strange = self._rate([(source, target) for (source, _), (_, target) in zip(sides, others, strict=True)])
-        self.is_sure = matched - strange >= MIN_CONTRAST
+        self.contrast = matched - strange
+        """The more, the better the words tell pairs from strangers."""
+        self.is_sure = self.contrast >= MIN_CONTRAST
         """False if the words do not tell pairs from strangers. Then no line is flagged."""
         matched, strange = (min(0.98, max(0.02, rate)) for rate in (matched, strange))
         self._hit, self._miss = np.log(matched / strange), np.log((1 - matched) / (1 - strange))
+        self.begin()
+
+    def begin(self) -> None:
+        """Take the next block for the first of a corpus, which is in step."""
         self._scores = self._in_step()
 
     def _in_step(self) -> Evidence:

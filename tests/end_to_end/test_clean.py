@@ -5,10 +5,14 @@ import gzip
 import json
 import os
 import random
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 from command_line import CONFIG, run_here
 
+from nmt_cli.config.loader import load_config
 from nmt_cli.demo import phrasebook
 
 PAIRS = [(pair.source.encode(), pair.target.encode()) for pair in phrasebook.generate(seed=3, num_train=1_200).train]
@@ -170,6 +174,30 @@ def test_text_without_a_good_pair_and_no_text_at_all_are_no_error(here):
     assert lines(here / "nothing.en") == lines(here / "nothing.dropped.tsv") == []
 
 
+def test_what_cannot_be_looked_for_is_not_said_to_be_absent(here):
+    def told(err):
+        return {line.split()[0] for line in err.splitlines() if "not looked for: too few pairs" in line}
+
+    write(here, PAIRS[:100], "few")
+    assert told(nmt("clean", "few.en", "few.fr", "-o", "made", "--dry-run")[2]) >= {"swapped", "wrong-language"}
+    assert told(nmt("clean", "a.en", "a.fr", "-o", "made", "--dry-run")[2]) == set()
+
+
+def test_files_of_unequal_lengths_are_refused_with_the_place_where_they_part(here):
+    write(here, PAIRS, "b")
+    (here / "b.fr").write_bytes(b"".join(target + b"\n" for _, target in PAIRS[:600] + PAIRS[601:]))
+    for command in (
+        ["clean", "b.en", "b.fr", "-o", "made"],
+        ["clean", "b.en", "b.fr", "-o", "made", "--dry-run"],
+        ["init", "--source", "b.en", "--target", "b.fr", "--source-lang", "en", "--target-lang", "fr", "-o", "b.yaml"],
+    ):
+        code, _, err = nmt(*command)
+        assert code == 2
+        place = re.search(r" from about line (\d+)\. Look there: paste b\.en b\.fr \| sed -n '\d+,\d+p'\n$", err)
+        assert abs(int(place[1]) - 601) <= 20
+    assert not list(here.glob("made*"))
+
+
 def test_the_check_sorts_its_advice_and_names_the_command(here):
     write(here, [PAIRS[0]], "dev")
     write(here, [PAIRS[-1]], "test")
@@ -178,20 +206,23 @@ def test_the_check_sorts_its_advice_and_names_the_command(here):
     code, out, _ = nmt("check", "--config", "c.yaml", *sets)
     assert code == 0
     assert "\nadvice, worst first\n" in out
-    assert "a model learns from such pairs not to translate; drop them: nmt clean a.en a.fr -o a.clean\n" in out
+    assert "a model learns from such pairs not to translate; drop them: nmt clean a.en a.fr -o a.clean --without" in out
+    assert re.search(r"^  severe +100\.00 %  dev: leak: ", out, re.MULTILINE)
+    assert re.search(r"^  slight +0\.\d\d %  train: copy: ", out, re.MULTILINE)
     advice = json.loads(nmt("check", "--config", "c.yaml", "--json", *sets)[1])["advice"]
     assert [one["severity"] for one in advice] == sorted((one["severity"] for one in advice), reverse=True)
     found = {one["finding"]: one for one in advice}
     assert found["copy"]["places"][0] == "a.en:201"
     assert found["copy"]["per_cent"] == pytest.approx(100 * found["copy"]["pairs"] / len(NOISY), abs=0.001)
-    assert found["invisible"]["command"] == "nmt clean a.en a.fr -o a.clean --drop invisible"
     leaks = [one for one in advice if one["finding"] == "leak"]
-    clean = "nmt clean a.en a.fr -o a.clean --without"
-    assert {(one["corpus"], one["per_cent"], one["command"]) for one in leaks} == {
-        ("dev", 100.0, f"{clean} ./dev.en"),
-        ("test book", 100.0, f"{clean} ./test.en"),
+    clean = "nmt clean a.en a.fr -o a.clean --without ./dev.en --without ./test.en"
+    assert {(one["corpus"], one["per_cent"], one["level"], one["command"]) for one in leaks} == {
+        ("dev", 100.0, "severe", clean),
+        ("test book", 100.0, "severe", clean),
     }
-    assert nmt(*clean.split()[1:], "dev.en", "--without", "test.en")[0] == 0
+    assert found["invisible"]["command"] == clean.replace("a.clean", "a.clean-invisible --drop invisible")
+    assert found["copy"]["command"] == clean
+    assert nmt(*clean.split()[1:])[0] == 0
     held_out = {PAIRS[0][0], PAIRS[-1][0]}
     assert held_out.isdisjoint(lines(here / "a.clean.en"))
     rows = [line.split(b"\t") for line in lines(here / "a.clean.dropped.tsv")]
@@ -208,7 +239,7 @@ def test_lines_in_another_encoding_are_advised_on_though_training_stops_at_them(
     found = {one["finding"]: one for one in json.loads(out)["advice"] if one["corpus"] == "train"}
     number = next(number for number, rule in KNOWN.items() if rule == "mixed-encodings")
     assert found["mixed-encodings"]["places"] == [f"a.en:{number}"]
-    assert found["mixed-encodings"]["command"] == "nmt clean a.en a.fr -o a.clean"
+    assert found["mixed-encodings"]["command"].startswith("nmt clean a.en a.fr -o a.clean --without ")
 
 
 def test_tokenised_text_and_sources_with_many_targets_are_advised_on(here):
@@ -228,7 +259,7 @@ def test_tokenised_text_and_sources_with_many_targets_are_advised_on(here):
     )
     assert found["many-targets"]["places"] == [f"a.en:{len(PAIRS) + row}" for row in (4, 5, 6)]
     assert found["many-targets"]["pairs"] == 6
-    assert found["many-targets"]["command"].endswith(" --drop many-targets")
+    assert " -o a.clean-many-targets --drop many-targets --without " in found["many-targets"]["command"]
     assert nmt("clean", "a.en", "a.fr", "-o", "made", "--drop", "many-targets")[0] == 0
     assert [line for line in lines(here / "made.en") if line == PAIRS[0][0]] == [PAIRS[0][0]] * 3
 
@@ -242,7 +273,7 @@ def test_a_large_corpus_is_judged_by_a_part_and_that_is_said(here, monkeypatch):
     sets = ("--set", "data.train=[{source: a.en, target: a.fr}]", "--set", "data.invalid_utf8=skip")
     code, out, _ = nmt("check", "--config", "c.yaml", *sets)
     assert code == 0
-    assert f"\n            of 5,616 pairs from all over the {8 * len(NOISY):,}, which were judged\n" in out
+    assert f"\n                     of 5,616 pairs from all over the {8 * len(NOISY):,}, which were judged\n" in out
     assert f"{8 * len(NOISY):,}" == "9,712"
 
 
@@ -252,11 +283,93 @@ def test_init_offers_to_clean_what_is_not_clean(here):
     assert code == 0
     share = nmt("clean", "a.en", "a.fr", "-o", "x", "--dry-run")[2].partition("dropped (")[2].partition(")")[0]
     assert f" of {len(NOISY):,} pairs ({share}; most for " in err
-    assert "Do that first, then configure the clean files: nmt clean a.en a.fr -o a.clean\n" in err
+    better = re.search(r"^better: (.*)$", err, re.MULTILINE)[1].split("; ")
+    assert better[0] == "nmt clean a.en a.fr -o a.clean"
+    for command in better:
+        assert nmt(*command.split()[1:])[0] == 0
+    assert load_config(Path("my.clean.yaml")).data.train[0].source == "my.clean.data/train.en"
     write(here, PAIRS, "good")
     code, _, err = nmt("init", "--source", "good.en", "--target", "good.fr", *languages, "-o", "good.yaml")
     assert code == 0
     assert "nmt clean" not in err
+
+
+def test_every_command_of_the_check_works_as_it_is_printed(here):
+    """One after the other, beside what an earlier check has made; the originals stay as they are."""
+    write(here, [*PAIRS[:300], *NOISY[200:215] * 4, *PAIRS[300:]], "a b")
+    write(here, [*PAIRS[:250], *((target, source) for source, target in PAIRS[250:300])], "dev")
+    write(here, PAIRS[240:320], "test")
+    (here / "c.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="."), encoding="utf-8")
+    sets = ("--set", "data.train=[{source: a b.en, target: a b.fr}]", "--set", "data.invalid_utf8=skip")
+    before = {path.name: path.read_bytes() for path in here.iterdir()}
+    for number in ("", "2"):
+        report = json.loads(nmt("check", "--config", "c.yaml", "--json", "--no-measure", *sets)[1])
+        named = {(one["corpus"], one["finding"]) for one in report["advice"]}
+        assert {("dev", "swapped"), ("dev", "leak"), ("test book", "leak"), ("train", "invisible")} <= named
+        commands = dict.fromkeys(one["command"] for one in report["advice"])
+        assert len(commands) >= 3
+        for command in commands:
+            code, _, err = nmt(*shlex.split(command)[1:])
+            assert code == 0, err
+        program, *words = shlex.split(report["train_command"])
+        assert (program, words[0]) == ("nmt", "train")
+        assert f"data.train.0.source=a b.clean{number}.en" in words
+        code, out, _ = nmt("check", *words[1:], "--no-measure")
+        assert code == 0
+        assert "dev: leak: the source stands in the training text" not in out
+    assert {name: (here / name).read_bytes() for name in before} == before
+
+
+def test_files_where_nothing_can_be_written_are_cleaned_into_the_working_directory(here, monkeypatch):
+    monkeypatch.setattr("nmt_cli.preflight.advice.os.access", lambda path, mode: not os.path.samefile(path, "locked"))
+    (here / "locked").mkdir()
+    write(here / "locked", NOISY, "a")
+    languages = ("--source-lang", "en", "--target-lang", "fr")
+    _, _, err = nmt("init", "--source", "locked/a.en", "--target", "locked/a.fr", *languages, "-o", "my.yaml")
+    assert "\nbetter: nmt clean locked/a.en locked/a.fr -o a.clean; nmt init --source a.clean.en " in err
+
+
+def test_sentences_of_the_dev_set_in_a_test_set_are_a_leak(here):
+    write(here, PAIRS[600:], "a")
+    write(here, PAIRS[:40], "dev")
+    write(here, [*PAIRS[30:60], (b"", b"x")], "test")
+    (here / "c.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="."), encoding="utf-8")
+    sets = ("--set", "data.train=[{source: a.en, target: a.fr}]", "--no-measure", "--json")
+    report = json.loads(nmt("check", "--config", "c.yaml", *sets)[1])
+    shared = {source for source, _ in PAIRS[:40]} & {source for source, _ in PAIRS[30:60]}
+    number = sum(source in shared for source, _ in PAIRS[30:60])
+    (leak,) = (one for one in report["advice"] if "dev set" in one["description"])
+    assert (leak["corpus"], leak["pairs"], leak["read"]) == ("test book", number, 31)
+    assert leak["places"][0] == "./test.en:1 = ./dev.en:31"
+    assert leak["command"] == "nmt clean ./dev.en ./dev.fr -o dev.clean --without ./test.en"
+
+
+def test_the_check_says_where_unequal_files_part_and_that_one_file_is_no_corpus(here):
+    write(here, PAIRS, "b")
+    (here / "b.fr").write_bytes(b"".join(target + b"\n" for _, target in PAIRS[:600] + PAIRS[601:]))
+    write(here, PAIRS[:9], "dev")
+    write(here, PAIRS[:9], "test")
+    (here / "c.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="."), encoding="utf-8")
+    sets = ("--set", "data.train=[{source: b.en, target: b.fr}]", "--no-measure")
+    code, out, _ = nmt("check", "--config", "c.yaml", "--json", *sets)
+    assert code == 2
+    (found,) = (one for one in json.loads(out)["advice"] if one["corpus"] == "train")
+    assert (found["finding"], found["level"]) == ("out-of-step", "severe")
+    assert abs(int(found["places"][0].removeprefix("b.en:")) - 601) <= 20
+    assert found["command"].startswith("paste b.en b.fr | sed -n ")
+    write(here, PAIRS, "b")
+    (here / "b.fr").write_bytes(b"".join(target + b"\n" for _, target in PAIRS) + b"\n\n")
+    code, out, _ = nmt("check", "--config", "c.yaml", *sets)
+    assert code == 2
+    assert f"lines and belong together as far as both go (b.en:{len(PAIRS) + 1} ...)\n" in out
+    sets = ("--set", "data.train=[{source: b.en, target: b.en}]", "--no-measure")
+    code, out, _ = nmt("check", "--config", "c.yaml", *sets)
+    assert code == 0
+    assert "the same file is given as source and as target: name the translation as the target\n" in out
+    assert "nmt clean b.en" not in out
+    assert "not looked for in train: swapped, wrong-language" in out
+    one_file = ["--source", "b.en", "--target", "b.en", "--source-lang", "en", "--target-lang", "fr", "-o", "b.yaml"]
+    assert "b.en: is given as source and as target. Give two files" in nmt("init", *one_file)[2]
 
 
 def test_no_bytes_are_lost_or_shifted_whatever_the_lines_hold(here):

@@ -1,13 +1,16 @@
 """What the report of a corpus finds, each thing planted and found where it was planted; and what a survey counts."""
 
 import gzip
+import math
 import random
+import statistics
 
 import pytest
 
 from nmt_cli.data.pairs import Corpus, Filters
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.errors import InputError
+from nmt_cli.preflight import repeats as repeats_module
 from nmt_cli.preflight import report as report_module
 from nmt_cli.preflight.report import NamedCorpus, analyse
 from nmt_cli.preflight.survey import survey
@@ -140,8 +143,10 @@ def test_pairs_beyond_the_ratio_are_counted_as_training_leaves_them_out(write):
     assert finding.examples[0].startswith("train.en:41 (")
 
 
-def test_repeats_and_overlaps_agree_with_comparing_the_texts(write, monkeypatch):
+@pytest.mark.parametrize("part", [7, 2**20])
+def test_repeats_and_overlaps_agree_with_comparing_the_texts(write, monkeypatch, part):
     monkeypatch.setattr(report_module, "CHUNK", 7)
+    monkeypatch.setattr(repeats_module, "PART", part)
     draw = random.Random(1)
     one, two, dev, test = (
         [(f"s{draw.randrange(40)}", f"t{draw.randrange(3)}") for _ in range(size)] for size in (50, 30, 20, 10)
@@ -154,6 +159,14 @@ def test_repeats_and_overlaps_agree_with_comparing_the_texts(write, monkeypatch)
     both = one + two
     assert found["one"]["duplicates"].count == len(one) - len(set(one))
     assert found["two"]["duplicates"].count == sum(both[index] in both[:index] for index in range(50, 80))
+    places = [f"{name}.en:{row}" for name, size in (("one", 50), ("two", 30)) for row in range(1, size + 1)]
+    for name, first, last in (("one", 0, 50), ("two", 50, 80)):
+        rows = [index for index in range(first, last) if both[index] in both[:index]]
+        assert found[name]["duplicates"].examples == [
+            f"{places[index]} = {places[both.index(both[index])]}" for index in rows[:3]
+        ]
+    shared = sum(source in {one for one, _ in dev} for source, _ in test)
+    assert (found["test"]["dev_overlap"].count, found["dev"]["dev_overlap"].count) == (shared, 0)
     sources = [source for source, _ in both]
     for name, pairs in (("dev", dev), ("test", test)):
         places = [
@@ -165,6 +178,23 @@ def test_repeats_and_overlaps_agree_with_comparing_the_texts(write, monkeypatch)
             for index, row in places[:3]
         ]
         assert found[name]["duplicates"].count == len(pairs) - len(set(pairs))
+
+
+@pytest.mark.parametrize("part", [9, 2**20])
+def test_pairs_out_of_proportion_are_those_far_from_the_median(write, monkeypatch, part):
+    monkeypatch.setattr(report_module, "OUTLIER_PAIRS", part)
+    draw = random.Random(2)
+    pairs = [("x" * draw.randrange(60), "y" * draw.randrange(60)) for _ in range(200)]
+    finding = of_training(write("train", pairs)).findings["length_ratio"]
+    ratios = [math.log(len(target) / len(source)) if source and target else None for source, target in pairs]
+    middle = statistics.median(ratio for ratio in ratios if ratio is not None)
+    rows = [
+        number
+        for number, (ratio, pair) in enumerate(zip(ratios, pairs, strict=True), start=1)
+        if ratio is not None and abs(ratio - middle) > math.log(3) and max(map(len, pair)) >= 20
+    ]
+    assert finding.count == len(rows) > 10
+    assert [place.split(" ")[0] for place in finding.examples] == [f"train.en:{row}" for row in rows[:3]]
 
 
 def test_lengths_and_unknowns_are_those_of_the_tokenizer(write):

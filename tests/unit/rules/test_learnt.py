@@ -7,6 +7,7 @@ import pytest
 from nmt_cli.demo import phrasebook
 from nmt_cli.rules.catalogue import rules_that_drop
 from nmt_cli.rules.corpus import first_pass, judged_pairs, tally
+from nmt_cli.rules.judge import Judge
 from nmt_cli.rules.language import LanguageModel
 from nmt_cli.rules.steps import Steps
 
@@ -86,7 +87,8 @@ def test_pairs_come_back_in_order_and_the_first_of_equal_ones_stays(pairs, tmp_p
     draw = random.Random(2)
     many = [draw.choice(pairs) for _ in range(9_000)]  # more than two blocks
     paths = write(tmp_path, many)
-    judged = list(judged_pairs(paths, first_pass(paths)))
+    known = first_pass(paths)
+    judged = list(judged_pairs(paths, known, Judge(known.sample)))
     assert [(pair.source.decode(), pair.target.decode()) for pair in judged] == many
     seen = set()
     for pair, text in zip(judged, many, strict=True):
