@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -80,7 +81,7 @@ def init(
     from nmt_cli.commands.import_ import imported
     from nmt_cli.data.pairs import Corpus
     from nmt_cli.preflight.configuration import Header
-    from nmt_cli.preflight.inputs import refuse_unfit_text
+    from nmt_cli.preflight.inputs import refuse_unfit_text, warn_of_exchanged_sides
 
     files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
     dev = Corpus(dev_source, dev_target) if dev_source is not None and dev_target is not None else None
@@ -91,6 +92,7 @@ def init(
     refuse_unfit_text(files)
     if pairs is None:
         corpora = [Corpus(*paths) for paths in zip(source, target, strict=True)]
+        warn_of_exchanged_sides(corpora, (source_lang, target_lang))
         _configure(output, header, corpora, dev)
     else:
         with imported(pairs, str(output.with_suffix("")), (source_lang, target_lang)) as made:
@@ -178,6 +180,9 @@ def _check_options(
         raise InputError(
             f"{', '.join(map(str, specials))}: is a pipe or a device, but this text is read more than once. Give a file"
         )
+    for pair in zip(source, target, strict=True):
+        if all(map(os.path.exists, pair)) and os.path.samefile(*pair):
+            raise InputError(f"{pair[0]}: is given as source and as target. Give two files, or a table with --pairs")
     if output.exists() or output.is_symlink():
         raise InputError(f"{output}: exists already and is not overwritten; choose another name, or move it away")
     if not output.parent.is_dir():
