@@ -33,15 +33,24 @@ class Result:
 
 @contextmanager
 def timer_kept() -> Iterator[None]:
-    """Let the timer of the test run on after the block, in which the program sets one of its own."""
+    """Let the timer of the test run on after the block, in which the program sets one of its own.
+
+    A timer that would have ended in the block ends a second later, when the streams are those of the test again.
+    """
     answer, began = signal.getsignal(signal.SIGALRM), time.monotonic()
     seconds, _ = signal.getitimer(signal.ITIMER_REAL)
-    try:
-        yield
-    finally:
+
+    def go_on() -> None:
         if seconds:
             signal.signal(signal.SIGALRM, answer)
-            signal.setitimer(signal.ITIMER_REAL, max(0.001, seconds - (time.monotonic() - began)))
+            signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds - (time.monotonic() - began)))
+
+    try:
+        yield
+    except SystemExit:
+        go_on()
+        raise
+    go_on()  # but not after the exception by which the timer itself ends the test
 
 
 def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
