@@ -53,3 +53,8 @@ class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code(signal_number)
+
+
+def is_refusal(error: NmtError) -> bool:
+    """Return whether an error says, of this process or of another, that the user's input is wrong."""
+    return error.exit_code == InputError.exit_code

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt_cli.errors import ConfigError, InputError, ModelError
-from nmt_cli.files import locked, remove_unfinished, sha256_of
+from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, is_refusal
+from nmt_cli.files import locked, remove_empty, remove_unfinished, sha256_of
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
@@ -204,6 +204,31 @@ class Experiment:
             for checkpoint in checkpoints.glob("step-*"):
                 remove_unfinished(checkpoint, PROGRESS_FILE, META_FILE)
             yield
+
+    @contextmanager
+    def as_before_if_refused(self) -> Iterator[None]:
+        """Remove what the block makes in the directory, which is held, if it refuses what the user gave."""
+        before = {*self._own_paths()}
+        try:
+            yield
+        except NmtError as error:
+            if is_refusal(error):
+                new = [path for path in self._own_paths() if path not in before]
+                for path in new:
+                    if path.is_symlink() or not path.is_dir():
+                        path.unlink(missing_ok=True)
+                remove_empty(new)
+            raise
+
+    def _own_paths(self) -> list[Path]:
+        """Return the paths of all that a training makes and that is there; directories before what lies in them."""
+        texts = (self.config_path, self.metrics_path, self.languages_path, self.writing_path, self.confidence_path)
+        tokenizers, logs = self.tokenizer_path("joint").parent, self.log_path.parent
+        directories = (self.tensorboard_path, self.cache_path, self.checkpoints.directory)
+        own = [*texts, tokenizers, *self.tokenizer_paths(), logs, self.log_path]
+        for directory in directories:
+            own += [directory, *sorted(directory.rglob("*"))]
+        return [path for path in own if os.path.lexists(path)]
 
     def holder(self, *, expected: str | None = None) -> str:
         """Return who holds the directory, or held it last.

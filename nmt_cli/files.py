@@ -20,15 +20,19 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from socket import gethostname
+from typing import TextIO
 
 from nmt_cli.console import warn
-from nmt_cli.errors import InputError, NmtError
+from nmt_cli.errors import InputError, NmtError, is_refusal
 
 _TOKEN_BYTES = 8
 _SHORT_NAME = 64
 """Bytes that the name of a temporary file may always have; beyond them it is not longer than the name it stands for."""
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 """Errors of `flock` that mean that another process has the lock; all others mean that there is no lock to be had."""
+_ATTEMPTS = 10
+"""Files of one lock that are opened, each removed by another command before it is locked; file systems that give a file
+changing numbers take the last."""
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors by which a file system says that it pushes no directories to the disk."""
 
@@ -225,49 +229,120 @@ def unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory and those above it, so that a power cut does not take them away with what lies in them."""
+def make_directory(path: Path) -> list[Path]:
+    """Make a directory and those above it, so that a power cut does not take them away with what lies in them.
+
+    Returns:
+        the directories that were not there before, from the outermost to the innermost.
+    """
     if path.is_dir():
-        return
-    if path.parent != path:
-        make_directory(path.parent)
-    path.mkdir(exist_ok=True)
+        return []
+    made = make_directory(path.parent) if path.parent != path else []
+    try:
+        path.mkdir()
+        made.append(path)
+    except FileExistsError:  # somebody else has made it meanwhile
+        if not path.is_dir():
+            raise
+    except OSError:
+        remove_empty(made)
+        raise
     sync(path.parent)
+    return made
+
+
+def remove_empty(directories: Sequence[Path]) -> None:
+    """Remove those of the directories that are empty, from the last to the first."""
+    for directory in reversed(directories):
+        with suppress(OSError):
+            directory.rmdir()
 
 
 @contextmanager
 def locked(path: Path, what: str, advice: str) -> Iterator[None]:
     """Make the directory of `path`, a file for just this, and hold it against others; who dies leaves no lock behind.
 
+    If the block refuses what the user gave, the file and the directories that were made for it are removed again, as
+    far as nothing else lies in them.
+
     Raises:
         InputError: it cannot be `what` it should; another process holds it, with `advice` what to do then.
         NmtError: the disk is full.
     """
+    made: list[Path] = []
     try:
-        make_directory(path.parent)
-        # No link is followed: the directory may be a stranger's, and what it points to another's file.
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        lock_file = os.fdopen(os.open(path, flags, 0o666), "r+")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}") from error
-    with lock_file as file:
+        with _lock_file(path, what, advice, made):
+            yield
+    except NmtError as error:
+        if is_refusal(error):
+            remove_empty(made)
+        raise
+
+
+@contextmanager
+def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator[None]:
+    """Hold the file of a lock, and append to `made` the directories that are made for it."""
+    for attempts_left in reversed(range(_ATTEMPTS)):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            made += make_directory(path.parent)
+            file, is_new = _open_lock(path)
         except OSError as error:
-            if error.errno in _HELD:
-                holder = file.read().strip() or "another process"
-                raise InputError(f"{path.parent}: is in use by {holder}; {advice}") from error
-            warn(
-                f"{path.parent}: its file system does not support locks ({(error.strerror or str(error)).lower()}), so "
-                "a second command that writes there at the same time would not be noticed; run one at a time"
-            )
-        file.seek(0)
-        file.truncate()
-        began = datetime.now().astimezone().isoformat(timespec="microseconds")
-        file.write(f"process {os.getpid()} on {gethostname()} since {began}")
-        file.flush()
-        yield
+            reason = (error.strerror or str(error)).lower()
+            raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}") from error
+        with file:
+            is_held = _hold(file, path.parent, advice)
+            if attempts_left and is_held and not _is_at(path, file):
+                continue  # a command that was refused has just removed it
+            file.seek(0)
+            file.truncate()
+            began = datetime.now().astimezone().isoformat(timespec="microseconds")
+            file.write(f"process {os.getpid()} on {gethostname()} since {began}")
+            file.flush()
+            try:
+                yield
+            except NmtError as error:
+                if is_new and is_held and is_refusal(error):
+                    path.unlink(missing_ok=True)  # while it is held
+                raise
+        return
+
+
+def _open_lock(path: Path) -> tuple[TextIO, bool]:
+    """Open the file of a lock; return it, and whether it was not there before."""
+    # No link is followed: the directory may be a stranger's, and what it points to another's file.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.fdopen(os.open(path, flags | os.O_EXCL, 0o666), "r+"), True
+    except FileExistsError:
+        return os.fdopen(os.open(path, flags, 0o666), "r+"), False
+
+
+def _hold(file: TextIO, directory: Path, advice: str) -> bool:
+    """Lock a file; return False, with a warning, where the file system has no locks.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _HELD:
+            holder = file.read().strip() or "another process"
+            raise InputError(f"{directory}: is in use by {holder}; {advice}") from error
+        warn(
+            f"{directory}: its file system does not support locks ({(error.strerror or str(error)).lower()}), so "
+            "a second command that writes there at the same time would not be noticed; run one at a time"
+        )
+        return False
+    return True
+
+
+def _is_at(path: Path, file: TextIO) -> bool:
+    """Return whether a path is still that of an open file."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def sha256_of(path: Path) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +31,28 @@ class Result:
         return self.out.decode().split("\n")[:-1]
 
 
+@contextmanager
+def timer_kept() -> Iterator[None]:
+    """Let the timer of the test run on after the block, in which the program sets one of its own.
+
+    A timer that would have ended in the block ends a second later, when the streams are those of the test again.
+    """
+    answer, began = signal.getsignal(signal.SIGALRM), time.monotonic()
+    seconds, _ = signal.getitimer(signal.ITIMER_REAL)
+
+    def go_on() -> None:
+        if seconds:
+            signal.signal(signal.SIGALRM, answer)
+            signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds - (time.monotonic() - began)))
+
+    try:
+        yield
+    except SystemExit:
+        go_on()
+        raise
+    go_on()  # but not after the exception by which the timer itself ends the test
+
+
 def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
     """Run `nmt` in this process, with real file descriptors: what a subprocess gives, without importing torch anew."""
     files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115 (closed at the end)
@@ -43,7 +69,7 @@ def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) 
         sys.argv = ["nmt", *args]
         os.environ.update(env or {})
         try:
-            with kept():
+            with timer_kept(), kept():
                 main()
             code = 0
         except SystemExit as end:

@@ -12,9 +12,10 @@ from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nmt_cli.config.schema import Config
+    from nmt_cli.data.tokenizer import Tokenizer
     from nmt_cli.improve.estimate import Speed
     from nmt_cli.improve.plan import Amounts, Recipe
     from nmt_cli.improve.record import Ledger
@@ -100,8 +101,11 @@ def improve(
     fixed = keep_sizes or effective.training.init_from is not None
     sizes = {} if fixed else _sizes(effective, recipe, amounts)
     stages = plan(effective, recipe, amounts, directory, sizes)
+    is_long = sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE
+    is_new = not ledger.plan_path.is_file()
+    tokenizers = _first_tokenizers(effective) if dry_run or is_new or is_long else {}
     if dry_run:
-        _print_plan(stages, ledger, _measured(effective, recipe))
+        _print_plan(stages, ledger, _measured(effective, recipe, tokenizers))
         return
     from nmt_cli.files import locked
 
@@ -109,7 +113,7 @@ def improve(
         ledger.check_place(effective)
         ledger.check_plan(effective, recipe)
         ledger.remove_leftovers(stages)
-        _go(stages, ledger, effective, recipe)
+        _go(stages, ledger, effective, recipe, tokenizers if is_long else {})
 
 
 def _check(config: Config, directory: Path) -> None:
@@ -169,13 +173,28 @@ def _sizes(config: Config, recipe: Recipe, amounts: Amounts) -> dict[str, Any]:
     return sizes
 
 
-def _measured(config: Config, recipe: Recipe) -> Speed:
+def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
+    """Return the tokenizers of the first training by side. It learns from the pairs alone, so they allow the fewest
+    pieces.
+
+    Raises:
+        InputError: the pairs do not allow the vocabulary, which the training would find after the text was cleaned.
+    """
+    from nmt_cli.commands.tokenizer import tokenizers_of, trained_tokenizers
+
+    log(f"checking that the pairs allow tokenizer.vocab_size {config.tokenizer.vocab_size}")
+    text = config.data.monolingual
+    # The reverse direction goes out from no other run.
+    return trained_tokenizers(config) if text is not None and text.target else tokenizers_of(config)
+
+
+def _measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
     """Return the speed of this machine; where the trial fails, that of a slow one, with a warning."""
     from nmt_cli.improve.estimate import TRIAL_STEPS, Speed, TrialError, measure
 
     log(f"measuring this machine by a training of {TRIAL_STEPS} steps")
     try:
-        return measure(config, beam_size=recipe.beam_size, int8=recipe.int8)
+        return measure(config, tokenizers, beam_size=recipe.beam_size, int8=recipe.int8)
     except TrialError as error:
         warn(f"{error}. So the times are rough")
         return Speed()
@@ -190,8 +209,10 @@ def _print_plan(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
         print(line)
 
 
-def _go(stages: Sequence[Stage], ledger: Ledger, config: Config, recipe: Recipe) -> None:
-    """Run what has not been run, and make the result."""
+def _go(
+    stages: Sequence[Stage], ledger: Ledger, config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]
+) -> None:
+    """Run what has not been run, and make the result. With tokenizers, the speed of this machine is measured first."""
     from nmt_cli.improve.estimate import Speed
     from nmt_cli.improve.plan import final_models
     from nmt_cli.improve.result import best_of, copy_model, publish
@@ -199,9 +220,7 @@ def _go(stages: Sequence[Stage], ledger: Ledger, config: Config, recipe: Recipe)
 
     if not ledger.plan_path.is_file():
         ledger.write_plan(config, recipe, stages)
-    speed = Speed()
-    if sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE:
-        speed = _measured(config, recipe)
+    speed = _measured(config, recipe, tokenizers) if tokenizers else Speed()
     run_stages(stages, ledger, speed)
     models = final_models(stages)
     chosen = best_of(models)

@@ -82,7 +82,7 @@ def init(
     from nmt_cli.commands.reading import refuse_one_file
     from nmt_cli.data.pairs import Corpus
     from nmt_cli.preflight.configuration import Header
-    from nmt_cli.preflight.inputs import refuse_unfit_text
+    from nmt_cli.preflight.inputs import refuse_unfit_text, warn_of_exchanged_sides
     from nmt_cli.rules.parting import place_added
 
     files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
@@ -96,6 +96,7 @@ def init(
         corpora = [Corpus(*paths) for paths in zip(source, target, strict=True)]
         for corpus in corpora:
             refuse_one_file(corpus.paths)
+        warn_of_exchanged_sides(corpora, (source_lang, target_lang))
         try:
             _configure(output, header, corpora, dev)
         except UnequalLinesError as error:

@@ -49,8 +49,7 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
         InputError: the text does not allow the vocabulary; there are tokenizers that no run has made.
     """
     check_replaceable(experiment)
-    origin = tokenizer_origin(config)
-    made = trained_tokenizers(config) if origin is None else _taken(origin)
+    origin, made = tokenizer_origin(config), tokenizers_of(config)
     for path in experiment.tokenizer_paths():  # before the configuration by which they were not made
         path.unlink()
         sync(path.parent)  # or a power cut could bring it back under the new configuration
@@ -99,6 +98,16 @@ def _taken(origin: Path) -> dict[str, Tokenizer]:
 
     source, target = Experiment(origin).tokenizers
     return {"joint": source} if source is target else {"source": source, "target": target}
+
+
+def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
+    """Return the tokenizers of a run by side: those of the run that it goes out from, or trained on its corpora.
+
+    Raises:
+        InputError: the text does not allow the vocabulary.
+    """
+    origin = tokenizer_origin(config)
+    return trained_tokenizers(config) if origin is None else _taken(origin)
 
 
 def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:

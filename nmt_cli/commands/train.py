@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,11 +81,13 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
             return
         world.agreed(lambda: stack.enter_context(experiment.lock()) if world.is_primary else None)
         world.agreed(lambda: check_shared(experiment, world))
-        world.agreed(lambda: check_resumable(experiment, config))
-        world.agreed(lambda: check_inputs(experiment, config))
-        if world.is_primary:
-            stack.enter_context(log_file(experiment.log_path))
-        _train(experiment, config, world)
+        with experiment.as_before_if_refused() if world.is_primary else nullcontext():
+            world.agreed(lambda: check_resumable(experiment, config))
+            world.agreed(lambda: check_inputs(experiment, config))
+            if world.is_primary:
+                stack.enter_context(log_file(experiment.log_path))
+            trainer = _ready_trainer(experiment, config, world)
+        _train(trainer, experiment, config, world)
 
 
 def _finished(directory: Path, config: Config) -> str | None:
@@ -98,7 +100,8 @@ def _finished(directory: Path, config: Config) -> str | None:
     return finished_reason(experiment, config)
 
 
-def _train(experiment: Experiment, config: Config, world: World) -> None:
+def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trainer:
+    """Make all that a training needs, and return the trainer at the step where it begins or goes on."""
     import torch
 
     from nmt_cli.allocator import keep_freed_memory
@@ -135,6 +138,11 @@ def _train(experiment: Experiment, config: Config, world: World) -> None:
         f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
         f"{processes}{torch.get_num_threads()} threads"
     )
+    return trainer
+
+
+def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World) -> None:
+    """Train to the end, and say how it went."""
     reason = trainer.run()
     best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 from nmt_cli.config.loader import dump_config, parse_yaml, validate
 from nmt_cli.config.schema import Config
 from nmt_cli.data.lines import iter_lines, open_input
+from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import Interrupted, NmtError
+from nmt_cli.experiment import Experiment
 from nmt_cli.improve.child import Child
 from nmt_cli.improve.stages import Stage
 
@@ -81,8 +84,10 @@ class Speed:
         return stage.work.stored * BYTES_OF_PIECES + self.checkpoint_bytes * (training.keep_best + training.keep_last)
 
 
-def measure(config: Config, *, beam_size: int, int8: bool) -> Speed:
+def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: int, int8: bool) -> Speed:
     """Return the speed of this machine, by a training of a few steps and a translation in a temporary directory.
+
+    `tokenizers` are those of all pairs, by side: the few pairs of the trial may not allow as large a vocabulary.
 
     Raises:
         TrialError: the trial failed.
@@ -95,6 +100,7 @@ def measure(config: Config, *, beam_size: int, int8: bool) -> Speed:
             (directory / side).write_bytes(b"".join(line + b"\n" for line in lines))
         (directory / "few").write_bytes(b"".join(line + b"\n" for line in sides[1][:TRIAL_LINES]))
         _write_config(config, directory)
+        _write_tokenizers(tokenizers, directory)
         _run(directory, "train", "--config", str(directory / "trial.yaml"))
         speed = Speed(is_measured=True, dev_lines=_count(config))
         _read_training(directory, speed, num_pairs=len(sides[0]))
@@ -127,6 +133,15 @@ def _write_config(config: Config, directory: Path) -> None:
     values["decoding"] |= {"max_length_a": 1.0, "max_length_b": 2}
     text = dump_config(validate(values, "trial"))
     (directory / "trial.yaml").write_text(text, encoding="utf-8")
+
+
+def _write_tokenizers(tokenizers: Mapping[str, Tokenizer], directory: Path) -> None:
+    """Put tokenizers where a training finds them, as `nmt tokenizer` does."""
+    trial = Experiment(directory / "model")
+    trial.tokenizer_path("joint").parent.mkdir(parents=True)
+    shutil.copyfile(directory / "trial.yaml", trial.config_path)
+    for side, tokenizer in tokenizers.items():
+        trial.tokenizer_path(side).write_bytes(tokenizer.model)
 
 
 def _run(directory: Path, *arguments: str) -> str:

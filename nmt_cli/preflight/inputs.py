@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.console import warn
-from nmt_cli.data.lines import open_input
+from nmt_cli.data.lines import iter_lines, open_input
 from nmt_cli.errors import InputError
 from nmt_cli.files import why_not_writable
 from nmt_cli.formats.recognise import HEAD_BYTES, misread_lines
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
+    from nmt_cli.data.pairs import Corpus
     from nmt_cli.experiment import Experiment
 
 OF_EACH_TRAINING = {"sampling_alpha", "max_training_lines"}
@@ -115,6 +116,29 @@ def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) 
             problems.append(f"{path}:{misread.line}: is not valid UTF-8{mend}. {_OTHER_ENCODING}")
     if problems:
         raise InputError("\n".join(problems))
+
+
+def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str]) -> None:
+    """Warn where the source text looks like the target language and the target text like the source language.
+
+    Few lines are read, and what cannot be read is left to others.
+    """
+    from nmt_cli.formats.languages import Languages, order_of
+
+    for corpus in corpora:
+        if not all(map(os.path.isfile, (corpus.source, corpus.target))):  # a pipe would wait for whoever writes
+            continue
+        try:
+            with open_input(corpus.source) as source, open_input(corpus.target) as target:
+                texts = [(line.decode(errors="replace") for line in iter_lines(side)) for side in (source, target)]
+                order = order_of(texts[0], texts[1], Languages(*languages))
+        except (InputError, OSError, EOFError, zlib.error):
+            continue
+        if order.is_swapped and order.is_certain:
+            warn(
+                f"{corpus.source}: its text looks like {languages[1]}, and that of {corpus.target} like "
+                f"{languages[0]}. If the two files are exchanged, give each in the place of the other"
+            )
 
 
 def problems_of(*checks: Callable[[], object]) -> list[str]:

@@ -348,6 +348,22 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
     assert (config.name, config.data.train[0].source) == ("1e3", odd)
 
 
+def test_sides_that_are_exchanged_are_warned_of(corpus):
+    told = (
+        "warning: {0}: its text looks like de, and that of {1} like en. If the two files are exchanged, give each in "
+        "the place of the other\n"
+    )
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    code, _, err = nmt(corpus, "init", "--source", "a.de", "--target", "a.en", *languages, "-o", "new.yaml")
+    assert (code, told.format("a.de", "a.en") in err) == (0, True), err
+    _, _, err = nmt(corpus, "check", "--config", "new.yaml", "--no-measure")
+    assert told.format("new.data/train.en", "new.data/train.de") in err
+    _, _, err = nmt(corpus, "check", "--config", "c.yaml", "--no-measure")
+    assert "looks like" not in err
+    code, _, err = init(corpus, "-o", "straight.yaml")
+    assert (code, "looks like" in err) == (0, False), err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -359,6 +375,10 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
         (["-o", "no/where.yaml"], "no/where.yaml: there is no directory no; make it first"),
         (["--source", "dev.en", "--target", "a.de"], "dev.en has 2 lines and a.de has 169 lines"),
         (["--source", "nil", "--target", "a.de"], "nil: there is no such file"),
+        (
+            ["--source", "dev.en", "--target", "./dev.en"],
+            "dev.en: is given as source and as target. Give two files",
+        ),
         (
             ["-o", "-"],
             "-o -: the configuration must be a file, because the run takes its name from it. Give -o NAME.yaml",

@@ -17,7 +17,7 @@ import pytest
 from command_line import CONFIG, contents, run_here, start_nmt
 
 from nmt_cli.demo import phrasebook
-from nmt_cli.improve import child
+from nmt_cli.improve import child, estimate
 
 NUM_PAIRS = 300
 
@@ -194,6 +194,28 @@ def test_what_is_wrong_is_told_before_anything_is_made(here, inside):
         assert (refused.code, told in refused.err) == (2, True), (told, refused.err)
         assert not (here / "run-improved").exists()
     assert inside.ran == []
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["run", "plan"])
+def test_a_vocabulary_that_the_pairs_do_not_allow_is_refused_before_anything_is_made(here, inside, options):
+    refused = improve(here, "--set", "tokenizer.vocab_size=9000", *options)
+    told = (
+        r"checking that the pairs allow tokenizer.vocab_size 9000\n"
+        r"nmt: tokenizer.vocab_size: 9000 is more than this text of 600 lines allows; set it to \d+ or less\n"
+    )
+    assert refused.code == 2
+    assert re.fullmatch(told, refused.err), refused.err
+    assert not (here / "run-improved").exists()
+    assert inside.ran == []
+
+
+def test_a_vocabulary_that_only_all_pairs_allow_can_be_measured_by_a_few(here, inside, monkeypatch):
+    monkeypatch.setattr(estimate, "TRIAL_PAIRS", 5)
+    done = improve(here, "--dry-run", "--set", "tokenizer.joint=false", "--set", "model.tied_embeddings=none")
+    assert done.code == 0, done.err
+    assert "warning" not in done.err
+    assert done.lines[0].endswith("times for this machine as it is now")
+    assert inside.ran == ["train", "translate"]
 
 
 def test_a_directory_that_is_not_ours_or_in_use_is_refused(here, inside):

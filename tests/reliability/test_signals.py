@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_line import contents
+from command_line import contents, timer_kept
 from faults import Faulty, Operation
 from test_killed import resume_and_compare, telling, train
 
@@ -525,3 +525,13 @@ def test_outside_the_main_thread_nobody_listens():
     thread.start()
     thread.join()
     assert answers == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_a_command_in_this_process_leaves_the_timer_of_the_test_running(nmt):
+    """Breaks where a test that hangs after its first command is never ended."""
+    before = signal.getsignal(signal.SIGALRM)
+    with timer_kept():
+        signal.setitimer(signal.ITIMER_REAL, 500.0)
+        assert nmt("--version").code == 0
+        assert 400.0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 500.0
+        assert signal.getsignal(signal.SIGALRM) is before

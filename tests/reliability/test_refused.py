@@ -1,0 +1,125 @@
+"""A command that refuses what it was given leaves the directories as they were before."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt_cli.errors import InputError, NmtError
+from nmt_cli.files import locked
+
+REFUSED = {
+    "no corpus": "data.train.0.source=typo.en",
+    "no such device": "training.device=cuda:99",
+    "no origin": "training.init_from=nowhere",
+    "counts": "data.train.0.source=short.en",
+    "no text": "data.train=[{source: empty, target: empty}]",
+    "vocabulary": "tokenizer.vocab_size=99999",
+    "no pair is short enough": "data.max_length=1",
+    "a link beyond the line": "data.train.0.alignment=links",
+    "vectors of another size": "model.pretrained.source=vectors.txt",
+}
+"""Settings at which a training stops, some when its tokenizer, its configuration and its log are there."""
+
+
+@pytest.fixture
+def here(config: Path, monkeypatch) -> Path:
+    """The current directory, with files for the settings."""
+    directory = config.parent
+    monkeypatch.chdir(directory)
+    (directory / "short.en").write_text("One line.\n", encoding="utf-8")
+    (directory / "empty").write_text("", encoding="utf-8")
+    (directory / "links").write_text("70000-0\n" * 600, encoding="utf-8")
+    (directory / "vectors.txt").write_text("the 1 2 3\n", encoding="utf-8")
+    (directory / "mono.fr").write_text("Une phrase.\n" * 9, encoding="utf-8")
+    return directory
+
+
+def files(directory: Path) -> dict[str, bytes | None]:
+    """All that is in a directory: files with what they hold, directories without."""
+    paths = sorted(directory.rglob("*"))
+    return {str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None for path in paths}
+
+
+@pytest.mark.parametrize("setting", REFUSED.values(), ids=REFUSED)
+def test_a_refused_training_leaves_no_directory(nmt, config: Path, here: Path, setting: str):
+    before = files(here)
+    result = nmt("train", "--config", config, "--set", "model_dir=new/of/mine", "--set", setting)
+    assert result.code == 2, result.err
+    assert files(here) == before
+
+
+@pytest.mark.parametrize("what", ["no corpus", "vocabulary", "vectors of another size", "a link beyond the line"])
+def test_a_refused_training_keeps_what_was_in_its_directory(nmt, config: Path, here: Path, what: str):
+    for name in ("notes", "logs/mine", "cache/mine", "checkpoints/mine"):
+        (here / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / "run" / name).write_bytes(b"mine")
+    before = files(here)
+    assert nmt("train", "--config", config, "--set", REFUSED[what]).code == 2
+    assert files(here) == before
+
+
+def test_a_refused_change_of_a_run_leaves_it_as_it_was(nmt, config: Path, here: Path):
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    before = files(here)
+    for wrong in ("training.learning_rate=1", "data.train.0.source=typo.en", "training.device=cuda:99"):
+        assert nmt("train", "--config", config, "--set", wrong).code == 2
+    del before["run/.lock"]  # says which process held it last
+    assert {name: held for name, held in files(here).items() if name != "run/.lock"} == before
+
+
+def test_refused_tokenizers_and_improvements_leave_no_directory(nmt, config: Path, here: Path):
+    before = files(here)
+    for wrong in ("data.train.0.source=typo.en", "tokenizer.vocab_size=99999"):
+        assert nmt("tokenizer", "--config", config, "--set", wrong).code == 2
+        mono = ("--set", "data.monolingual.target=[mono.fr]", "--set", wrong)
+        assert nmt("improve", "--config", config, "-o", "better", *mono).code == 2
+    assert files(here) == before
+
+
+# The lock itself --------------------------------------------------------------------------------------------------
+
+
+def refuse(error: NmtError, path: Path) -> None:
+    with locked(path, "written to", "wait"):
+        raise error
+
+
+def test_a_lock_that_was_there_or_of_work_that_failed_stays(tmp_path: Path):
+    path = tmp_path / "a/b/.lock"
+    with pytest.raises(NmtError):
+        refuse(NmtError("no space"), path)
+    assert path.exists()
+    with pytest.raises(InputError):
+        refuse(InputError("typo"), path)
+    assert path.exists()
+
+
+def test_a_directory_that_cannot_be_made_leaves_none_above_it(tmp_path: Path):
+    with pytest.raises(InputError, match="cannot be written to: file name too long"):
+        refuse(InputError("typo"), tmp_path / "a" / ("b" * 300) / ".lock")
+    assert files(tmp_path) == {}
+
+
+def test_a_lock_that_is_removed_before_it_is_held_is_made_again(tmp_path: Path, monkeypatch):
+    """Breaks where two commands hold two files of one name: the first one's was removed by a refused third."""
+    path, flock, calls = tmp_path / "run/.lock", fcntl.flock, []
+
+    def flock_late(*args: object) -> None:
+        calls.append(args)
+        if len(calls) < 3:
+            path.unlink()
+            path.parent.rmdir()
+        flock(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", flock_late)
+    with locked(path, "written to", "wait"), path.open() as second:
+        with pytest.raises(OSError) as caught:
+            flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert caught.value.errno in (errno.EAGAIN, errno.EACCES)
+        assert f"process {os.getpid()} on " in path.read_text()
+    assert len(calls) == 3
