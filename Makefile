@@ -33,10 +33,9 @@ check: install
 test: install
 	$(BIN)/pytest -n 2
 
-# The quick tests again, with the oldest versions that pyproject.toml allows: all but those of rooms that know no library
-# except torch, whose version is the same.
+# The quick tests again, with the oldest versions that pyproject.toml allows.
 oldest: $(OLDEST)/.ready
-	$(OLDEST)/bin/pytest -n 2 $(addprefix --ignore=tests/unit/,model ops search)
+	$(OLDEST)/bin/pytest -n 2
 
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)

@@ -201,12 +201,6 @@ def test_pure_rooms_know_torch_and_the_standard_library_and_nothing_of_the_world
         assert {name for name in own_imports(path) if in_any(name, {"errors", "console"})} == set(), name_of(path)
 
 
-@pytest.mark.parametrize("room", ["model", "ops", "search"])
-def test_rooms_that_are_not_tested_with_the_oldest_libraries_know_none_but_torch(room):
-    for path in files_of(room):
-        assert roots_of(path) - {"nmt_cli", "torch"} <= set(sys.stdlib_module_names), name_of(path)
-
-
 def test_a_composer_or_a_command_is_imported_by_nobody_but_the_command_line():
     for path in FILES:
         name, imported = name_of(path), own_imports(path)
