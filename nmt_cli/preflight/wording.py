@@ -63,9 +63,12 @@ def as_text(found: Check, options: Sequence[str] = ()) -> str:
     lines += _advice_lines(found.advised, train_command(found, options))
     lines += ["", "to expect, as an estimate", *_expectation_lines(config, found.expected)]
     num_warnings = sum(finding.count > 0 for report in found.reports for finding in report.findings.values())
-    warnings = f"{num_warnings} {'kind' if num_warnings == 1 else 'kinds'} of suspicious lines"
-    verdict = _verdict(found)
-    return "\n".join([*lines, "", f"{verdict}; {warnings}" if num_warnings else verdict])
+    verdict = [_verdict(found)]
+    if num_warnings:
+        verdict.append(f"{num_warnings} {'kind' if num_warnings == 1 else 'kinds'} of suspicious lines")
+    if num_severe := sum(one.level == "severe" for one in found.advised.advice):
+        verdict.append(f"{counted(num_severe, 'severe finding')}, see the advice")
+    return "\n".join([*lines, "", "; ".join(verdict)])
 
 
 def train_command(found: Check, options: Sequence[str]) -> str | None:

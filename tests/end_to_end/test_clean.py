@@ -207,6 +207,7 @@ def test_the_check_sorts_its_advice_and_names_the_command(here):
     assert code == 0
     assert "\nadvice, worst first\n" in out
     assert "a model learns from such pairs not to translate; drop them: nmt clean a.en a.fr -o a.clean --without" in out
+    assert out.splitlines()[-1].endswith(" kinds of suspicious lines; 2 severe findings, see the advice")
     assert re.search(r"^  severe +100\.00 %  dev: leak: ", out, re.MULTILINE)
     assert re.search(r"^  slight +0\.\d\d %  train: copy: ", out, re.MULTILINE)
     advice = json.loads(nmt("check", "--config", "c.yaml", "--json", *sets)[1])["advice"]
@@ -327,6 +328,19 @@ def test_files_where_nothing_can_be_written_are_cleaned_into_the_working_directo
     languages = ("--source-lang", "en", "--target-lang", "fr")
     _, _, err = nmt("init", "--source", "locked/a.en", "--target", "locked/a.fr", *languages, "-o", "my.yaml")
     assert "\nbetter: nmt clean locked/a.en locked/a.fr -o a.clean; nmt init --source a.clean.en " in err
+
+
+def test_the_last_line_names_severe_findings_where_no_line_is_suspicious_by_itself(here):
+    write(here, [*((target, source) for source, target in PAIRS[100:300]), *PAIRS[300:]], "a")
+    write(here, PAIRS[:9], "dev")
+    write(here, PAIRS[9:18], "test")
+    (here / "c.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="."), encoding="utf-8")
+    held_out = ("--set", "data.dev=null", "--set", "data.test=[]")
+    sets = ("--set", "data.train=[{source: a.en, target: a.fr}]", "--no-measure", *held_out)
+    code, out, _ = nmt("check", "--config", "c.yaml", *sets)
+    assert code == 0
+    assert "train: swapped: " in out
+    assert out.endswith("\ntraining can begin; 1 severe finding, see the advice\n")
 
 
 def test_sentences_of_the_dev_set_in_a_test_set_are_a_leak(here):
