@@ -25,6 +25,11 @@ _WITHOUT_SPACES = re.compile(
 )
 """Characters of scripts that do not write spaces between words: Thai, Lao, Burmese, Khmer, Han, kana."""
 
+_FINALS = frozenset(
+    ".!?\u2026\u037e\u055c\u055e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4\u203c\u2047\u2048\u2049\u3002\uff01\uff0e\uff1f\uff61"
+)
+"""Characters that end a sentence."""
+
 _HYPHENS = "-\u00ad\u2010\u2011"
 
 
@@ -224,6 +229,7 @@ class TermFinder:
                         "the word, is not in its vocabulary"
                     )
         self.inside_words = inside_words(target)
+        self.finals = finals(target)
         self._inside_source_words = frozenset(inside_words(self._source))
 
     def added_to(self, parts: Sequence[Part], texts: Sequence[tuple[int, str, int]]) -> list[Part]:
@@ -305,3 +311,9 @@ def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
         if spelling and (not first or goes_on):
             found.append(id_)
     return tuple(found)
+
+
+def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the pieces that hold nothing but a character that ends a sentence."""
+    spellings = [(spelling or b"").decode(errors="ignore").removeprefix("▁") for spelling in tokenizer.spellings()]
+    return tuple(id_ for id_, spelling in enumerate(spellings) if spelling in _FINALS)

@@ -253,8 +253,8 @@ class Translator:
         ]
 
     def _vocabulary(self) -> Vocabulary:
-        inside = () if self.terms is None else self.terms.inside_words
-        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), inside)
+        inside, finals = ((), ()) if self.terms is None else (self.terms.inside_words, self.terms.finals)
+        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), inside, finals)
 
     def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
         options, limits = self.options, self._limits(parts)
