@@ -199,10 +199,12 @@ class _Search:
         (num_live, width), beam_size = live.totals_LK.shape, self.options.beam_size
         (log_probs_NV, weights_NS, state, pieces_NV), plan = self._predict(live)
         self._forbid(log_probs_NV, pieces_NV, live)
+        totals_LK = live.totals_LK
         if self.guide is not None and live.progress is not None and plan is not None:
             self.guide.apply(plan, live.progress, live.prefixes_LKT.flatten(0, 1), log_probs_NV)
+            totals_LK = totals_LK + plan.others_N.view_as(totals_LK)
         # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
-        totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, live.totals_LK, 2 * beam_size)
+        totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, totals_LK, 2 * beam_size)
         first_rows_L1 = torch.arange(num_live).unsqueeze(1) * width
         after = None
         if self.guide is not None and live.progress is not None and plan is not None:
@@ -220,7 +222,10 @@ class _Search:
         order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, :beam_size]
         totals_LK, parents_LK, pieces_LK = (x.gather(1, order_LK) for x in (totals_LC, parents_LC, pieces_LC))
         totals_LK = totals_LK.masked_fill(~goes_on_LC.gather(1, order_LK), -math.inf)
-        done = [self._is_done(live, place, best) for place, best in enumerate(totals_LK[:, 0].tolist())]
+        ranked_LK = totals_LK
+        if self.guide is not None and after is not None and not self.guide.only_adds:
+            ranked_LK = totals_LK - after.bonus_N.view_as(totals_LC).gather(1, order_LK)
+        done = [self._is_done(live, place, best) for place, best in enumerate(ranked_LK.amax(dim=1).tolist())]
         if self.observe is not None:
             kept_LC = torch.zeros_like(goes_on_LC).scatter(1, order_LK, totals_LK > -math.inf)
             kept_LC &= ~torch.tensor(done).unsqueeze(1)
@@ -266,16 +271,19 @@ class _Search:
         found = self.model.step(ids_N, live.state, guide.hidden(progress))
         assert found.weights_NS is not None
         looks = guide.look(progress, found.log_probs_NV, found.weights_NS)
-        owed_M = looks.is_owed_N.nonzero().squeeze(1)
-        if len(owed_M):
-            hidden_MS = guide.only_unsaid(progress.select(owed_M))
-            again = self.model.step(ids_N[owed_M], live.state.apart(owed_M), hidden_MS)
+        rows_M = looks.again_NJ.any(dim=1).nonzero().squeeze(1)
+        if len(rows_M):
+            hidden_MS = guide.all_but_again(progress, looks, rows_M)
+            again = self.model.step(ids_N[rows_M], live.state.apart(rows_M), hidden_MS)
             assert again.weights_NS is not None
-            log_probs_NV = found.log_probs_NV
-            log_probs_NV[owed_M] = again.log_probs_NV
-            weights_NS = found.weights_NS.index_copy(0, owed_M, again.weights_NS)
-            found = Prediction(log_probs_NV, weights_NS, found.state.replace(owed_M, again.state))
-            looks = guide.look(progress, log_probs_NV, weights_NS, looks.is_owed_N)
+            kept_M = guide.holds(progress, looks, rows_M, again.log_probs_NV, found.log_probs_NV).nonzero().squeeze(1)
+            new_state = again.state if len(kept_M) == len(rows_M) else again.state.keep(kept_M)
+            rows_M, log_probs_MV, weights_MS = rows_M[kept_M], again.log_probs_NV[kept_M], again.weights_NS[kept_M]
+            looks = guide.look_again(progress, looks, rows_M, log_probs_MV, weights_MS)
+            found = found._replace(
+                weights_NS=found.weights_NS.index_copy(0, rows_M, weights_MS),
+                state=found.state.replace(rows_M, new_state),
+            )
         waiting_M = guide.unread(progress)
         if len(waiting_M):
             found = found._replace(state=found.state.replace(waiting_M, live.state.apart(waiting_M)))
@@ -310,11 +318,13 @@ class _Search:
             total = float(totals_LC[place, rank])
             weights = None if live.weights_LKTS is None else live.weights_LKTS[place, parent, live.begun[place] :]
             extension = place * totals_LC.shape[1] + rank
+            log_prob = total - (0.0 if after is None else float(after.bonus_N[extension]))
+            ranked = total if self.guide is not None and self.guide.only_adds else log_prob
             self.finished[live.sentences[place]].append(
                 Hypothesis(
                     ids=tuple(prefix if ended else [*prefix, piece]),
-                    log_prob=total - (0.0 if after is None else float(after.bonus_N[extension])),
-                    score=total / length_penalty(live.next_step(place), self.options.length_penalty),
+                    log_prob=log_prob,
+                    score=ranked / length_penalty(live.next_step(place), self.options.length_penalty),
                     ended=ended,
                     weights_TS=None if weights is None else weights.clone(),
                     said=() if after is None else after.said(extension),

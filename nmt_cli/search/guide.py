@@ -2,8 +2,13 @@
 
 A row begins a term where its attention is heaviest on it. If the model's best piece begins the term, the row must say
 it. Otherwise the term's first piece gets at least 0.3 times the attention as its probability, and all other pieces lose
-that attention. A row that would end looks at the terms that it lacks instead. The attention leaves a term that is said,
-so the model does not translate it again. With a weight none of this holds: the weight is only added.
+that attention. The attention leaves a term that is said, so the model does not translate it again.
+
+Some rows look again, at nothing but terms that they lack: a row that would end, and a row that would say a term while
+it looks elsewhere. Such a row says a term, with the probability that it had before.
+
+All of this guides the search. In the end, the probabilities of the model alone rank the hypotheses. With a weight none
+of this holds: the weight is only added.
 
 Shapes: L live sentences, N rows, M extensions of rows by a piece, J terms of a sentence, S source, V vocabulary, D
 pieces that may follow in a form, T target so far.
@@ -25,6 +30,8 @@ from nmt_cli.search.terms import NO_PIECE, Terms
 
 DISCOUNT = math.log(0.3)
 """Added to the logarithm of the attention on a term, for a term that the model would not say."""
+WANTED = math.log(0.3)
+"""A row to whose first piece the model gives this much says a term, wherever it looks."""
 UNKNOWN = math.log(1e-3)
 """Probability of the first piece of a form below which the model reads its own best piece instead of the form."""
 MOST = 1 - 1e-4
@@ -92,9 +99,15 @@ class Looks(NamedTuple):
     weights_NJ: Tensor
     """The attention on each term; -1 on one that the row may not begin."""
     begun_N: Tensor
-    """The term on which it is heaviest, or -1."""
+    """The term that the row may begin, or -1."""
+    again_NJ: Tensor
+    """True at the terms that the row looks at again."""
     is_owed_N: Tensor
-    """True if the row has to say a term now, wherever it looks: it would end, or has no room for anything else."""
+    """True if the row has to begin a term now."""
+    rows_M: Tensor
+    """The rows that have looked again."""
+    log_probs_MV: Tensor
+    """What the model predicted when they did."""
 
 
 class Guide:
@@ -117,6 +130,10 @@ class Guide:
         self._eos = vocabulary.eos
         self._inside_words = torch.tensor(vocabulary.inside_words, dtype=torch.long)
         self._max_lengths_X = torch.tensor(max_lengths)
+        self._finals = torch.tensor([*vocabulary.finals, vocabulary.eos])
+        # </s> has a larger number. Where the words are not known, no word is the last.
+        none = torch.iinfo(torch.long).max
+        self._last_words_X = torch.tensor([own.words[-1] if own.words else none for own in self._constraints])
         self._weight = weight
         self._places_XJS: Tensor | None = None
         self._words_XS: Tensor | None = None
@@ -171,10 +188,13 @@ class Guide:
         """Return whether each row (N) is in the middle of a form."""
         return (progress.nodes_N > 0) & ~self._terms.is_form_Q[progress.nodes_N]
 
-    def look(
-        self, progress: Progress, log_probs_NV: Tensor, weights_NS: Tensor, is_owed_N: Tensor | None = None
-    ) -> Looks:
-        """Return where rows look after a step of the model; `is_owed_N` are rows that see nothing but what they owe."""
+    @property
+    def only_adds(self) -> bool:
+        """True if terms are only made likelier."""
+        return self._weight is not None
+
+    def look(self, progress: Progress, log_probs_NV: Tensor, weights_NS: Tensor) -> Looks:
+        """Return where rows look after a step of the model, and which of them look again."""
         if self._places_XJS is None or self._words_XS is None:
             width = weights_NS.shape[1]
             self._places_XJS, self._words_XS = self._terms.places_XJS(width), self._terms.words_XS(width)
@@ -182,28 +202,86 @@ class Guide:
         may_begin_N = (progress.openings_N == FREE) & ~self._is_within(progress)
         is_open_NJ = (progress.ends_NJ < 0) & may_begin_N.unsqueeze(1)
         looks_NJ = (places_NJS * weights_NS.unsqueeze(1)).sum(dim=2).masked_fill(~is_open_NJ, -1.0)
+        none_NJ, no_rows_M = torch.zeros_like(is_open_NJ), torch.empty(0, dtype=torch.long)
         if self._weight is not None:
-            most_N, begun_N = looks_NJ.max(dim=1)
-            return Looks(looks_NJ, torch.where(most_N > 0, begun_N, -1), torch.zeros_like(may_begin_N))
+            begun_N = _heaviest(looks_NJ)
+            return Looks(looks_NJ, begun_N, none_NJ, none_NJ[:, 0], no_rows_M, log_probs_NV[:0])
         words_NS = self._words_XS[progress.sentences_N]
         heaviest_N1 = torch.zeros_like(weights_NS).scatter_add(1, words_NS, weights_NS).argmax(dim=1, keepdim=True)
         is_heaviest_NJ = (places_NJS & (words_NS == heaviest_N1).unsqueeze(1)).any(dim=2)
-        most_N, begun_N = looks_NJ.masked_fill(~is_heaviest_NJ, -1.0).max(dim=1)
-        begun_N = torch.where(most_N > 0, begun_N, -1)
-        if is_owed_N is not None:
-            return Looks(looks_NJ, torch.where(is_owed_N, looks_NJ.argmax(dim=1), begun_N), is_owed_N)
+        begun_N = _heaviest(looks_NJ.masked_fill(~is_heaviest_NJ, -1.0))
+        is_last_N = heaviest_N1.squeeze(1) >= self._last_words_X[progress.sentences_N]
+        lacks_N = is_open_NJ.any(dim=1)
+        would_end_N = lacks_N & (begun_N < 0) & self._would_end(log_probs_NV, lacks_N & (begun_N < 0), is_last_N)
         needed_N = (self._terms.sizes_XJ[progress.sentences_N] * is_open_NJ).sum(dim=1) + 1
         has_no_room_N = self._max_lengths_X[progress.sentences_N] - progress.lengths_N <= needed_N
-        would_end_N = (begun_N < 0) & (log_probs_NV[:, self._eos] >= log_probs_NV.amax(dim=1))
-        return Looks(looks_NJ, begun_N, is_open_NJ.any(dim=1) & (would_end_N | has_no_room_N))
+        is_owed_N = would_end_N | (lacks_N & has_no_room_N)
+        wanted_NJ = is_open_NJ & self._is_wanted(progress, log_probs_NV)
+        is_there_N = (begun_N >= 0) & wanted_NJ.gather(1, begun_N.clamp(min=0).unsqueeze(1)).squeeze(1)
+        wanted_N1 = _heaviest(looks_NJ.masked_fill(~wanted_NJ, -1.0)).masked_fill(is_there_N, -1).unsqueeze(1)
+        wanted_NJ = torch.arange(wanted_NJ.shape[1]) == wanted_N1
+        again_NJ = torch.where(is_owed_N.unsqueeze(1), is_open_NJ, wanted_NJ)
+        return Looks(looks_NJ, begun_N, again_NJ, is_owed_N, no_rows_M, log_probs_NV[:0])
 
-    def only_unsaid(self, progress: Progress) -> Tensor:
-        """Return all source positions (N, S) but those of the terms that rows lack."""
+    def _would_end(self, log_probs_NV: Tensor, is_asked_N: Tensor, is_last_N: Tensor) -> Tensor:
+        """Return which of the rows that are asked for (N) would end. They say </s>, or a full stop while they look at
+        the last word of the source."""
+        found_N = torch.zeros_like(is_asked_N)
+        end_N = log_probs_NV[:, self._eos]
+        # The best of V pieces has at least the probability 1 / V, so few rows have to be looked through.
+        least = -math.log(log_probs_NV.shape[1]) - 0.1
+        rows_M = (is_asked_N & (is_last_N | (end_N > least))).nonzero().squeeze(1)
+        own_MV = log_probs_NV[rows_M]
+        best_M, stop_M = own_MV.amax(dim=1), own_MV[:, self._finals].amax(dim=1)
+        found_N[rows_M] = (own_MV[:, self._eos] >= best_M) | (is_last_N[rows_M] & (stop_M >= best_M))
+        return found_N
+
+    def _is_wanted(self, progress: Progress, log_probs_NV: Tensor) -> Tensor:
+        """Return the terms (N, J) whose first piece is probable."""
+        return (self._first(progress, log_probs_NV) >= WANTED).any(dim=2)
+
+    def _first(self, progress: Progress, log_probs_NV: Tensor) -> Tensor:
+        """Return the log-probabilities (N, J, D) of the first pieces of each term."""
+        pieces_NJD = self._terms.pieces_QD[self._terms.roots_XJ[progress.sentences_N]]
+        found_NJD = log_probs_NV.gather(1, pieces_NJD.clamp(min=0).flatten(1)).view(pieces_NJD.shape)
+        return found_NJD.masked_fill(pieces_NJD == NO_PIECE, -math.inf)
+
+    def all_but_again(self, progress: Progress, looks: Looks, rows_M: Tensor) -> Tensor:
+        """Return all source positions (M, S) but the terms that rows look at again."""
         assert self._places_XJS is not None
-        return ~(self._places_XJS[progress.sentences_N] & (progress.ends_NJ < 0).unsqueeze(2)).any(dim=1)
+        places_MJS = self._places_XJS[progress.sentences_N[rows_M]]
+        return ~(places_MJS & looks.again_NJ[rows_M].unsqueeze(2)).any(dim=1)
+
+    def holds(self, progress: Progress, looks: Looks, rows_M: Tensor, log_probs_MV: Tensor, first_NV: Tensor) -> Tensor:
+        """Return which of the rows that have looked again (M) say a term.
+
+        A form of several pieces must also be wanted by a row that sees nothing else: its first piece may be the
+        beginning of other words too. A form of one piece would be forbidden otherwise, so the row says it anyway.
+        """
+        own, again_MJ1 = progress.select(rows_M), looks.again_NJ[rows_M].unsqueeze(2)
+        roots_MJ = self._terms.roots_XJ[own.sentences_N]
+        is_whole_MJD = self._terms.is_form_Q[self._terms.nodes_QD[roots_MJ]]
+        before_MJD, now_MJD = self._first(own, first_NV[rows_M]), self._first(own, log_probs_MV)
+        is_wanted_MJD = (before_MJD >= WANTED) & (is_whole_MJD | (now_MJD >= WANTED)) & again_MJ1
+        return looks.is_owed_N[rows_M] | is_wanted_MJD.flatten(1).any(dim=1)
+
+    def look_again(
+        self, progress: Progress, looks: Looks, rows_M: Tensor, log_probs_MV: Tensor, weights_MS: Tensor
+    ) -> Looks:
+        """Return the looks with the terms that rows begin which have looked again."""
+        assert self._places_XJS is not None
+        places_MJS = self._places_XJS[progress.sentences_N[rows_M]]
+        looks_MJ = (places_MJS * weights_MS.unsqueeze(1)).sum(dim=2).masked_fill(~looks.again_NJ[rows_M], -1.0)
+        return looks._replace(
+            weights_NJ=looks.weights_NJ.index_copy(0, rows_M, looks_MJ),
+            begun_N=looks.begun_N.index_copy(0, rows_M, looks_MJ.argmax(dim=1)),
+            is_owed_N=looks.is_owed_N.index_fill(0, rows_M, value=True),
+            rows_M=rows_M,
+            log_probs_MV=log_probs_MV,
+        )
 
     def plan(self, progress: Progress, looks: Looks, log_probs_NV: Tensor) -> Plan:
-        """Return what rows may say; the log-probabilities are those of the model."""
+        """Return what rows may say; the log-probabilities are those of the model before any row looked again."""
         terms, begins_N = self._terms, looks.begun_N >= 0
         begun_N1 = looks.begun_N.clamp(min=0).unsqueeze(1)
         roots_N = terms.roots_XJ[progress.sentences_N].gather(1, begun_N1).squeeze(1)
@@ -213,17 +291,17 @@ class Guide:
         log_probs_ND = log_probs_NV.gather(1, pieces_ND.clamp(min=0))
         look_N = looks.weights_NJ.gather(1, begun_N1).squeeze(1).clamp(0.0, MOST)
         is_within_N = self._is_within(progress)
+        stand_ins_N = torch.full_like(nodes_N, NO_PIECE)
         if self._weight is not None:
             gains_N = torch.where(begins_N, self._weight * look_N, self._weight)
             others_N = torch.where(is_within_N, -progress.pending_N, 0.0)
-            is_bound_N, stand_ins_N = torch.zeros_like(begins_N), torch.full_like(nodes_N, NO_PIECE)
+            is_bound_N = torch.zeros_like(begins_N)
         else:
-            best_N, best_of_form_N = log_probs_NV.amax(dim=1), log_probs_ND.amax(dim=1)
-            stand_ins_N = torch.full_like(nodes_N, NO_PIECE)
-            unknown_M = (begins_N & (best_of_form_N < UNKNOWN)).nonzero().squeeze(1)
-            stand_ins_N[unknown_M] = log_probs_NV[unknown_M].argmax(dim=1)
-            is_wanted_N = best_of_form_N >= best_N
-            is_bound_N = is_within_N | (begins_N & (is_wanted_N | looks.is_owed_N))
+            best_of_form_N, best_N = log_probs_ND.amax(dim=1), torch.zeros_like(look_N)
+            rows_M = (begins_N | is_within_N).nonzero().squeeze(1)
+            best_N[rows_M] = log_probs_NV[rows_M].amax(dim=1)
+            stand_ins_N = self._stand_ins(looks, pieces_ND, best_of_form_N, log_probs_NV)
+            is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | looks.is_owed_N))
             offered_N = (look_N.log() + DISCOUNT - best_of_form_N).clamp(min=0.0)
             gains_N = torch.where(is_bound_N, best_N - best_of_form_N, torch.where(begins_N, offered_N, 0.0))
             others_N = torch.where(begins_N, torch.log1p(-look_N), 0.0)
@@ -232,14 +310,26 @@ class Guide:
             torch.where(goes_on_N, gains_N, 0.0), others_N, stand_ins_N,
         )  # fmt: skip
 
+    @staticmethod
+    def _stand_ins(looks: Looks, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
+        """Return the best piece of each row (N) that begins a form which the model does not know, else -1."""
+        found_N = torch.full_like(looks.begun_N, NO_PIECE)
+        is_unknown_N = (looks.begun_N >= 0) & (best_of_form_N < UNKNOWN)
+        first_M = is_unknown_N.index_fill(0, looks.rows_M, value=False).nonzero().squeeze(1)
+        found_N[first_M] = log_probs_NV[first_M].argmax(dim=1)
+        best_M = looks.log_probs_MV.gather(1, pieces_ND[looks.rows_M].clamp(min=0)).amax(dim=1)
+        unknown_M = (best_M < UNKNOWN).nonzero().squeeze(1)
+        found_N[looks.rows_M[unknown_M]] = looks.log_probs_MV[unknown_M].argmax(dim=1)
+        return found_N
+
     def apply(self, plan: Plan, progress: Progress, prefixes_NT: Tensor, log_probs_NV: Tensor) -> None:
-        """Change the log-probabilities in place to what the constraints make of them."""
+        """Change the log-probabilities in place to what the constraints make of them, except that `others_N` is to be
+        added to all pieces of a row."""
         terms = self._terms
-        _add(log_probs_NV, plan.others_N.nonzero().squeeze(1), plan.others_N.unsqueeze(1))
         if self._weight is None:
             rows_M = (terms.is_form_Q[progress.nodes_N] & ~plan.is_bound_N).nonzero().squeeze(1)
             new_word_V = torch.zeros(log_probs_NV.shape[1]).index_fill_(0, self._inside_words, -math.inf)
-            _add(log_probs_NV, rows_M, new_word_V.expand(1, -1))
+            log_probs_NV.index_copy_(0, rows_M, log_probs_NV[rows_M] + new_word_V)
             log_probs_NV[(progress.ends_NJ < 0).any(dim=1), self._eos] = -math.inf
             forms_NFB = terms.forms_XFB[progress.sentences_N]
             before_NFB, last_NF = forms_NFB[:, :, :-1], forms_NFB[:, :, -1]
@@ -251,7 +341,7 @@ class Guide:
             log_probs_NV[rows_M, last_NF[rows_M, forms_M]] = -math.inf
         log_probs_NV.index_fill_(0, plan.is_bound_N.nonzero().squeeze(1), -math.inf)
         rows_M = (plan.nodes_N > 0).nonzero().squeeze(1)
-        gained_MD = (plan.log_probs_ND + plan.gains_N.unsqueeze(1))[rows_M]
+        gained_MD = (plan.log_probs_ND + (plan.gains_N - plan.others_N).unsqueeze(1))[rows_M]
         log_probs_NV[rows_M.unsqueeze(1), terms.pieces_QD[plan.nodes_N[rows_M]]] = gained_MD
         for row in (progress.openings_N != FREE).nonzero().squeeze(1).tolist():
             _keep_only(log_probs_NV[row], list(self._opening(progress, row)))
@@ -285,10 +375,10 @@ class Guide:
         )  # fmt: skip
 
 
-def _add(log_probs_NV: Tensor, rows_M: Tensor, values: Tensor) -> None:
-    """Add to some rows in place: the values (N, 1) of each row, or (1, V) the same to all of them."""
-    own = values if values.shape[0] == 1 else values[rows_M]
-    log_probs_NV.index_copy_(0, rows_M, log_probs_NV.index_select(0, rows_M) + own)
+def _heaviest(looks_NJ: Tensor) -> Tensor:
+    """Return the term (N) on which each row looks most, or -1 where that is not at all."""
+    most_N, term_N = looks_NJ.max(dim=1)
+    return torch.where(most_N > 0, term_N, -1)
 
 
 def _keep_only(log_probs_V: Tensor, pieces: list[int]) -> None:

@@ -32,7 +32,7 @@ class Hypothesis:
     log_prob: float
     """Sum over the pieces and </s>, in nats, before any length penalty."""
     score: float
-    """`log_prob`, and what constraints added to it, divided by the length penalty."""
+    """`log_prob`, and what the weight of terms added to it, divided by the length penalty."""
     ended: bool
     """False: cut at the length limit."""
     weights_TS: Tensor | None = None
@@ -107,6 +107,8 @@ class Vocabulary(NamedTuple):
     """Never produced: padding, line feeds and the like."""
     inside_words: tuple[int, ...] = ()
     """Pieces that go on with the word before them. They may not follow a term."""
+    finals: tuple[int, ...] = ()
+    """Full stops and the like, after which a translation may end."""
 
 
 def length_penalty(num_pieces: int, alpha: float) -> float:

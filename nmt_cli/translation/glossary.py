@@ -18,12 +18,17 @@ from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import Term
-from nmt_cli.translation.results import Part, TermFound
+from nmt_cli.translation.results import Part, TermFound, TermUse
 
 _WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 """Characters of scripts that do not write spaces between words: Thai, Lao, Burmese, Khmer, Han, kana."""
+
+_FINALS = frozenset(
+    ".!?\u2026\u037e\u055c\u055e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4\u203c\u2047\u2048\u2049\u3002\uff01\uff0e\uff1f\uff61"
+)
+"""Characters that end a sentence."""
 
 _HYPHENS = "-\u00ad\u2010\u2011"
 
@@ -224,14 +229,16 @@ class TermFinder:
                         "the word, is not in its vocabulary"
                     )
         self.inside_words = inside_words(target)
+        self.finals = finals(target)
         self._inside_source_words = frozenset(inside_words(self._source))
 
     def added_to(self, parts: Sequence[Part], texts: Sequence[tuple[int, str, int]]) -> list[Part]:
-        """Return the parts with their terms, without those that their prefixes say; the arguments are `in_parts`'."""
+        """Return the parts with their terms, apart from each other those that their prefixes say; the arguments are
+        `in_parts`'."""
         found = []
         for part, terms in zip(parts, self.in_parts(parts, texts), strict=True):
-            own = terms if part.prefix is None else self.without_said(terms, part.prefix.text)
-            found.append(replace(part, terms=own, words_of_terms=self.words(part.ids) if own else ()))
+            own, said = (terms, ()) if part.prefix is None else self.divided(terms, part.prefix.text)
+            found.append(replace(part, terms=own, said=said, words_of_terms=self.words(part.ids) if own else ()))
         return found
 
     def in_parts(self, parts: Sequence[Part], texts: Iterable[tuple[int, str, int]]) -> list[tuple[TermFound, ...]]:
@@ -267,16 +274,18 @@ class TermFinder:
         begun = accumulate(id_ not in self._inside_source_words for id_ in ids)
         return tuple(max(number - 1, 0) for number in begun)
 
-    def without_said(self, terms: Sequence[TermFound], prefix: str) -> tuple[TermFound, ...]:
-        """Return the terms that a prefix does not say already."""
-        left = list(terms)
-        for form in {form for term in terms for form in term.forms}:
+    def divided(self, terms: Sequence[TermFound], prefix: str) -> tuple[tuple[TermFound, ...], tuple[TermUse, ...]]:
+        """Return the terms that a prefix does not say already, and those that it says."""
+        left, uses = list(terms), []
+        for form in sorted({form for term in terms for form in term.forms}):
             entry = Entry(form, (form,), True, 0)
-            for _ in Glossary.of("", [entry]).matches(prefix):
+            for match in Glossary.of("", [entry]).matches(prefix):
                 said = next((term for term in left if form in term.forms), None)
                 if said is not None:
                     left.remove(said)
-        return tuple(left)
+                    begin, end = len(prefix[: match.begin + 1].split()) - 1, len(prefix[: match.end].split())
+                    uses.append(TermUse(said.text, said.words, " ".join(prefix.split()[begin:end]), (begin, end)))
+        return tuple(left), tuple(uses)
 
 
 def _overlap(span: tuple[int, int], match: Match) -> bool:
@@ -305,3 +314,9 @@ def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
         if spelling and (not first or goes_on):
             found.append(id_)
     return tuple(found)
+
+
+def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the pieces that hold nothing but a character that ends a sentence."""
+    spellings = [(spelling or b"").decode(errors="ignore").removeprefix("▁") for spelling in tokenizer.spellings()]
+    return tuple(id_ for id_, spelling in enumerate(spellings) if spelling in _FINALS)

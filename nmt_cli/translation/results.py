@@ -78,7 +78,9 @@ class Part:
     prefix: Prefix | None = None
     """The beginning of its translation."""
     terms: tuple[TermFound, ...] = ()
-    """Terms of the glossary in it."""
+    """Terms of the glossary in it, but not those of `said`."""
+    said: tuple[TermUse, ...] = ()
+    """Terms of the glossary in it that the prefix translates."""
     words_of_terms: tuple[int, ...] = ()
     """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
 

@@ -253,8 +253,8 @@ class Translator:
         ]
 
     def _vocabulary(self) -> Vocabulary:
-        inside = () if self.terms is None else self.terms.inside_words
-        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), inside)
+        inside, finals = ((), ()) if self.terms is None else (self.terms.inside_words, self.terms.finals)
+        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), inside, finals)
 
     def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
         options, limits = self.options, self._limits(parts)
@@ -301,7 +301,7 @@ def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: Pie
 def _uses(part: Part, hypothesis: Hypothesis, text: str, target: PieceWords) -> tuple[TermUse, ...]:
     """Return the terms of a part, each with the words that translate it."""
     words = text.split()
-    uses = []
+    uses = list(part.said)
     said = {one.term: one for one in hypothesis.said}
     for number, found in enumerate(part.terms):
         use = TermUse(found.text, found.words)
@@ -309,7 +309,7 @@ def _uses(part: Part, hypothesis: Hypothesis, text: str, target: PieceWords) -> 
             first, last = target.words[said[number].begin], target.words[said[number].end - 1]
             use = replace(use, translation=" ".join(words[first : last + 1]), target=(first, last + 1))
         uses.append(use)
-    return tuple(uses)
+    return tuple(sorted(uses, key=lambda use: use.source))
 
 
 def _uniforms(seed: int, part: Part, copy: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -54,6 +54,7 @@ def test_a_prefix_and_an_ensemble_go_with_a_glossary(nmt, model: Path, terms: Pa
     found = translate(nmt, model, SOURCES, "--glossary", terms, "--prefix", prefix, "--model", model)
     assert found[0]["translation"].startswith("Où est la rose ")
     assert found[0]["translation"].count("la rose") == 1
+    assert found[0]["glossary"] == [{"term": "car", "source": [4, 5], "translation": "la rose", "target": [2, 4]}]
     assert found[1]["translation"].startswith("La mai")
     assert len(found[3]["glossary"]) == 2
 

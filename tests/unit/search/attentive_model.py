@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from table_model import BOS, EOS, VOCABULARY
 
-from nmt_cli.search.guide import DISCOUNT, MOST, UNKNOWN
+from nmt_cli.search.guide import DISCOUNT, MOST, UNKNOWN, WANTED
 from nmt_cli.search.hypothesis import Prediction
 
 
@@ -77,22 +77,27 @@ class Row(NamedTuple):
     log_prob: float = 0.0
 
 
-def outputs(model, sentence, own, limit, inside_words):
-    """(total, log_prob, ids, terms said) of every hypothesis, which ends or is cut at the limit, best first."""
+def outputs(model, sentence, own, limit, vocabulary=VOCABULARY, beam_size=None):
+    """(log_prob, ids, terms said) of every hypothesis, which ends or is cut at the limit, best first; with `beam_size`
+    of those that such a beam finds."""
     found, rows = [], [Row()]
-    while rows:
-        row = rows.pop()
-        for piece, total, log_prob, after in extensions(model, sentence, own, limit, inside_words, row):
-            if piece == EOS:
-                found.append((total, log_prob, row.ids, tuple(sorted(row.said))))
-            elif len(row.ids) + 1 < limit:
-                rows.append(after._replace(ids=(*row.ids, piece), total=total, log_prob=log_prob))
-            else:
-                found.append((total, log_prob, (*row.ids, piece), tuple(sorted(after.said))))
+    for length in range(1, limit + 1):
+        candidates = [
+            (piece, row.ids, after._replace(ids=(*row.ids, piece), total=total, log_prob=log_prob))
+            for row in rows
+            for piece, total, log_prob, after in extensions(model, sentence, own, limit, vocabulary, row)
+        ]
+        candidates.sort(key=lambda one: -one[2].total)
+        for piece, before, row in candidates[:beam_size]:
+            if piece == EOS or length == limit:
+                found.append((row.log_prob, before if piece == EOS else row.ids, tuple(sorted(row.said))))
+        if beam_size is not None and len(found) >= beam_size:
+            break
+        rows = [row for piece, _, row in candidates[: beam_size and 2 * beam_size] if piece != EOS][:beam_size]
     return sorted(found, reverse=True)
 
 
-def extensions(model, sentence, own, limit, inside_words, row):
+def extensions(model, sentence, own, limit, vocabulary, row):
     """Yield each piece that may follow, with the total, the log-probability and the row after it."""
     terms, width = own.terms, model.energies.shape[-1]
     said = {term for term, _, _ in row.said}
@@ -106,17 +111,17 @@ def extensions(model, sentence, own, limit, inside_words, row):
         hidden = {place for term in said for place in terms[term].places} - left
     read = (*row.read, row.feed)
     log_probs, weights = model.next(sentence, read, hidden)
-    begun, owed = -1, False
+    begun, owed, seen = -1, False, log_probs.tolist()
+    probs, best = seen, max(seen)
     if unsaid and not within:
         begun = heaviest(own, unsaid, weights)
-        needed = sum(terms[term].size for term in unsaid) + 1
-        if (begun < 0 and int(log_probs.argmax()) == EOS) or limit - len(row.ids) <= needed:
-            owed = True
-            log_probs, weights = model.next(sentence, read, everything - left)
-            begun = max(unsaid, key=lambda term: float(weights[list(terms[term].places)].sum()))
-    probs = log_probs.tolist()
-    best = max(probs)
-    may = allowed(own, row, unsaid, inside_words, model.vocab_size)
+        owed, again = looks_again(own, unsaid, begun, probs, weights, vocabulary, limit - len(row.ids))
+        hidden = everything - {place for term in again for place in terms[term].places}
+        then_probs, then_weights = model.next(sentence, read, hidden) if again else (log_probs, weights)
+        if again and (owed or says(terms[again[0]], probs, then_probs.tolist())):
+            owed, seen, weights = True, then_probs.tolist(), then_weights
+            begun = max(again, key=lambda term: float(weights[list(terms[term].places)].sum()))
+    may = allowed(own, row, unsaid, vocabulary.inside_words, model.vocab_size)
     if within:
         pieces = following(terms[row.term], row.form)
         gain = best - max(probs[piece] for piece in pieces)
@@ -134,14 +139,14 @@ def extensions(model, sentence, own, limit, inside_words, row):
     for piece in range(model.vocab_size):
         log_prob = row.log_prob + probs[piece]
         if piece in pieces:
-            stand_in = row.stand_in if begun < 0 else max(probs[p] for p in pieces) < UNKNOWN
+            stand_in = row.stand_in if begun < 0 else max(seen[p] for p in pieces) < UNKNOWN
             term, form = (row.term, (*row.form, piece)) if begun < 0 else (begun, (piece,))
             spoken = row.said
             if form in terms[term].forms:
                 place = len(row.ids) + 1
                 spoken = (*(one for one in spoken if one[0] != term), (term, place - len(form), place))
             again = stand_in and within
-            feed = row.feed if again else probs.index(best) if stand_in else piece
+            feed = row.feed if again else seen.index(max(seen)) if stand_in else piece
             new_read = row.read if again else read
             after = row._replace(read=new_read, feed=feed, said=spoken, term=term, form=form, stand_in=stand_in)
             yield piece, row.total + probs[piece] + gain, log_prob, after
@@ -150,14 +155,38 @@ def extensions(model, sentence, own, limit, inside_words, row):
             yield piece, row.total + probs[piece] + other, log_prob, after
 
 
-def heaviest(own, unsaid, weights):
-    """The unsaid term with the heaviest word, or -1."""
+def looks_again(own, unsaid, begun, probs, weights, vocabulary, room):
+    """Whether the row must say a term now, and the terms at which it looks again."""
+    best = probs.index(max(probs))
+    is_last = bool(own.words) and heaviest_word(own, weights) >= own.words[-1]
+    would_end = begun < 0 and (best == EOS or (is_last and best in vocabulary.finals))
+    if would_end or room <= sum(own.terms[term].size for term in unsaid) + 1:
+        return True, unsaid
+    wanted = [t for t in unsaid if any(probs[piece] >= WANTED for piece in following(own.terms[t], ()))]
+    if not wanted or begun in wanted:
+        return False, []
+    return False, [max(wanted, key=lambda term: float(weights[list(own.terms[term].places)].sum()))]
+
+
+def says(term, before, now):
+    """Whether a row that wants a term elsewhere says it: a longer form must be wanted also when only it is seen."""
+    whole = {form[0] for form in term.forms if len(form) == 1}
+    return any(before[p] >= WANTED and (p in whole or now[p] >= WANTED) for p in following(term, ()))
+
+
+def heaviest_word(own, weights):
+    """The number of the word with the most attention; positions without a number are words of their own."""
     words = own.words or range(len(weights))
     of_words = {}
     for place, weight in enumerate(weights.tolist()):
         word = words[place] if place < len(words) else place
         of_words[word] = of_words.get(word, 0.0) + weight
-    word = max(of_words, key=of_words.get)
+    return max(of_words, key=of_words.get)
+
+
+def heaviest(own, unsaid, weights):
+    """The unsaid term with the heaviest word, or -1."""
+    words, word = own.words or range(len(weights)), heaviest_word(own, weights)
     mine = [t for t in unsaid if any(place < len(words) and words[place] == word for place in own.terms[t].places)]
     return max(mine, key=lambda term: float(weights[list(own.terms[term].places)].sum()), default=-1)
 
