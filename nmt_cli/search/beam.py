@@ -223,8 +223,8 @@ class _Search:
         totals_LK, parents_LK, pieces_LK = (x.gather(1, order_LK) for x in (totals_LC, parents_LC, pieces_LC))
         totals_LK = totals_LK.masked_fill(~goes_on_LC.gather(1, order_LK), -math.inf)
         ranked_LK = totals_LK
-        if self.guide is not None and after is not None and not self.guide.only_adds:
-            ranked_LK = totals_LK - after.bonus_N.view_as(totals_LC).gather(1, order_LK)
+        if after is not None:
+            ranked_LK = totals_LK - after.unranked_N.view_as(totals_LC).gather(1, order_LK)
         done = [self._is_done(live, place, best) for place, best in enumerate(ranked_LK.amax(dim=1).tolist())]
         if self.observe is not None:
             kept_LC = torch.zeros_like(goes_on_LC).scatter(1, order_LK, totals_LK > -math.inf)
@@ -319,7 +319,7 @@ class _Search:
             weights = None if live.weights_LKTS is None else live.weights_LKTS[place, parent, live.begun[place] :]
             extension = place * totals_LC.shape[1] + rank
             log_prob = total - (0.0 if after is None else float(after.bonus_N[extension]))
-            ranked = total if self.guide is not None and self.guide.only_adds else log_prob
+            ranked = total - (0.0 if after is None else float(after.unranked_N[extension]))
             self.finished[live.sentences[place]].append(
                 Hypothesis(
                     ids=tuple(prefix if ended else [*prefix, piece]),

@@ -7,8 +7,8 @@ that attention. The attention leaves a term that is said, so the model does not 
 Some rows look again, at nothing but terms that they lack: a row that would end, and a row that would say a term while
 it looks elsewhere. Such a row says a term, with the probability that it had before.
 
-All of this guides the search. In the end, the probabilities of the model alone rank the hypotheses. With a weight none
-of this holds: the weight is only added.
+All of this guides the search. In the end, the probabilities of the model alone rank the hypotheses. A form that the
+model does not know counts as its best piece there. With a weight none of this holds: the weight is only added.
 
 Shapes: L live sentences, N rows, M extensions of rows by a piece, J terms of a sentence, S source, V vocabulary, D
 pieces that may follow in a form, T target so far.
@@ -57,6 +57,8 @@ class Progress(NamedTuple):
     """The piece that the model reads in the place of this term, or -1."""
     bonus_N: Tensor
     """Share of the row's total that the model did not give."""
+    unranked_N: Tensor
+    """The part of `bonus_N` that does not count when the finished hypotheses are ranked."""
     pending_N: Tensor
     """The part of `bonus_N` that the unfinished form has given, which is taken back if the row leaves the form."""
 
@@ -153,6 +155,7 @@ class Guide:
             ends_NJ=torch.where(is_term_NJ, -1, 0),
             stand_ins_N=torch.full((len(sentences),), NO_PIECE),
             bonus_N=torch.zeros(len(sentences)),
+            unranked_N=torch.zeros(len(sentences)),
             pending_N=torch.zeros(len(sentences)),
         )
 
@@ -187,11 +190,6 @@ class Guide:
     def _is_within(self, progress: Progress) -> Tensor:
         """Return whether each row (N) is in the middle of a form."""
         return (progress.nodes_N > 0) & ~self._terms.is_form_Q[progress.nodes_N]
-
-    @property
-    def only_adds(self) -> bool:
-        """True if terms are only made likelier."""
-        return self._weight is not None
 
     def look(self, progress: Progress, log_probs_NV: Tensor, weights_NS: Tensor) -> Looks:
         """Return where rows look after a step of the model, and which of them look again."""
@@ -365,13 +363,16 @@ class Guide:
         for number in (openings_M != FREE).nonzero().squeeze(1).tolist():
             openings_M[number] = self._opening(before, number).get(int(pieces_M[number]), FREE)
         change_M = torch.where(is_term_M, plan.gains_N[rows_M], plan.others_N[rows_M])
+        stand_ins_M = torch.where(begun_M >= 0, plan.stand_ins_N[rows_M], before.stand_ins_N)
+        # The probability of a form that the model does not know tells nothing, so it counts as the best piece does.
+        counts_M = is_term_M & (stand_ins_M != NO_PIECE) if self._weight is None else torch.ones_like(is_term_M)
         pending_M = torch.where(is_term_M & ~is_form_M, before.pending_N + change_M, 0.0)
         return Progress(
             before.sentences_N, before.lengths_N + 1, openings_M, nodes_M, terms_M,
             torch.where(is_own_MJ & (begun_M >= 0).unsqueeze(1), place_M1, before.begins_NJ),
             torch.where(is_own_MJ & is_form_M.unsqueeze(1), place_M1 + 1, before.ends_NJ),
-            torch.where(is_term_M, torch.where(begun_M >= 0, plan.stand_ins_N[rows_M], before.stand_ins_N), NO_PIECE),
-            before.bonus_N + change_M, pending_M,
+            torch.where(is_term_M, stand_ins_M, NO_PIECE),
+            before.bonus_N + change_M, before.unranked_N + change_M.masked_fill(counts_M, 0.0), pending_M,
         )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ class Hypothesis:
     log_prob: float
     """Sum over the pieces and </s>, in nats, before any length penalty."""
     score: float
-    """`log_prob`, and what the weight of terms added to it, divided by the length penalty."""
+    """`log_prob`, and what the weight of terms or an unknown form added to it, divided by the length penalty."""
     ended: bool
     """False: cut at the length limit."""
     weights_TS: Tensor | None = None

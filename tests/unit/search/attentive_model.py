@@ -75,22 +75,35 @@ class Row(NamedTuple):
     stand_in: bool = False
     total: float = 0.0
     log_prob: float = 0.0
+    score: float = 0.0
 
 
 def outputs(model, sentence, own, limit, vocabulary=VOCABULARY, beam_size=None):
-    """(log_prob, ids, terms said) of every hypothesis, which ends or is cut at the limit, best first; with `beam_size`
-    of those that such a beam finds."""
+    """(score, log_prob, ids, terms said) of every hypothesis, which ends or is cut at the limit, best first; with
+    `beam_size` of those that such a beam finds."""
     found, rows = [], [Row()]
     for length in range(1, limit + 1):
         candidates = [
-            (piece, row.ids, after._replace(ids=(*row.ids, piece), total=total, log_prob=log_prob))
+            (
+                piece,
+                row.ids,
+                after._replace(
+                    ids=(*row.ids, piece),
+                    total=total,
+                    log_prob=log_prob,
+                    score=row.score
+                    + log_prob
+                    - row.log_prob
+                    + (after.stand_in and total - row.total - log_prob + row.log_prob),
+                ),
+            )
             for row in rows
             for piece, total, log_prob, after in extensions(model, sentence, own, limit, vocabulary, row)
         ]
         candidates.sort(key=lambda one: -one[2].total)
         for piece, before, row in candidates[:beam_size]:
             if piece == EOS or length == limit:
-                found.append((row.log_prob, before if piece == EOS else row.ids, tuple(sorted(row.said))))
+                found.append((row.score, row.log_prob, before if piece == EOS else row.ids, tuple(sorted(row.said))))
         if beam_size is not None and len(found) >= beam_size:
             break
         rows = [row for piece, _, row in candidates[: beam_size and 2 * beam_size] if piece != EOS][:beam_size]
