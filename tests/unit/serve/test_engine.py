@@ -183,41 +183,45 @@ def test_a_length_that_few_ask_for_is_served_beside_one_that_many_ask_for(engine
 
 
 def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatch):
-    """One newcomer beside 20 sentences waits for four steps, five newcomers for none."""
+    """One newcomer beside 20 sentences waits for six steps, eleven newcomers for none."""
     given, asked, go_on = [], threading.Semaphore(0), threading.Semaphore(0)
     original = type(translator).search
 
     def search(own, parts, observe=None, more=None):
-        if more is not None and not given:
-            given.append(len(parts))
-            for _ in range(6):
-                asked.release()
-                assert go_on.acquire(timeout=30)
-                came = more(100)
-                given.append(len(came))
-                parts = [*parts, *came]
+        parts = list(parts)
+        given.append(len(parts))
+        for _ in range(9):
+            asked.release()
+            assert go_on.acquire(timeout=30)
+            came = more(100)
+            given.append(len(came))
+            parts += came
         yield from original(own, parts)
 
     monkeypatch.setattr(type(translator), "search", search)
     with ThreadPoolExecutor(8) as pool:
-        monkeypatch.setattr(engine, "_begin", lambda: None)  # until all wait
-        jobs = [pool.submit(engine.translate, ["the car"] * 5, ONE) for _ in range(4)]
-        wait_for(lambda: engine.num_waiting == 20)
-        monkeypatch.undo()
-        monkeypatch.setattr(type(translator), "search", search)
-        with engine._changed:
-            engine._changed.notify_all()
-        assert asked.acquire(timeout=10)
-        jobs.append(pool.submit(engine.translate, ["the cat"], ONE))
-        wait_for(lambda: engine.num_waiting == 1)
-        for _ in range(5):
+
+        def come(*counts):
+            assert asked.acquire(timeout=30)
+            found = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in counts]
+            wait_for(lambda: engine.num_waiting == sum(counts))
+            return found
+
+        def step():
             go_on.release()
-            assert asked.acquire(timeout=10)
-        jobs.append(pool.submit(engine.translate, ["the dog"] * 6, ONE))
-        wait_for(lambda: engine.num_waiting == 6)
-        go_on.release()
+
+        jobs = [pool.submit(engine.translate, ["the car"] * 5, ONE)]
+        jobs += come(5, 5, 5)
+        step()
+        jobs += come(1)
+        step()
+        for _ in range(6):
+            assert asked.acquire(timeout=30)
+            step()
+        jobs += come(6, 5)
+        step()
         assert all(job.result(30) for job in jobs)
-    assert given == [20, 0, 0, 0, 0, 1, 6]
+    assert given == [5, 15, 0, 0, 0, 0, 0, 0, 1, 11]
 
 
 def test_a_request_that_nobody_waits_for_leaves_the_queue(engine, held):
