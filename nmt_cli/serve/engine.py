@@ -2,9 +2,9 @@
 
 The thread of a request makes pieces of its sentences, and text of their translations. One thread owns the searches of a
 direction. A search takes sentences of one padded length, from requests of like size in turn, and takes more of them
-while it runs, so that it is full where many ask at once. Several searches take turns, and each has the same time. So
-what is short begins at once beside a book. In fp32 the translation of a sentence does not depend on the others in its
-search (docs/adr/0028), so neither does an answer depend on who else is asking.
+while it runs, so that it is full where many ask at once. Several searches take turns, and each has as much time as it
+has requests. So what is short begins at once beside a book. In fp32 the translation of a sentence does not depend on
+the others in its search (docs/adr/0028), so neither does an answer depend on who else is asking.
 """
 
 from __future__ import annotations
@@ -239,6 +239,7 @@ class Engine:
                     break
                 self._begin()
             turn = min(self._live, key=lambda one: one.seconds)
+            num_requests = turn.num_requests
             began = monotonic()
             if turn.advance():
                 self._live.remove(turn)
@@ -246,7 +247,7 @@ class Engine:
                     with self._changed:
                         self._waiting.put_last(turn.kind)
             spent = monotonic() - began
-            turn.seconds += spent
+            turn.seconds += spent / num_requests
             self.counts.seconds += spent
         self._fail_all(Busy(1))
 
@@ -326,7 +327,7 @@ class _Search:
     def __init__(self, engine: Engine, kind: Kind, translator: Translator, seconds: float) -> None:
         self.kind, self.began = kind, monotonic()
         self.seconds = seconds
-        """Time that its turns have taken."""
+        """Time that its turns have taken, for each request in it."""
         self.members: dict[int, tuple[Job, Part]] = {}
         """The sentences in it, by the identity of their parts."""
         self.steps_alone = 0
@@ -334,6 +335,11 @@ class _Search:
         self._engine = engine
         first = self._more(translator.at_once(kind.width))
         self._steps = translator.search(first, more=None if kind.wanted.has_constraints else self._more)
+
+    @property
+    def num_requests(self) -> int:
+        """Requests that have sentences in it; 1 at its end."""
+        return max(1, len({id(job) for job, _ in self.members.values()}))
 
     def _more(self, room: int) -> list[Part]:
         taken = self._engine.newcomers(self, room)
@@ -369,7 +375,7 @@ class _Measurement:
     """The measurement of how sure the models are of some requests' translations, as far as it has come."""
 
     def __init__(self, engine: Engine, jobs: Sequence[Job], seconds: float) -> None:
-        self.seconds = seconds
+        self.seconds, self.num_requests = seconds, len(jobs)
         self._engine, self._jobs = engine, jobs
         self._steps = _measured(jobs)
 
