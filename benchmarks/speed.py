@@ -14,6 +14,7 @@ import random
 import resource
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import groupby, product
@@ -41,7 +42,7 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
-from nmt_cli.search.beam import beam_search
+from nmt_cli.search.beam import Newcomers, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
@@ -354,15 +355,18 @@ def tokens_per_second(update: Callable[[Batch], None], batches: list[Batch]) -> 
 
 
 def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
-    # An untrained model does not end by itself: every output is as long as its source, in both models.
-    found = beam_search(
-        models,
-        lambda numbers: models.start(pad_sources([sources[number] for number in numbers], multiple=MULTIPLE), 1),
-        [len(source) for source in sources],
-        Vocabulary(BOS, EOS, (PAD, EOS)),
-        DecodingOptions(beam_size=beam),
-        at_once=at_once(sources),
-    )
+    waiting = deque(enumerate(sources))
+
+    def begin(room: int) -> Newcomers | None:
+        taken = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+        if not taken:
+            return None
+        numbers, some = zip(*taken, strict=True)
+        # An untrained model does not end by itself: every output is as long as its source, in both models.
+        return Newcomers(numbers, list(map(len, some)), models.start(pad_sources(some, multiple=MULTIPLE), 1))
+
+    vocabulary, options = Vocabulary(BOS, EOS, (PAD, EOS)), DecodingOptions(beam_size=beam)
+    found = beam_search(models, begin, vocabulary, options, at_once=at_once(sources))
     assert len(list(found)) == len(sources)
 
 

@@ -1,6 +1,7 @@
 """Beam search over many sentences, a given number of them at once; a beam of 1 is greedy search.
 
-A sentence that is done leaves with its rows, and sentences that wait take the places of those that have left.
+A sentence that is done leaves with its rows, and sentences that wait take the places of those that have left. More
+sentences may come while the search runs.
 
 Shapes: L live sentences, K beam, V vocabulary, C candidates, N = L x K rows, T target so far, S source.
 """
@@ -11,13 +12,13 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product, zip_longest
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.search.constraints import Constraints
 from nmt_cli.search.extensions import best_extensions
 from nmt_cli.search.guide import Guide, Plan, Progress
 from nmt_cli.search.hypothesis import (
@@ -54,8 +55,19 @@ Observer = Callable[[int, list[Candidate]], None]
 """Called after each step with the sentence's number and its candidates, best first."""
 
 
-Start = Callable[[Sequence[int]], SearchState]
-"""Encodes the sentences of these numbers, one row each, in order."""
+class Newcomers(NamedTuple):
+    """Sentences that enter the search."""
+
+    numbers: Sequence[int]
+    """Their names in the results."""
+    max_lengths: Sequence[int]
+    """The most pieces of a hypothesis of each sentence, </s> included."""
+    state: SearchState
+    """The encoded sentences, one row each."""
+
+
+Begin = Callable[[int], Newcomers | None]
+"""Returns at most the given number of sentences that wait. If it returns None, it is asked again at the next step."""
 
 
 @dataclass(slots=True)
@@ -92,34 +104,32 @@ class _Live:
 @torch.inference_mode()
 def beam_search(
     model: StepModel,
-    start: Start,
-    max_lengths: Sequence[int],
+    begin: Begin,
     vocabulary: Vocabulary,
     options: DecodingOptions,
     *,
     at_once: int,
     observe: Observer | None = None,
-    constraints: Sequence[Constraints | None] | None = None,
+    guide: Guide | None = None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done.
 
-    At most `at_once` are searched together. A hypothesis has at most as many pieces, </s> included, as `max_lengths`
-    says for its sentence. A sentence is done when it has as many finished hypotheses as its beam is wide, or when no
-    unfinished one can still enter its n best.
+    At most `at_once` are searched together. `begin` gives the sentences that wait, whenever there is room for them.
+    The search ends when all sentences are done and none waits. A sentence is done when it has as many finished
+    hypotheses as its beam is wide, or when no unfinished one can still enter its n best.
 
-    `constraints` has those of each sentence. The search of a sentence without constraints is the same as ever.
+    `guide` keeps sentences within their constraints. It knows them all by their numbers. The search of a sentence
+    without constraints is the same with and without a guide.
     """
-    guide = None
-    if constraints is not None and any(constraints):
-        guide = Guide(constraints, vocabulary, max_lengths, options.glossary_weight)
-    search = _Search(model, max_lengths, vocabulary, options, observe, guide)
-    waiting = list(range(len(max_lengths)))
+    search = _Search(model, vocabulary, options, observe, guide)
     live: _Live | None = None
-    while live or waiting:
+    while True:
         room = at_once - (len(live.sentences) if live else 0)
-        if waiting and room * REFILL >= at_once:
-            numbers, waiting = waiting[:room], waiting[room:]
-            newcomers = yield from search.advance(search.begin(numbers, start(numbers)))
+        waiting = begin(room) if room * REFILL >= at_once else None
+        if waiting is None and live is None:
+            return
+        if waiting is not None:
+            newcomers = yield from search.advance(search.begin(waiting))
             while newcomers and live and newcomers.width != live.width:
                 newcomers = yield from search.advance(newcomers)
             live = search.join(live, newcomers) if live and newcomers else live or newcomers
@@ -132,16 +142,19 @@ class _Search:
     """The values that all steps of a search share."""
 
     model: StepModel
-    max_lengths: Sequence[int]
     vocabulary: Vocabulary
     options: DecodingOptions
     observe: Observer | None
     guide: Guide | None = None
+    max_lengths: dict[int, int] = field(default_factory=dict)
+    """The most pieces of a hypothesis of each live sentence, </s> included."""
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
     """Finished hypotheses of each live sentence."""
 
-    def begin(self, sentences: Sequence[int], state: SearchState) -> _Live:
+    def begin(self, newcomers: Newcomers) -> _Live:
         """Return sentences before their first step."""
+        sentences = newcomers.numbers
+        self.max_lengths |= zip(sentences, newcomers.max_lengths, strict=True)
         self.finished |= {sentence: [] for sentence in sentences}
         live = _Live(
             sentences=list(sentences),
@@ -149,7 +162,7 @@ class _Search:
             prefixes_LKT=torch.empty(len(sentences), 1, 0, dtype=torch.long),
             totals_LK=torch.zeros(len(sentences), 1),
             last_ids_N=torch.full((len(sentences),), self.vocabulary.bos, dtype=torch.long),
-            state=state,
+            state=newcomers.state,
         )
         if self.guide is not None:
             live.progress = self.guide.start(sentences)
@@ -235,6 +248,7 @@ class _Search:
             if is_done:
                 sentence = live.sentences[place]
                 by_score = sorted(self.finished.pop(sentence), key=lambda found: -found.score)
+                del self.max_lengths[sentence]
                 yield sentence, by_score[: self.options.n_best]
             else:
                 stay.append(place)

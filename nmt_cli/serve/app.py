@@ -82,7 +82,8 @@ class App:
             "/translate_file": self._translate_file,
         }.items():
             routes.append(Route(path, self._limited(work), methods=["POST"]))
-        inner: ASGIApp = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Refused: _refusal})
+        handlers = {HTTPException: _http_error, Refused: _refusal, Exception: _failure}
+        inner: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
         if origins:
             from starlette.middleware.cors import CORSMiddleware
 
@@ -231,6 +232,10 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
+async def _failure(_: Request, __: Exception) -> Response:
+    return JSONResponse({"error": "Cannot translate text: the server failed"}, 500)
+
+
 class _Guard:
     """Stands around the application: counts and logs requests, adds headers, and lets no traceback out."""
 
@@ -254,7 +259,7 @@ class _Guard:
         except Exception as error:
             log(f"error: {place_of(error)}")
             if not status:
-                await JSONResponse({"error": "Cannot translate text: the server failed"}, 500)(scope, receive, send_on)
+                await (await _failure(Request(scope), error))(scope, receive, send_on)
         path = scope["path"]  # what a client makes up may hold text, and is not logged
         known = path if path in self._paths else "/download_file" if path.startswith("/download_file/") else "other"
         self._service.metrics.answered(known, status, monotonic() - began)

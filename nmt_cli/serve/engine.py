@@ -1,32 +1,39 @@
-"""The search behind the server: sentences of all clients share batches, and nobody waits for another's book.
+"""The search behind the server: sentences of all clients are searched together, and nobody waits for another's book.
 
-A thread of its own owns the search of one direction. It takes sentences of one padded length at a time, from the
-requests in turn, so that a batch is full where many ask at once. The search pauses with each sentence that is done.
-Beside a batch that is mostly of one request, those of others begin at once and take turns with it, so nobody waits for
-a book. In fp32 the translation of a sentence does not depend
-on the others in its batch (docs/adr/0028), so neither does an answer depend on who else is asking.
+The thread of a request makes pieces of its sentences, and text of their translations. One thread owns the searches of a
+direction. A search takes sentences of one padded length, from requests of like size in turn, and takes more of them
+while it runs, so that it is full where many ask at once. Several searches take turns, and each has as much time as it
+has requests. So what is short begins at once beside a book. In fp32 the translation of a sentence does not depend on
+the others in its search (docs/adr/0028), so neither does an answer depend on who else is asking.
 """
 
 from __future__ import annotations
 
 import threading
 import traceback
-from collections import deque
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from nmt_cli.console import log
 from nmt_cli.errors import InputError, ModelError, NmtError
+from nmt_cli.serve.waiting import Job, Kind, Waiting, Wanted
 from nmt_cli.translation.glossary import Glossary, TermFinder
-from nmt_cli.translation.results import Translated
-from nmt_cli.translation.step_model import padded_width
+from nmt_cli.translation.results import Counts, Part, Translated
+from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.translator import Translator
 
 MAX_LIVE = 4
-"""Batches that may take turns."""
-MIN_OF_ONE = 8
-"""Sentences of one request in a batch from which on others are not made to wait for it."""
+"""Searches that may take turns. The last place is kept for small requests."""
+SMALL = 1
+"""Size of small requests, whose sentences of several lengths are searched at the same time."""
+GATHER_STEPS = 6
+GATHER_SECONDS = 0.5
+"""Newcomers enter a search, or begin one beside others, when they are half as many as those that are searched already.
+Fewer would cost slow steps of few rows. So they wait for more, but at most so many steps to enter a search, and so many
+seconds to begin one."""
+MAX_SECONDS = 2.0
+"""Time after which a search takes no more newcomers if others wait for its end."""
 MAX_RETRY_SECONDS = 60
 
 
@@ -53,27 +60,14 @@ class Cancelled(NmtError):  # noqa: N818 (nothing is wrong)
     """Nobody waits for the answer any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Request for each sentence: how many translations, and what else is needed of them."""
-
-    n_best: int = 1
-    with_alignment: bool = False
-    prefix: str = ""
-    """Beginning that each translation must have."""
-    with_confidence: bool = False
-    terms: TermFinder | None = None
-    """Terms that each translation must say."""
-
-
 class Cancellation:
     """Tells the engine that nobody waits for an answer any more."""
 
     def __init__(self) -> None:
         self.is_set = False
-        self._jobs: list[tuple[Engine, _Job]] = []
+        self._jobs: list[tuple[Engine, Job]] = []
 
-    def add(self, engine: Engine, job: _Job) -> None:
+    def add(self, engine: Engine, job: Job) -> None:
         self._jobs.append((engine, job))
         if self.is_set:
             engine.cancel(job)
@@ -85,37 +79,13 @@ class Cancellation:
             engine.cancel(job)
 
 
-_Bucket = tuple[int, Wanted, int]
-"""Padded length, what is wanted, and which translator: what the sentences of a batch have in common."""
-
-
-@dataclass(slots=True, eq=False)
-class _Job:
-    """The sentences of one request."""
-
-    translator: Translator
-    sentences: list[bytes]
-    waiting: dict[_Bucket, deque[int]]
-    results: list[Translated | None]
-    missing: int
-    error: Exception | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def fail(self, error: Exception) -> int:
-        """End with an error, and return how many sentences wait no more."""
-        left = sum(map(len, self.waiting.values()))
-        self.waiting.clear()
-        self.error = error
-        self.done.set()
-        return left
-
-
 @dataclass(slots=True)
 class EngineCounts:
     """Counts of the work of an engine."""
 
     sentences: int = 0
     batches: int = 0
+    """Groups of sentences that have entered a search together."""
     seconds: float = 0.0
     """Time spent in the search."""
     failures: int = 0
@@ -127,18 +97,24 @@ class Engine:
 
     def __init__(self, translator: Translator, *, max_waiting: int) -> None:
         self.counts = EngineCounts()
-        self.num_waiting = 0
-        """Sentences that no batch has taken yet."""
         self._translator = translator
         self._max_waiting = max_waiting
-        self._jobs: deque[_Job] = deque()
-        """Those with sentences that wait; the first has the next turn."""
-        self._live: deque[_Batch] = deque()
-        """Batches whose searches take turns; the first has the next turn."""
+        self._waiting = Waiting()
+        self._at_work: set[Job] = set()
+        """Requests that are not answered yet."""
+        self._unmeasured: list[Job] = []
+        """Requests that are translated, and whose confidence is still to be measured."""
+        self._live: list[_Search | _Measurement] = []
+        """Those that take turns."""
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="nmt-engine", daemon=True)
         self._thread.start()
+
+    @property
+    def num_waiting(self) -> int:
+        """Sentences that no search has taken yet."""
+        return self._waiting.num_sentences
 
     @property
     def translator(self) -> Translator:
@@ -187,7 +163,21 @@ class Engine:
             Cancelled: the caller has said that nobody waits.
             NmtError: the model failed.
         """
-        job = self._job(sentences, wanted)
+        translator = self._translator
+        options = translator.options.model_copy(
+            update={"n_best": min(wanted.n_best, translator.options.beam_size), "with_alignment": wanted.with_alignment}
+        )
+        doubts = translator.doubts if wanted.with_confidence else None
+        own = replace(translator, options=options, doubts=doubts, terms=wanted.terms, counts=Counts())
+        lines = [sentence.encode("utf-8", errors="replace") for sentence in sentences]
+
+        def translate(parts: Sequence[Part]) -> list[PartTranslations]:
+            return self._translated(Job.of(own, wanted, list(parts)), cancellation)
+
+        return own.translate_by(translate, lines, [wanted.prefix] * len(lines) if wanted.prefix else None)
+
+    def _translated(self, job: Job, cancellation: Cancellation | None) -> list[PartTranslations]:
+        """Return the translations of a request when all are there."""
         if not job.missing:
             return []
         if job.missing > self._max_waiting:
@@ -197,30 +187,29 @@ class Engine:
                 raise Busy(1)
             if self.num_waiting + job.missing > self._max_waiting:
                 raise Busy(self._seconds_to_wait())
-            self.num_waiting += job.missing
-            self._jobs.append(job)
+            self._at_work.add(job)
+            self._waiting.add(job)
             self._changed.notify_all()
         if cancellation is not None:
             cancellation.add(self, job)
         job.done.wait()
         if job.error is not None:
             raise job.error
-        return [result for result in job.results if result is not None]
+        return job.found
 
-    def cancel(self, job: _Job) -> None:
+    def cancel(self, job: Job) -> None:
         """Take the sentences of a job that still wait out of the queue."""
-        with self._changed:
-            if not job.done.is_set():
-                self.num_waiting -= job.fail(Cancelled("nobody waits for the answer"))
+        self.end(job, Cancelled("nobody waits for the answer"))
 
-    def _job(self, sentences: Sequence[str], wanted: Wanted) -> _Job:
-        translator = self._translator
-        lines = [sentence.encode("utf-8", errors="replace") for sentence in sentences]
-        waiting: dict[_Bucket, deque[int]] = {}
-        for number, sentence in enumerate(sentences):
-            width = padded_width(translator.tokenizers[0].encode(sentence))
-            waiting.setdefault((width, wanted, id(translator)), deque()).append(number)
-        return _Job(translator, lines, waiting, [None] * len(lines), len(lines))
+    def end(self, job: Job, error: Exception | None = None) -> None:
+        """Let a request go, with its translations or an error, if it has not gone yet."""
+        with self._changed:
+            if job.done.is_set():
+                return
+            self._waiting.remove(job)
+            self._at_work.discard(job)
+            job.error = error
+            job.done.set()
 
     def _seconds_to_wait(self) -> int:
         """Return after how many seconds it is worth asking again."""
@@ -243,115 +232,179 @@ class Engine:
                 self._fail_all(NmtError("the search failed"))
 
     def _search(self) -> None:
-        live = self._live
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self.num_waiting or live)
+                self._changed.wait_for(lambda: self._closed or self._live or self._unmeasured or self.num_waiting)
                 if self._closed:
                     break
-                if (leader := self._leader(live)) is not None:
-                    live.appendleft(self._batch_of(leader))
+                self._begin()
+            turn = min(self._live, key=lambda one: one.seconds)
+            num_requests = turn.num_requests
             began = monotonic()
-            batch = live[0]
-            is_done = batch.advance()
-            if is_done and batch.error is not None:
-                self._run_each(batch)
-            live.popleft()
-            if not is_done:
-                live.append(batch)
-            self.counts.seconds += monotonic() - began
+            if turn.advance():
+                self._live.remove(turn)
+                if isinstance(turn, _Search):
+                    with self._changed:
+                        self._waiting.put_last(turn.kind)
+            spent = monotonic() - began
+            turn.seconds += spent / num_requests
+            self.counts.seconds += spent
         self._fail_all(Busy(1))
 
     def _fail_all(self, error: Exception) -> None:
         """End all requests that are not answered."""
+        for job in tuple(self._at_work):
+            self.end(job, error)
+        self._live.clear()
+        self._unmeasured.clear()
+
+    def _begin(self) -> None:
+        """Begin what has a place."""
+        # They have had the time of the others, who would else stand still until they have.
+        seconds = min((one.seconds for one in self._live), default=0.0)
+        if self._unmeasured and not any(isinstance(one, _Measurement) for one in self._live):
+            models = self._unmeasured[0].translator.models
+            same = [job for job in self._unmeasured if job.translator.models is models]
+            self._unmeasured = [job for job in self._unmeasured if job.translator.models is not models]
+            self._live.append(_Measurement(self, same, seconds))
+        for kind in self._waiting:
+            if self._may_begin(kind):
+                self._live.append(_Search(self, kind, self._waiting.first(kind).translator, seconds))
+
+    def _searches(self) -> list[_Search]:
+        return [one for one in self._live if isinstance(one, _Search)]
+
+    def _may_begin(self, kind: Kind) -> bool:
+        """Return whether a kind of sentence has a place: large requests of one size have one place for all lengths."""
+        searches = self._searches()
+        same = [one for one in searches if one.kind.size == kind.size]
+        if kind.size != SMALL:
+            return len(searches) < MAX_LIVE - 1 and not same
+        if len(searches) >= MAX_LIVE or any(one.kind == kind for one in same):
+            return False
+        num_searched = sum(len(one.members) for one in same)
+        return 2 * self._waiting.count(kind) >= num_searched or self._waiting.seconds(kind) >= GATHER_SECONDS
+
+    def _must_end(self, search: _Search) -> bool:
+        """Return whether another request has waited long enough for the place of a search."""
+        if monotonic() - search.began < MAX_SECONDS:
+            return False
+        live = [one.kind for one in self._searches()]
+        sizes = {kind.size for kind in live}
+        return any(
+            kind not in live and (kind.size in (SMALL, search.kind.size) or kind.size not in sizes)
+            for kind in self._waiting
+            if self._waiting.has_another(kind, search.kind)
+        )
+
+    def newcomers(self, search: _Search, room: int) -> list[tuple[Job, Part]]:
+        """Return sentences that are to enter a search now."""
         with self._changed:
-            for job in (*self._jobs, *(job for batch in self._live for job, _ in batch.members)):
-                if not job.done.is_set():
-                    job.fail(error)
-            self._jobs.clear()
-            self._live.clear()
-            self.num_waiting = 0
+            num_waiting = min(room, self._waiting.count(search.kind))
+            is_worth_it = 2 * num_waiting >= len(search.members) or search.steps_alone >= GATHER_STEPS
+            if not num_waiting or not is_worth_it or self._must_end(search):
+                return []
+            taken = self._waiting.take(search.kind, room)
+            self.counts.sentences += len(taken)
+            self.counts.batches += 1
+            return taken
 
-    def _leader(self, live: Collection[_Batch]) -> _Job | None:
-        """Return the request that may begin a batch now: the next in turn, if nothing runs that it should wait for."""
-        if not all(batch.is_of_one for batch in live):
-            return None
-        at_work = {id(batch.members[0][0]) for batch in live}
-        for job in self._jobs:
-            is_small = sum(map(len, job.waiting.values())) < MIN_OF_ONE
-            # The last place is kept for small requests.
-            if job.waiting and id(job) not in at_work and len(live) < MAX_LIVE - (not is_small):
-                return job
-        return None
-
-    def _batch_of(self, first: _Job) -> _Batch:
-        """Return sentences of one length, on which the first request decides, and which come from all in turn.
-
-        No other request has more sentences in it than the first: it does not wait for those of a book.
-        """
-        self._jobs.remove(first)
-        self._jobs.appendleft(first)
-        bucket = max(first.waiting, key=lambda key: len(first.waiting[key]))
-        options = first.translator.options
-        room = max(1, options.batch_tokens // (bucket[0] * options.beam_size))
-        quota = len(first.waiting[bucket])
-        members: list[tuple[_Job, int]] = []
-        takers = [job for job in self._jobs if bucket in job.waiting]
-        while takers and len(members) < room and quota:
-            for job in takers[: room - len(members)]:
-                members.append((job, job.waiting[bucket].popleft()))
-                if not job.waiting[bucket]:
-                    del job.waiting[bucket]
-            takers = [job for job in takers if bucket in job.waiting]
-            quota -= 1
-        self.num_waiting -= len(members)
-        self._jobs.rotate(-1)
-        self._jobs = deque(job for job in self._jobs if job.waiting)
-        self.counts.batches += 1
-        self.counts.sentences += len(members)
-        return _Batch(members, bucket[1], first.translator)
-
-    def _run_each(self, batch: _Batch) -> None:
-        """Translate each sentence of a batch that has failed alone, so that one does not spoil the others' answers."""
-        for job, number in batch.members:
-            alone = _Batch([(job, number)], batch.wanted, batch.translator)
-            while not alone.advance():
-                pass
-            if alone.error is not None:
-                with self._changed:
-                    self.num_waiting -= job.fail(alone.error)
+    def answer(self, job: Job, found: PartTranslations) -> None:
+        """Give a request the translations of a sentence."""
+        job.found.append(found)
+        job.missing -= 1
+        if job.missing or job.done.is_set():
+            return
+        if job.translator.doubts is None:
+            self.end(job)
+        else:
+            self._unmeasured.append(job)
 
 
-class _Batch:
-    """Sentences that are searched together, as far as their search has come."""
+class _Search:
+    """A search of sentences of one kind, as far as it has come."""
 
-    def __init__(self, members: list[tuple[_Job, int]], wanted: Wanted, translator: Translator) -> None:
-        self.members, self.wanted, self.translator = members, wanted, translator
-        self.error: Exception | None = None
-        own = sum(job is members[0][0] for job, _ in members)
-        self.is_of_one = own >= MIN_OF_ONE and 2 * own > len(members)
-        """True if most of it is one large request's. Then others need not wait for its end."""
-        options = translator.options.model_copy(
-            update={"n_best": min(wanted.n_best, translator.options.beam_size), "with_alignment": wanted.with_alignment}
-        )
-        lines = [job.sentences[number] for job, number in members]
-        doubts = translator.doubts if wanted.with_confidence else None
-        self._steps = replace(translator, options=options, doubts=doubts, terms=wanted.terms).in_steps(
-            lines, prefixes=[wanted.prefix] * len(lines) if wanted.prefix else None
-        )
+    def __init__(self, engine: Engine, kind: Kind, translator: Translator, seconds: float) -> None:
+        self.kind, self.began = kind, monotonic()
+        self.seconds = seconds
+        """Time that its turns have taken, for each request in it."""
+        self.members: dict[int, tuple[Job, Part]] = {}
+        """The sentences in it, by the identity of their parts."""
+        self.steps_alone = 0
+        """Steps since newcomers have entered."""
+        self._engine = engine
+        first = self._more(translator.at_once(kind.width))
+        self._steps = translator.search(first, more=None if kind.wanted.has_constraints else self._more)
+
+    @property
+    def num_requests(self) -> int:
+        """Requests that have sentences in it; 1 at its end."""
+        return max(1, len({id(job) for job, _ in self.members.values()}))
+
+    def _more(self, room: int) -> list[Part]:
+        taken = self._engine.newcomers(self, room)
+        self.steps_alone = 0 if taken else self.steps_alone + 1
+        self.members.update((id(part), (job, part)) for job, part in taken)
+        return [part for _, part in taken]
 
     def advance(self) -> bool:
-        """Search until the next sentence is done; return True at the end, with the answers given or `error` set."""
+        """Search until the next sentence is done, and return True at the end."""
         try:
-            next(self._steps)
-        except StopIteration as end:
-            for (job, number), translated in zip(self.members, end.value, strict=True):
-                job.results[number] = translated
-                job.missing -= 1
-                if not job.missing:
-                    job.done.set()
+            part, hypotheses = next(self._steps)
+            job, _ = self.members[id(part)]
+            self._engine.answer(job, job.translator.finish(part, hypotheses))
+            del self.members[id(part)]
+        except StopIteration:
             return True
-        except Exception as error:
-            self.error = error
+        except Exception:
+            self._search_each()
             return True
         return False
+
+    def _search_each(self) -> None:
+        """Search each sentence alone, so that the one that fails does not spoil the others' answers."""
+        for job, part in self.members.values():
+            try:
+                for _, hypotheses in job.translator.search([part]):
+                    self._engine.answer(job, job.translator.finish(part, hypotheses))
+            except Exception as error:
+                self._engine.end(job, error)
+
+
+class _Measurement:
+    """The measurement of how sure the models are of some requests' translations, as far as it has come."""
+
+    def __init__(self, engine: Engine, jobs: Sequence[Job], seconds: float) -> None:
+        self.seconds, self.num_requests = seconds, len(jobs)
+        self._engine, self._jobs = engine, jobs
+        self._steps = _measured(jobs)
+
+    def advance(self) -> bool:
+        """Measure one batch, and return True at the end."""
+        try:
+            next(self._steps)
+        except StopIteration:
+            for job in self._jobs:
+                self._engine.end(job)
+            return True
+        except Exception:
+            self._measure_each()
+            return True
+        return False
+
+    def _measure_each(self) -> None:
+        for job in self._jobs:
+            try:
+                for _ in _measured([job]):
+                    pass
+                self._engine.end(job)
+            except Exception as error:
+                self._engine.end(job, error)
+
+
+def _measured(jobs: Sequence[Job]) -> Iterator[None]:
+    """Measure the confidence of translations by the same models, and pause after each batch."""
+    translator = jobs[0].translator
+    assert translator.doubts is not None
+    found = [of_part for job in jobs for of_part in job.found]
+    return translator.doubts.measure(translator.models, found, translator.options.batch_tokens)

@@ -59,7 +59,7 @@ class Metrics:
     def _of_engines(engines: list[tuple[Mapping[str, str], Mapping[str, float]]]) -> list[str]:
         described = {
             "nmt_sentences_total": ("counter", "Sentences that were translated."),
-            "nmt_batches_total": ("counter", "Batches in which they were translated."),
+            "nmt_batches_total": ("counter", "Groups of sentences that entered a search together."),
             "nmt_search_seconds_total": ("counter", "Time spent in the search."),
             "nmt_search_failures_total": ("counter", "Unexpected errors of the search."),
             "nmt_waiting_sentences": ("gauge", "Sentences that wait."),

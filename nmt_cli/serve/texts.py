@@ -17,7 +17,8 @@ from nmt_cli.documents.document import (
 )
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.errors import InputError
-from nmt_cli.serve.engine import Cancellation, Engine, Wanted
+from nmt_cli.serve.engine import Cancellation, Engine
+from nmt_cli.serve.waiting import Wanted
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Translated, Translation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from nmt_cli.confidence.features import Predictions, Values, word_features
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.model.noise import SharedNoise
-from nmt_cli.translation.results import Part, Translation
+from nmt_cli.translation.results import Translation
+from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.step_model import MULTIPLE, Observed, TrainedModels, padded_width
 
 
@@ -56,22 +57,9 @@ class Doubts:
         """Return the way to the confidence that a calibration gives."""
         return cls(calibration, calibration.num_samples)
 
-    def measure(
-        self,
-        models: TrainedModels,
-        parts: Sequence[Part],
-        translations: Mapping[tuple[int, int], list[Translation]],
-        batch_tokens: int,
-    ) -> Iterator[None]:
-        """Put the features of their words into the translations of some parts, and pause after each batch.
-
-        `translations` has those of each line and part.
-        """
-        waiting = [
-            _Waiting(part.ids, translations[part.line, part.part], rank)
-            for part in parts
-            for rank in range(len(translations[part.line, part.part]))
-        ]
+    def measure(self, models: TrainedModels, parts: Iterable[PartTranslations], batch_tokens: int) -> Iterator[None]:
+        """Put the features of their words into the translations of some parts, and pause after each batch."""
+        waiting = [_Waiting(part.ids, found, rank) for part, found in parts for rank in range(len(found))]
         for batch in _batches(sorted(waiting, key=lambda one: one.size), batch_tokens):
             for one, features in zip(batch, without_running_out(batch, partial(self._features, models)), strict=True):
                 one.of_part[one.rank] = replace(one.translation, features=features, pieces=None)

@@ -7,7 +7,8 @@ every translation finds its own place again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -20,7 +21,8 @@ from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
-from nmt_cli.search.beam import Observer, beam_search
+from nmt_cli.search.beam import Newcomers, Observer, beam_search
+from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import merge_to_words
@@ -33,6 +35,11 @@ from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joine
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
 from nmt_cli.translation.windows import WINDOW_SIZE
 from nmt_cli.translation.writing import Writing
+
+TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
+"""Returns each of some parts with its translations, in any order."""
+MoreParts = Callable[[int], Sequence[Part]]
+"""Returns parts that wait for a search, at most the given number."""
 
 
 @dataclass(slots=True)
@@ -58,24 +65,17 @@ class Translator:
         self, lines: Sequence[bytes], observe: Observer | None = None, prefixes: Sequence[str] | None = None
     ) -> list[Translated]:
         """Return the translations of each line, in order; `prefixes` are their beginnings, empty ones for none."""
-        steps = self.in_steps(lines, observe, prefixes)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: list[Translated] = end.value
-                return found
+        return self.translate_by(partial(self._by_groups, observe=observe), lines, prefixes)
 
-    def in_steps(
-        self, lines: Sequence[bytes], observe: Observer | None = None, prefixes: Sequence[str] | None = None
-    ) -> Generator[None, None, list[Translated]]:
-        """Translate a window, and pause whenever the search is done with a part, so that the caller can do something
-        else in between. The generator returns the translations of each line, in order."""
+    def translate_by(
+        self, translate: TranslateParts, lines: Sequence[bytes], prefixes: Sequence[str] | None = None
+    ) -> list[Translated]:
+        """Return the translations of each line, in order, with their parts translated by `translate`."""
         texts = [self._decoded(line) for line in lines]
         plain = self._plain(texts)
         shown = prefixes or [""] * len(lines)
         begun = [self._prefix(prefix) for prefix in shown]
-        parts, num_words = yield from self._translated_parts([line.text for line in plain], begun, observe)
+        parts, num_words = self._translated_parts(translate, [line.text for line in plain], begun)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
@@ -122,10 +122,9 @@ class Translator:
         return prefix_of(plain.text + " " if is_cut else plain.text, self._index)
 
     def _translated_parts(
-        self, texts: Sequence[str], prefixes: Sequence[Prefix | None], observe: Observer | None
-    ) -> Generator[None, None, tuple[list[list[PartTranslations]], list[int]]]:
-        """Pause with each part that is done; return the parts of each line with their translations, and the number of
-        words of each line."""
+        self, translate: TranslateParts, texts: Sequence[str], prefixes: Sequence[Prefix | None]
+    ) -> tuple[list[list[PartTranslations]], list[int]]:
+        """Return the parts of each line with their translations, and the number of words of each line."""
         with_words = self.options.with_alignment
         parts: list[list[PartTranslations]] = [[] for _ in texts]
         num_words = [0] * len(texts)
@@ -142,13 +141,7 @@ class Translator:
             if self.terms is not None:
                 new = self.terms.added_to(new, segments)
             self.counts.source_pieces += sum(len(part.ids) for part in new)
-            translations: dict[tuple[int, int], list[Translation]] = {}
-            for group, at_once in self._groups(new):
-                for part, hypotheses in self._hypotheses(group, at_once, observe):
-                    translations[part.line, part.part] = [self._finish(part, hypothesis) for hypothesis in hypotheses]
-                    yield
-                if self.doubts is not None:
-                    yield from self.doubts.measure(self.models, group, translations, self.options.batch_tokens)
+            translations = {(part.line, part.part): found for part, found in translate(new)}
             for part in new:
                 parts[part.line].append((part, translations[part.line, part.part]))
             if with_words:
@@ -195,55 +188,71 @@ class Translator:
         """Say on stderr what happened to lines that were not ordinary."""
         self.counts.report(self.options.max_source_pieces)
 
-    def _groups(self, parts: Sequence[Part]) -> Iterator[tuple[list[Part], int]]:
-        """Yield parts whose sources are padded to the same width, and how many of them may be translated at once.
+    def _by_groups(self, parts: Sequence[Part], observe: Observer | None) -> Iterator[PartTranslations]:
+        """Yield each part with its translations.
 
         The longest come first, so that what does not fit in memory fails early.
         """
+        by_length = sorted(parts, key=lambda part: -len(part.ids))
+        for _, same in groupby(by_length, key=lambda part: padded_width(part.ids)):
+            group = list(same)
+            is_drawn = self.options.sampling_temperature is not None
+            hypotheses = self._drawn(group) if is_drawn else self.search(group, observe)
+            found = [self.finish(*of_part) for of_part in hypotheses]
+            if self.doubts is not None:
+                for _ in self.doubts.measure(self.models, found, self.options.batch_tokens):
+                    pass
+            yield from found
+
+    def at_once(self, width: int) -> int:
+        """Return how many sentences padded to a width may be translated at once."""
         sampling = self.options.sampling_temperature is not None
         copies = self.options.n_best if sampling else self.options.beam_size
-        by_length = sorted(parts, key=lambda part: -len(part.ids))
-        for width, group in groupby(by_length, key=lambda part: padded_width(part.ids)):
-            yield list(group), max(1, self.options.batch_tokens // (width * copies))
+        return max(1, self.options.batch_tokens // (width * copies))
 
-    def _hypotheses(
-        self, parts: Sequence[Part], at_once: int, observe: Observer | None
-    ) -> Iterator[tuple[Part, list[Hypothesis]]]:
-        """Yield each part with its hypotheses, as they are found."""
-        if self.options.sampling_temperature is None:
-            yield from self._search(parts, at_once, observe)
-            return
+    def _drawn(self, parts: Sequence[Part]) -> Iterator[tuple[Part, list[Hypothesis]]]:
+        """Yield each part with hypotheses that the models draw."""
+        at_once = self.at_once(padded_width(parts[0].ids))
         for start in range(0, len(parts), at_once):
             batch = parts[start : start + at_once]
             drawn = without_running_out(batch, self._sample)
             yield from zip(batch, drawn, strict=True)
 
-    def _search(
-        self, parts: Sequence[Part], at_once: int, observe: Observer | None
+    def search(
+        self, parts: Sequence[Part], observe: Observer | None = None, more: MoreParts | None = None
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
-        waiting = list(parts)
-        while waiting:
-            done = set()
-            start = partial(self._start, waiting)
-            limits = self._limits(waiting)
+        """Yield each part with its hypotheses, as they are found.
+
+        The sources of all parts are padded to one width. `more` gives further parts while the search runs, at most as
+        many as it is asked for. These have no constraints.
+        """
+        at_once = self.at_once(padded_width(parts[0].ids))
+        while True:
+            queue = _Queue(self, deque(parts), more)
             try:
                 for number, found in beam_search(
-                    self.models, start, limits, self._vocabulary(), self.options, at_once=at_once, observe=observe,
-                    constraints=[part.constraints for part in waiting],
+                    self.models, queue.begin, self._vocabulary(), self.options, at_once=at_once, observe=observe,
+                    guide=self._guide(parts),
                 ):  # fmt: skip
-                    done.add(number)
-                    yield waiting[number], found
+                    yield queue.live.pop(number), found
                 return
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or at_once == 1:
                     raise
             at_once = halved(at_once)
-            waiting = [part for number, part in enumerate(waiting) if number not in done]
+            parts = [*queue.live.values(), *queue.waiting]
 
-    def _start(self, parts: Sequence[Part], numbers: Sequence[int], copies: int = 1) -> SearchState:
-        return self.models.start(pad_sources([parts[number].ids for number in numbers], multiple=MULTIPLE), copies)
+    def _guide(self, parts: Sequence[Part]) -> Guide | None:
+        constraints = [part.constraints for part in parts]
+        if not any(constraints):
+            return None
+        return Guide(constraints, self._vocabulary(), self.limits(parts), self.options.glossary_weight)
 
-    def _limits(self, parts: Sequence[Part]) -> list[int]:
+    def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
+        """Encode the sources of some parts; each gets `copies` rows."""
+        return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies)
+
+    def limits(self, parts: Sequence[Part]) -> list[int]:
         """Return the most pieces that each translation may have, with </s>."""
         a, b = self.options.max_length_a, self.options.max_length_b
         begun = [0 if part.prefix is None else part.prefix.num_pieces for part in parts]
@@ -257,12 +266,12 @@ class Translator:
         return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), inside, finals)
 
     def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
-        options, limits = self.options, self._limits(parts)
+        options, limits = self.options, self.limits(parts)
         copies = options.n_best
         uniforms = [_uniforms(options.seed, part, copy, max(limits)) for part in parts for copy in range(copies)]
         drawn = sample(
             self.models,
-            self._start(parts, range(len(parts)), copies),
+            self.start(parts, copies),
             [limit for limit in limits for _ in range(copies)],
             self._vocabulary(),
             options,
@@ -270,7 +279,11 @@ class Translator:
         )
         return [drawn[start : start + copies] for start in range(0, len(drawn), copies)]
 
-    def _finish(self, part: Part, hypothesis: Hypothesis) -> Translation:
+    def finish(self, part: Part, hypotheses: Sequence[Hypothesis]) -> PartTranslations:
+        """Return a part with its translations, best first."""
+        return part, [self._translation(part, hypothesis) for hypothesis in hypotheses]
+
+    def _translation(self, part: Part, hypothesis: Hypothesis) -> Translation:
         """Return a part's translation as text, with its words as far as they are needed."""
         tokenizer = self.tokenizers[1]
         self.counts.target_pieces += len(hypothesis.ids)
@@ -284,6 +297,30 @@ class Translator:
         terms = _uses(part, hypothesis, text, target)
         found = Translation(text, log_prob, score, terms=terms, pieces=None if self.doubts is None else target)
         return _aligned(found, part, hypothesis, target) if self.options.with_alignment else found
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Encodes the parts that wait for a search."""
+
+    translator: Translator
+    waiting: deque[Part]
+    more: MoreParts | None
+    live: dict[int, Part] = field(default_factory=dict)
+    """The parts that are searched, by their numbers in the order in which they came."""
+    num_begun: int = 0
+
+    def begin(self, room: int) -> Newcomers | None:
+        """Return the next parts, or None if none waits."""
+        parts: Sequence[Part] = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
+        if not parts and self.more is not None:
+            parts = self.more(room)
+        if not parts:
+            return None
+        numbers = range(self.num_begun, self.num_begun + len(parts))
+        self.num_begun += len(parts)
+        self.live.update(zip(numbers, parts, strict=True))
+        return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts))
 
 
 def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: PieceWords) -> Translation:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -122,8 +125,27 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(server):
     assert answer_to(server.port, head).startswith(b"HTTP/1.1 413 ")
 
 
+NUM_SOAK = int(os.environ.get("NMT_SOAK_REQUESTS", "100000"))
+"""Requests of each long test."""
+
+
+class Flat:
+    """Checks that memory and descriptors of a server have stopped growing after a tenth of the requests."""
+
+    def __init__(self, server):
+        self.server, self.before = server, 0
+
+    def after(self, number):
+        if number % (NUM_SOAK // 10) == 0:
+            used, open_ = memory(self.server), descriptors(self.server)
+            print(f"{number:,} requests: {used / 1e6:.1f} MB, {open_} descriptors", flush=True)
+            self.before = self.before or used
+            assert used < self.before * 1.1
+            assert open_ < 100
+
+
 @pytest.mark.soak
-def test_a_hundred_thousand_requests_leave_memory_and_descriptors_flat(server):
+def test_a_hundred_thousand_hostile_requests_leave_memory_and_descriptors_flat(server):
     seed = int(os.environ.get("NMT_TEST_SEED", random.randrange(2**32)))
     print(f"NMT_TEST_SEED={seed}")
     rng = random.Random(seed)
@@ -132,14 +154,39 @@ def test_a_hundred_thousand_requests_leave_memory_and_descriptors_flat(server):
         % (len(body), body)
         for body in (b'{"q":"The car","source":"en","target":"fr"}', b"[" * 9000, b'{"q":[]}', b"{}", b"\xff")
     ] + [b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"\0" * 100, b"GET /x"]
-    before = 0
-    for number in range(100_000):
+    flat = Flat(server)
+    for number in range(1, NUM_SOAK + 1):
         data = bytearray(rng.choice(samples))
         for _ in range(rng.choice((0, 0, 1, 3))):
             data[rng.randrange(len(data))] = rng.randrange(256)
         check(server, bytes(data))
-        if number == 10_000:
-            before = memory(server)
-    assert memory(server) < before * 1.1
-    assert descriptors(server) < 100
+        flat.after(number)
+    check_the_end(server)
+
+
+@pytest.mark.soak
+def test_a_hundred_thousand_real_requests_leave_memory_and_descriptors_flat(server, corpus):
+    """Sixteen clients ask for one to twenty sentences each time. Their answers never differ."""
+    lines = (corpus / "test.en").read_text().splitlines()[:200]
+    expected = {line: server.translate(line)["translatedText"] for line in lines}
+    flat, numbers, lock = Flat(server), iter(range(1, NUM_SOAK + 1)), threading.Lock()
+
+    def ask(client):
+        rng = random.Random(client)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+        while True:
+            some = rng.choices(lines, k=rng.choice((1,) * 12 + (2, 4, 20)))
+            body = json.dumps({"q": "\n".join(some), "source": "en", "target": "fr"})
+            connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            found = json.loads(answer.read())
+            assert (answer.status, found["translatedText"]) == (200, "\n".join(expected[line] for line in some))
+            with lock:
+                number = next(numbers, None)
+                if number is None:
+                    return
+                flat.after(number)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, range(16))) == [None] * 16
     check_the_end(server)

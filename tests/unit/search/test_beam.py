@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from searching import in_order
 from table_model import BOS, EOS, PAD, VOCABULARY, TableModel
 
 from nmt_cli.config.decoding import DecodingOptions
@@ -18,8 +19,7 @@ def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe
     found = dict(
         beam_search(
             model,
-            lambda numbers: model.start([sentences[number] for number in numbers]),
-            max_lengths,
+            in_order(lambda numbers: model.start([sentences[number] for number in numbers]), max_lengths),
             vocabulary,
             DecodingOptions(**options),
             at_once=at_once,

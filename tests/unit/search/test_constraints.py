@@ -3,20 +3,24 @@
 import pytest
 import torch
 from attentive_model import AttentiveModel, outputs
+from searching import in_order
 from table_model import BOS, EOS, VOCABULARY, TableModel
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.search.beam import beam_search
 from nmt_cli.search.constraints import FREE, Constraints, Term
+from nmt_cli.search.guide import Guide
 
 
 def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULARY, **options):
-    found = dict(
-        beam_search(
-            model, model.start, max_lengths, vocabulary, DecodingOptions(**options), at_once=at_once,
-            constraints=constraints,
-        )
-    )  # fmt: skip
+    decoding = DecodingOptions(**options)
+    guide = (
+        Guide(constraints, vocabulary, max_lengths, decoding.glossary_weight)
+        if constraints and any(constraints)
+        else None
+    )
+    begin = in_order(model.start, max_lengths)
+    found = dict(beam_search(model, begin, vocabulary, decoding, at_once=at_once, guide=guide))
     return [found[number] for number in range(len(max_lengths))]
 
 

@@ -1,16 +1,22 @@
-"""The engine: batches that requests share, turns, cancelled requests, models that fail or are replaced."""
+"""The engine: searches that requests share, turns, cancelled requests, models that fail or are replaced."""
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.errors import NmtError, PredictionError
-from nmt_cli.serve.engine import Busy, Cancellation, Cancelled, Engine, TooMuch, Wanted, _Batch
+from nmt_cli.serve import engine as engine_module
+from nmt_cli.serve.engine import Busy, Cancellation, Cancelled, Engine, TooMuch
+from nmt_cli.serve.waiting import Job, Waiting, Wanted
 from nmt_cli.translation.glossary import Glossary
+from nmt_cli.translation.results import Part
 
 ONE = Wanted()
 
@@ -28,27 +34,43 @@ def engine(translator):
 
 
 class Held:
-    """A translator that waits to be let go, and remembers what it was given."""
+    """A translator whose first search waits to be let go. It remembers what each search was given."""
 
-    def __init__(self, engine, translator):
-        self.windows, self.started, self.go_on = [], threading.Event(), threading.Event()
-        original = type(translator).in_steps
+    def __init__(self, translator):
+        self.searches, self.started, self.go_on = [], threading.Event(), threading.Event()
+        self.entered = []
+        """The groups of sentences that have entered searches, in order."""
+        original = type(translator).search
 
-        def in_steps(own, lines, *rest, **named):
-            self.windows.append([line.decode() for line in lines])
+        def search(own, parts, observe=None, more=None):
+            def noted(room):
+                return self._noted(own, more(room))
+
+            self.searches.append(parts)
+            self._noted(own, parts)
             self.started.set()
             assert self.go_on.wait(30)
-            return (yield from original(own, lines, *rest, **named))
+            yield from original(own, parts, observe, more and noted)
 
-        self.patched = in_steps
+        self.patched = search
+
+    def _noted(self, translator, parts):
+        if parts:
+            self.entered.append([translator.tokenizers[0].decode(part.ids) for part in parts])
+        return parts
 
 
 @pytest.fixture
 def held(engine, translator, monkeypatch):
-    holding = Held(engine, translator)
-    monkeypatch.setattr(type(translator), "in_steps", holding.patched)
+    holding = Held(translator)
+    monkeypatch.setattr(type(translator), "search", holding.patched)
     yield holding
     holding.go_on.set()
+
+
+def wait_for(holds):
+    while not holds():
+        time.sleep(0.001)
 
 
 def texts(found):
@@ -74,41 +96,132 @@ def test_lines_in_capitals_are_adapted_where_the_translator_adapts(model):
     assert shouted[0].isupper()
 
 
-def test_sentences_of_several_requests_share_a_batch(engine, held):
+def test_sentences_enter_the_search_that_runs(engine, held):
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         others = [pool.submit(engine.translate, [word], ONE) for word in ("the cat", "the dog", "the sun")]
-        while engine.num_waiting < 3:
-            pass
+        wait_for(lambda: engine.num_waiting == 3)
         held.go_on.set()
         assert all(one.result(30) for one in (first, *others))
-    assert sorted(held.windows[1]) == ["the cat", "the dog", "the sun"]
+    assert len(held.searches) == 1
+    assert [sorted(group) for group in held.entered] == [["the car"], ["the cat", "the dog", "the sun"]]
+
+
+@pytest.mark.parametrize("at_once", [2, 20])
+def test_newcomers_get_what_they_would_get_alone(translator, held, corpus, at_once):
+    """Requests come at any time, from some with one sentence to some with many."""
+    held.go_on.set()
+    lines = (corpus / "test.en").read_text().splitlines()[:40]
+    alone = {line: found.translations[0] for line, found in zip(lines, translator.translate(lines), strict=True)}
+    held.entered.clear()
+    held.searches.clear()
+    options = translator.options.model_copy(update={"batch_tokens": at_once * 16 * translator.options.beam_size})
+    opened = Engine(replace(translator, options=options), max_waiting=1000)
+    rng = random.Random(at_once)
+    requests = [rng.sample(lines, rng.choice([1, 1, 1, 2, 5, 20])) for _ in range(25)]
+
+    def ask(request):
+        time.sleep(rng.random() / 20)
+        return opened.translate(request, ONE)
+
+    with ThreadPoolExecutor(12) as pool:
+        for request, answer in zip(requests, pool.map(ask, requests), strict=True):
+            for line, found in zip(request, answer, strict=True):
+                assert found.source == line
+                assert found.translations[0].text == alone[line].text
+                assert found.translations[0].score == pytest.approx(alone[line].score, abs=1e-4)
+    opened.close()
+    assert len(held.entered) > len(held.searches)
 
 
 def test_a_short_request_does_not_wait_for_a_book(engine, held):
     with ThreadPoolExecutor(2) as pool:
-        long = pool.submit(engine.translate, ["the cat sees the dog"] * 100, ONE)
+        long = pool.submit(engine.translate, ["the cat sees the dog"] * 600, ONE)
         held.started.wait(10)
         short = pool.submit(engine.translate, ["the car"], ONE)
-        while not engine.num_waiting:
-            pass
+        wait_for(lambda: engine.num_waiting > 0)
         held.go_on.set()
         short.result(30)
-        assert held.windows[1] == ["the car"]
-        assert len(long.result(120)) == 100
+        assert not long.done()
+        assert held.entered[1] == ["the car"]
+        assert len(long.result(120)) == 600
 
 
-def test_requests_of_equal_size_wait_for_the_batch_and_share_the_next(engine, held):
+def test_requests_of_like_size_share_a_search(engine, held):
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(engine.translate, ["the car"] * 2, ONE)
         held.started.wait(10)
         others = [pool.submit(engine.translate, [word] * 9, ONE) for word in ("the cat", "the dog", "the sun")]
-        while engine.num_waiting < 27:
-            pass
+        wait_for(lambda: engine.num_waiting == 27)
         held.go_on.set()
         assert all(one.result(30) for one in (first, *others))
-    assert [len(window) for window in held.windows] == [2, 27]
+    assert [len(group) for group in held.entered] == [2, 27]
+
+
+@pytest.mark.parametrize("rare", [["the cat sees the dog and " * 4], ["the cat sees the dog and " * 4] * 9])
+def test_a_length_that_few_ask_for_is_served_beside_one_that_many_ask_for(engine, monkeypatch, rare):
+    """The search that runs takes newcomers for ever, if nobody tells it to end."""
+    monkeypatch.setattr(engine_module, "MAX_LIVE", 1 if len(rare) == 1 else 2)
+    monkeypatch.setattr(engine_module, "MAX_SECONDS", 0.2)
+    asked = threading.Event()
+    until = time.monotonic() + 20
+    answered = []
+
+    def ask(short):
+        while time.monotonic() < until and not answered:
+            engine.translate([short] * (len(rare) if len(rare) > 1 else 1), ONE)
+            asked.set()
+
+    with ThreadPoolExecutor(9) as pool:
+        crowd = [pool.submit(ask, short) for short in ("the car", "the cat", "the dog", "the sun") * 2]
+        asked.wait(10)
+        engine.translate(rare, ONE)
+        answered.append(time.monotonic())
+        assert all(one.result(30) is None for one in crowd)
+    assert answered[0] < until
+
+
+def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatch):
+    """One newcomer beside 20 sentences waits for six steps, eleven newcomers for none."""
+    given, asked, go_on = [], threading.Semaphore(0), threading.Semaphore(0)
+    original = type(translator).search
+
+    def search(own, parts, observe=None, more=None):
+        parts = list(parts)
+        given.append(len(parts))
+        for _ in range(9):
+            asked.release()
+            assert go_on.acquire(timeout=30)
+            came = more(100)
+            given.append(len(came))
+            parts += came
+        yield from original(own, parts)
+
+    monkeypatch.setattr(type(translator), "search", search)
+    with ThreadPoolExecutor(8) as pool:
+
+        def come(*counts):
+            assert asked.acquire(timeout=30)
+            found = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in counts]
+            wait_for(lambda: engine.num_waiting == sum(counts))
+            return found
+
+        def step():
+            go_on.release()
+
+        jobs = [pool.submit(engine.translate, ["the car"] * 5, ONE)]
+        jobs += come(5, 5, 5)
+        step()
+        jobs += come(1)
+        step()
+        for _ in range(6):
+            assert asked.acquire(timeout=30)
+            step()
+        jobs += come(6, 5)
+        step()
+        assert all(job.result(30) for job in jobs)
+    assert given == [5, 15, 0, 0, 0, 0, 0, 0, 1, 11]
 
 
 def test_a_request_that_nobody_waits_for_leaves_the_queue(engine, held):
@@ -117,15 +230,14 @@ def test_a_request_that_nobody_waits_for_leaves_the_queue(engine, held):
         first = pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         gone = pool.submit(engine.translate, ["the cat"] * 500, ONE, cancellation)
-        while engine.num_waiting < 500:
-            pass
+        wait_for(lambda: engine.num_waiting == 500)
         cancellation.set()
         with pytest.raises(Cancelled):
             gone.result(10)
         held.go_on.set()
         assert first.result(30)
     assert engine.num_waiting == 0
-    assert not any("the cat" in window for window in held.windows)
+    assert held.entered == [["the car"]]
 
 
 def test_more_than_may_wait_is_told_to_come_back(engine, held):
@@ -133,8 +245,7 @@ def test_more_than_may_wait_is_told_to_come_back(engine, held):
         pool.submit(engine.translate, ["the car"], ONE)
         held.started.wait(10)
         pool.submit(engine.translate, ["the cat"] * 600, ONE)
-        while engine.num_waiting < 600:
-            pass
+        wait_for(lambda: engine.num_waiting == 600)
         with pytest.raises(Busy) as busy:
             engine.translate(["the dog"] * 401, ONE)
         held.go_on.set()
@@ -147,14 +258,14 @@ def test_more_than_may_ever_wait_is_refused(engine):
 
 
 def test_a_sentence_that_fails_does_not_spoil_the_answers_of_others(engine, translator, monkeypatch):
-    original = type(translator).in_steps
+    original = type(translator).start
 
-    def in_steps(own, lines, *rest, **named):
-        if b"bad car" in lines:
+    def start(own, parts, copies=1):
+        if any(own.tokenizers[0].decode(part.ids) == "bad car" for part in parts):
             raise PredictionError("no numbers")
-        return (yield from original(own, lines, *rest, **named))
+        return original(own, parts, copies)
 
-    monkeypatch.setattr(type(translator), "in_steps", in_steps)
+    monkeypatch.setattr(type(translator), "start", start)
     with ThreadPoolExecutor(8) as pool:
         good = [pool.submit(engine.translate, ["old car"], ONE) for _ in range(6)]
         bad = pool.submit(engine.translate, ["bad car"], ONE)
@@ -181,7 +292,7 @@ def test_alternatives_are_those_of_the_beam(engine, model):
     assert [one.text for one in found] == [one.text for one in expected]
 
 
-@pytest.mark.parametrize("place", ["_batch_of", "_leader", "_run_each"])
+@pytest.mark.parametrize("place", ["_begin", "_may_begin", "newcomers"])
 def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsys, place):
     """What was in work fails; nobody waits for ever, and later requests are answered."""
 
@@ -189,8 +300,6 @@ def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsy
         monkeypatch.undo()
         raise RuntimeError("a secret text")
 
-    if place == "_run_each":
-        monkeypatch.setattr(_Batch, "advance", lambda self: setattr(self, "error", ValueError()) or True)
     monkeypatch.setattr(engine, place, broken)
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(engine.translate, ["the car"] * count, ONE) for count in (1, 3)]
@@ -205,7 +314,7 @@ def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsy
 
 
 def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
-    """Requests of different kinds do not share a batch."""
+    """Requests of different kinds do not share a search."""
     engine = Engine(open_translator([model], threads=1, confidence=True), max_waiting=1000)
     terms = engine.finder(Glossary.of_lines("glossary", [b"car\tbagnole"]))
     with ThreadPoolExecutor(3) as pool:
@@ -217,3 +326,30 @@ def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
     assert all("bagnole" in text for text in texts(termed))
     assert texts(plain) == texts(sure)
     assert "bagnole" not in texts(plain)[0]
+
+
+def job_of(translator, *words):
+    parts = [Part(line, line, 0, (5,) * count, ()) for line, count in enumerate(words)]
+    return Job.of(translator, ONE, parts)
+
+
+def test_requests_of_one_kind_take_turns_and_kinds_wait_in_order(translator):
+    waiting = Waiting()
+    first, second = job_of(translator, 3, 3, 3, 20), job_of(translator, 4)
+    waiting.add(first)
+    waiting.add(second)
+    short, long = waiting
+    assert (short.width, long.width, waiting.num_sentences) == (16, 32, 5)
+    assert waiting.first(short) is first
+    assert (waiting.has_another(short, long), waiting.has_another(long, short)) == (True, False)
+    assert [job for job, _ in waiting.take(short, 3)] == [first, second, first]
+    assert waiting.count(short) == 1
+    waiting.put_last(short)
+    assert list(waiting) == [long, short]
+    waiting.remove(first)
+    assert (list(waiting), waiting.num_sentences, waiting.take(short, 9)) == ([], 0, [])
+
+
+def test_sizes_of_requests_grow_by_eight(translator):
+    sizes = {count: next(iter(job_of(translator, *[1] * count).waiting)).size for count in (1, 7, 8, 63, 64, 511, 512)}
+    assert sizes == {1: 1, 7: 1, 8: 2, 63: 2, 64: 3, 511: 3, 512: 4}

@@ -49,15 +49,17 @@ def observed(models, some, noises=()):
 
 def measured(models, some, num_samples=0, batch_tokens=1000):
     """The features of each pair, as parts of one window."""
-    parts = [Part(line, line, 0, source, ()) for line, (source, _) in enumerate(some)]
-    translations = {
-        (line, 0): [Translation(" ".join("x" * len(target)), 0.0, 0.0, pieces=words_of(target))]
-        for line, (_, target) in enumerate(some)
-    }
-    for _ in Doubts(num_samples=num_samples).measure(models, parts, translations, batch_tokens):
+    parts = [
+        (
+            Part(line, line, 0, source, ()),
+            [Translation(" ".join("x" * len(target)), 0.0, 0.0, pieces=words_of(target))],
+        )
+        for line, (source, target) in enumerate(some)
+    ]
+    for _ in Doubts(num_samples=num_samples).measure(models, parts, batch_tokens):
         pass
-    assert all(own[0].pieces is None for own in translations.values())
-    return [translations[line, 0][0].features for line in range(len(some))]
+    assert all(own.pieces is None for _, (own,) in parts)
+    return [own.features for _, (own,) in parts]
 
 
 def words_of(target):

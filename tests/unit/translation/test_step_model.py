@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from searching import in_order
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.config.model import ModelConfig
@@ -17,6 +18,7 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.ops import native
 from nmt_cli.search.beam import beam_search
 from nmt_cli.search.constraints import Constraints, Term
+from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.shortlist import NONE, Shortlist
@@ -56,16 +58,15 @@ def random_shortlist(likely=12):
 
 
 def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=None, **options):
+    def start(numbers):
+        return trained.start(pad_sources([ids[number] for number in numbers], multiple=MULTIPLE), 1)
+
+    limits, vocabulary = [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED)
+    decoding = DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options)
+    guide = None if constraints is None else Guide(constraints, vocabulary, limits, decoding.glossary_weight)
     found = dict(
         beam_search(
-            trained,
-            lambda numbers: trained.start(pad_sources([ids[number] for number in numbers], multiple=MULTIPLE), 1),
-            [len(one) + 4 for one in ids],
-            Vocabulary(BOS, EOS, BANNED),
-            DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options),
-            at_once=at_once,
-            observe=observe,
-            constraints=constraints,
+            trained, in_order(start, limits), vocabulary, decoding, at_once=at_once, observe=observe, guide=guide
         )
     )
     return [found[number] for number in range(len(ids))]

@@ -1,0 +1,137 @@
+"""Requests, and their sentences that no search has taken yet. Whoever uses the queue holds the lock of its engine."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import NamedTuple
+
+from nmt_cli.translation.glossary import TermFinder
+from nmt_cli.translation.results import Part
+from nmt_cli.translation.splitting import PartTranslations
+from nmt_cli.translation.step_model import padded_width
+from nmt_cli.translation.translator import Translator
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Request for each sentence: how many translations, and what else is needed of them."""
+
+    n_best: int = 1
+    with_alignment: bool = False
+    prefix: str = ""
+    """Beginning that each translation must have."""
+    with_confidence: bool = False
+    terms: TermFinder | None = None
+    """Terms that each translation must say."""
+
+    @property
+    def has_constraints(self) -> bool:
+        """True if the search may not say what it likes."""
+        return bool(self.prefix) or self.terms is not None
+
+
+class Kind(NamedTuple):
+    """What the sentences of a search have in common."""
+
+    width: int
+    """Positions of a source with padding."""
+    size: int
+    """Size of the request: 1 below 8 sentences, 2 below 64, 3 below 512, and so on."""
+    wanted: Wanted
+    models: int
+    """Identity of the models: those that a request began with are not replaced."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """The sentences of a request; one that is too long for the model counts as several."""
+
+    translator: Translator
+    missing: int
+    """Sentences that are not translated yet."""
+    waiting: dict[Kind, deque[Part]] = field(default_factory=dict)
+    found: list[PartTranslations] = field(default_factory=list)
+    error: Exception | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, translator: Translator, wanted: Wanted, parts: list[Part]) -> Job:
+        """Return a request with all its sentences waiting."""
+        job = cls(translator, len(parts))
+        size = (len(parts).bit_length() + 2) // 3
+        for part in parts:
+            kind = Kind(padded_width(part.ids), size, wanted, id(translator.models))
+            job.waiting.setdefault(kind, deque()).append(part)
+        return job
+
+
+class Waiting:
+    """The sentences that wait. Those of one kind come from the requests in turn."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[Kind, deque[Job]] = {}
+        """Requests with sentences of each kind, the kind that has waited longest first."""
+        self._since: dict[Kind, float] = {}
+        self.num_sentences = 0
+
+    def __iter__(self) -> Iterator[Kind]:
+        """Iterate over the kinds that have sentences, the one that has waited longest first."""
+        return iter(tuple(self._jobs))
+
+    def add(self, job: Job) -> None:
+        """Let the sentences of a request wait."""
+        for kind in job.waiting:
+            if kind not in self._jobs:
+                self._since[kind] = monotonic()
+            self._jobs.setdefault(kind, deque()).append(job)
+        self.num_sentences += job.missing
+
+    def remove(self, job: Job) -> None:
+        """Forget the sentences of a request."""
+        for kind, parts in job.waiting.items():
+            self.num_sentences -= len(parts)
+            self._jobs[kind].remove(job)
+            if not self._jobs[kind]:
+                del self._jobs[kind], self._since[kind]
+        job.waiting.clear()
+
+    def first(self, kind: Kind) -> Job:
+        """Return the request that has the next turn."""
+        return self._jobs[kind][0]
+
+    def take(self, kind: Kind, most: int) -> list[tuple[Job, Part]]:
+        """Take sentences of one kind, one from each request in turn."""
+        jobs = self._jobs.get(kind, deque())
+        taken: list[tuple[Job, Part]] = []
+        while jobs and len(taken) < most:
+            job = jobs.popleft()
+            taken.append((job, job.waiting[kind].popleft()))
+            if job.waiting[kind]:
+                jobs.append(job)
+            else:
+                del job.waiting[kind]
+        if kind in self._jobs and not jobs:
+            del self._jobs[kind], self._since[kind]
+        self.num_sentences -= len(taken)
+        return taken
+
+    def count(self, kind: Kind) -> int:
+        """Return how many sentences of one kind wait."""
+        return sum(len(job.waiting[kind]) for job in self._jobs.get(kind, ()))
+
+    def seconds(self, kind: Kind) -> float:
+        """Return how long there have been sentences of a kind that wait."""
+        return monotonic() - self._since[kind]
+
+    def put_last(self, kind: Kind) -> None:
+        """Let the other kinds go first."""
+        if kind in self._jobs:
+            self._jobs[kind] = self._jobs.pop(kind)
+
+    def has_another(self, kind: Kind, than: Kind) -> bool:
+        """Return whether a request waits with one kind of sentence and not with another."""
+        return any(than not in job.waiting for job in self._jobs.get(kind, ()))
