@@ -109,7 +109,7 @@ class Looks(NamedTuple):
     rows_M: Tensor
     """The rows that have looked again."""
     log_probs_MV: Tensor
-    """What the model predicted when they did."""
+    """Log-probabilities that the model predicted for these rows then."""
 
 
 class Guide:

@@ -105,7 +105,7 @@ class Engine:
         self._unmeasured: list[Job] = []
         """Requests that are translated, and whose confidence is still to be measured."""
         self._live: list[_Search | _Measurement] = []
-        """Those that take turns."""
+        """Searches and measurements that take turns."""
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="nmt-engine", daemon=True)

@@ -35,7 +35,7 @@ class Wanted:
 
 
 class Kind(NamedTuple):
-    """What the sentences of a search have in common."""
+    """Properties that all sentences of a search share."""
 
     width: int
     """Positions of a source with padding."""
