@@ -30,6 +30,7 @@ from nmt_cli.search.hypothesis import (
     length_penalty,
     repeated_ngram_ends,
 )
+from nmt_cli.search.live import Live
 
 REFILL = 4
 """Waiting sentences begin when one place in four is free. A few newcomers alone would cost slow steps of few rows."""
@@ -70,37 +71,6 @@ Begin = Callable[[int], Newcomers | None]
 """Returns at most the given number of sentences that wait. If it returns None, it is asked again at the next step."""
 
 
-@dataclass(slots=True)
-class _Live:
-    """The partial hypotheses of sentences that are searched together."""
-
-    sentences: list[int]
-    begun: list[int]
-    """For each sentence, the number of columns of the prefixes that are not its own: earlier ones, and padding."""
-    prefixes_LKT: Tensor
-    totals_LK: Tensor
-    last_ids_N: Tensor
-    """The pieces that the next step begins with."""
-    state: SearchState
-    weights_LKTS: Tensor | None = None
-    progress: Progress | None = None
-    """Progress of the rows among the constraints; None where no sentence of the search has any."""
-
-    @property
-    def width(self) -> int:
-        """Rows of a sentence: one before its first step."""
-        return self.totals_LK.shape[1]
-
-    def prefix(self, place: int, rank: int) -> list[int]:
-        """Return the pieces of a partial hypothesis."""
-        prefix: list[int] = self.prefixes_LKT[place, rank, self.begun[place] :].tolist()
-        return prefix
-
-    def next_step(self, place: int) -> int:
-        """Return the number of pieces of a sentence's hypotheses after its next step, </s> included."""
-        return self.prefixes_LKT.shape[2] - self.begun[place] + 1
-
-
 @torch.inference_mode()
 def beam_search(
     model: StepModel,
@@ -122,7 +92,7 @@ def beam_search(
     without constraints is the same with and without a guide.
     """
     search = _Search(model, vocabulary, options, observe, guide)
-    live: _Live | None = None
+    live: Live | None = None
     while True:
         room = at_once - (len(live.sentences) if live else 0)
         waiting = begin(room) if room * REFILL >= at_once else None
@@ -151,12 +121,12 @@ class _Search:
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
     """Finished hypotheses of each live sentence."""
 
-    def begin(self, newcomers: Newcomers) -> _Live:
+    def begin(self, newcomers: Newcomers) -> Live:
         """Return sentences before their first step."""
         sentences = newcomers.numbers
         self.max_lengths |= zip(sentences, newcomers.max_lengths, strict=True)
         self.finished |= {sentence: [] for sentence in sentences}
-        live = _Live(
+        live = Live(
             sentences=list(sentences),
             begun=[0] * len(sentences),
             prefixes_LKT=torch.empty(len(sentences), 1, 0, dtype=torch.long),
@@ -169,7 +139,7 @@ class _Search:
             self._read(live, self.guide.beginnings(sentences))
         return live
 
-    def _read(self, live: _Live, beginnings: Sequence[tuple[int, ...]]) -> None:
+    def _read(self, live: Live, beginnings: Sequence[tuple[int, ...]]) -> None:
         """Let the model read the first pieces of each sentence, with one row each."""
         longest = max(map(len, beginnings), default=0)
         if longest == 0:
@@ -184,7 +154,7 @@ class _Search:
         if self.options.with_alignment and weights_NTS is not None:
             live.weights_LKTS = weights_NTS.unsqueeze(1)
 
-    def join(self, live: _Live, newcomers: _Live) -> _Live:
+    def join(self, live: Live, newcomers: Live) -> Live:
         """Return the sentences of both together; both have the same number of rows for each sentence."""
         # Columns before the oldest sentence belong to none. Both parts end with the same column.
         past = [min(part.begun) for part in (live, newcomers)]
@@ -196,7 +166,7 @@ class _Search:
             prefixes.append(F.pad(part.prefixes_LKT[:, :, own:], (longest - num_steps, 0)))
             if part.weights_LKTS is not None:
                 weights.append(F.pad(part.weights_LKTS[:, :, own:], (0, 0, longest - num_steps, 0)))
-        return _Live(
+        return Live(
             sentences=[*live.sentences, *newcomers.sentences],
             begun=begun,
             prefixes_LKT=torch.cat(prefixes),
@@ -207,7 +177,7 @@ class _Search:
             progress=live.progress and newcomers.progress and live.progress.join(newcomers.progress),
         )
 
-    def advance(self, live: _Live) -> Generator[tuple[int, list[Hypothesis]], None, _Live | None]:
+    def advance(self, live: Live) -> Generator[tuple[int, list[Hypothesis]], None, Live | None]:
         """Do one step: yield the sentences that are done, and return the others, if there are any."""
         (num_live, width), beam_size = live.totals_LK.shape, self.options.beam_size
         (log_probs_NV, weights_NS, state, pieces_NV), plan = self._predict(live)
@@ -254,29 +224,13 @@ class _Search:
                 stay.append(place)
         if not stay:
             return None
-        rows_LK = parents_LK + first_rows_L1
         kept = torch.tensor(stay, dtype=torch.long)
-        rows_N = rows_LK[kept].flatten()
-        rows_stay = len(stay) == num_live and rows_LK.shape[1] == width
-        prefixes_NT = live.prefixes_LKT.flatten(0, 1)[rows_N]
-        last_ids_N = pieces_LK[kept].flatten()
-        shape = (len(stay), rows_LK.shape[1])
-        return _Live(
-            sentences=[live.sentences[place] for place in stay],
-            begun=[live.begun[place] for place in stay],
-            prefixes_LKT=torch.cat([prefixes_NT, last_ids_N.unsqueeze(1)], dim=1).unflatten(0, shape),
-            totals_LK=totals_LK[kept],
-            last_ids_N=last_ids_N,
-            state=state.select(rows_N) if rows_stay else state.keep(rows_N),
-            weights_LKTS=None
-            if live.weights_LKTS is None
-            else live.weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, shape),
-            progress=None
-            if after is None
-            else after.select((order_LK[kept] + kept.unsqueeze(1) * totals_LC.shape[1]).flatten()),
-        )
+        if after is not None:
+            after = after.select((order_LK[kept] + kept.unsqueeze(1) * totals_LC.shape[1]).flatten())
+        rows_LK = (parents_LK + first_rows_L1)[kept]
+        return live.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, after)
 
-    def _predict(self, live: _Live) -> tuple[Prediction, Plan | None]:
+    def _predict(self, live: Live) -> tuple[Prediction, Plan | None]:
         """Return what the model predicts, and what the constraints allow of it."""
         guide, progress = self.guide, live.progress
         if guide is None or progress is None:
@@ -303,7 +257,7 @@ class _Search:
             found = found._replace(state=found.state.replace(waiting_M, live.state.apart(waiting_M)))
         return found, guide.plan(progress, looks, found.log_probs_NV)
 
-    def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, live: _Live) -> None:
+    def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, live: Live) -> None:
         """Write minus infinity where something must not be said."""
         if pieces_NV is None and self.vocabulary.banned:
             log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
@@ -314,7 +268,7 @@ class _Search:
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 
     def _collect(
-        self, live: _Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, after: Progress | None
+        self, live: Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, after: Progress | None
     ) -> Tensor:
         """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`.
 
@@ -346,10 +300,10 @@ class _Search:
             )
         return ends_LK
 
-    def _is_at_limit(self, live: _Live, place: int) -> bool:
+    def _is_at_limit(self, live: Live, place: int) -> bool:
         return live.next_step(place) >= self.max_lengths[live.sentences[place]]
 
-    def _is_done(self, live: _Live, place: int, best_total: float) -> bool:
+    def _is_done(self, live: Live, place: int, best_total: float) -> bool:
         finished, n_best = self.finished[live.sentences[place]], self.options.n_best
         if self._is_at_limit(live, place) or len(finished) >= self.options.beam_size or best_total == -math.inf:
             return True
@@ -365,7 +319,7 @@ class _Search:
 
 def _show(
     observe: Observer,
-    live: _Live,
+    live: Live,
     totals_LC: Tensor,
     parents_LC: Tensor,
     pieces_LC: Tensor,

@@ -298,7 +298,7 @@ class Guide:
             best_of_form_N, best_N = log_probs_ND.amax(dim=1), torch.zeros_like(look_N)
             rows_M = (begins_N | is_within_N).nonzero().squeeze(1)
             best_N[rows_M] = log_probs_NV[rows_M].amax(dim=1)
-            stand_ins_N = self._stand_ins(looks, pieces_ND, best_of_form_N, log_probs_NV)
+            stand_ins_N = _stand_ins(looks, pieces_ND, best_of_form_N, log_probs_NV)
             is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | looks.is_owed_N))
             offered_N = (look_N.log() + DISCOUNT - best_of_form_N).clamp(min=0.0)
             gains_N = torch.where(is_bound_N, best_N - best_of_form_N, torch.where(begins_N, offered_N, 0.0))
@@ -307,18 +307,6 @@ class Guide:
             torch.where(goes_on_N, nodes_N, 0), looks.begun_N, is_bound_N, log_probs_ND,
             torch.where(goes_on_N, gains_N, 0.0), others_N, stand_ins_N,
         )  # fmt: skip
-
-    @staticmethod
-    def _stand_ins(looks: Looks, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
-        """Return the best piece of each row (N) that begins a form which the model does not know, else -1."""
-        found_N = torch.full_like(looks.begun_N, NO_PIECE)
-        is_unknown_N = (looks.begun_N >= 0) & (best_of_form_N < UNKNOWN)
-        first_M = is_unknown_N.index_fill(0, looks.rows_M, value=False).nonzero().squeeze(1)
-        found_N[first_M] = log_probs_NV[first_M].argmax(dim=1)
-        best_M = looks.log_probs_MV.gather(1, pieces_ND[looks.rows_M].clamp(min=0)).amax(dim=1)
-        unknown_M = (best_M < UNKNOWN).nonzero().squeeze(1)
-        found_N[looks.rows_M[unknown_M]] = looks.log_probs_MV[unknown_M].argmax(dim=1)
-        return found_N
 
     def apply(self, plan: Plan, progress: Progress, prefixes_NT: Tensor, log_probs_NV: Tensor) -> None:
         """Change the log-probabilities in place to what the constraints make of them, except that `others_N` is to be
@@ -374,6 +362,18 @@ class Guide:
             torch.where(is_term_M, stand_ins_M, NO_PIECE),
             before.bonus_N + change_M, before.unranked_N + change_M.masked_fill(counts_M, 0.0), pending_M,
         )  # fmt: skip
+
+
+def _stand_ins(looks: Looks, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
+    """Return the best piece of each row (N) that begins a form which the model does not know, else -1."""
+    found_N = torch.full_like(looks.begun_N, NO_PIECE)
+    is_unknown_N = (looks.begun_N >= 0) & (best_of_form_N < UNKNOWN)
+    first_M = is_unknown_N.index_fill(0, looks.rows_M, value=False).nonzero().squeeze(1)
+    found_N[first_M] = log_probs_NV[first_M].argmax(dim=1)
+    best_M = looks.log_probs_MV.gather(1, pieces_ND[looks.rows_M].clamp(min=0)).amax(dim=1)
+    unknown_M = (best_M < UNKNOWN).nonzero().squeeze(1)
+    found_N[looks.rows_M[unknown_M]] = looks.log_probs_MV[unknown_M].argmax(dim=1)
+    return found_N
 
 
 def _heaviest(looks_NJ: Tensor) -> Tensor:

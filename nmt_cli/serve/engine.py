@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
 from nmt_cli.console import log
 from nmt_cli.errors import InputError, ModelError, NmtError
+from nmt_cli.serve.measurement import Measurement
 from nmt_cli.serve.waiting import Job, Kind, Waiting, Wanted
 from nmt_cli.translation.glossary import Glossary, TermFinder
 from nmt_cli.translation.results import Counts, Part, Translated
@@ -104,7 +105,7 @@ class Engine:
         """Requests that are not answered yet."""
         self._unmeasured: list[Job] = []
         """Requests that are translated, and whose confidence is still to be measured."""
-        self._live: list[_Search | _Measurement] = []
+        self._live: list[_Search | Measurement] = []
         """Searches and measurements that take turns."""
         self._changed = threading.Condition()
         self._closed = False
@@ -262,11 +263,11 @@ class Engine:
         """Begin what has a place."""
         # They have had the time of the others, who would else stand still until they have.
         seconds = min((one.seconds for one in self._live), default=0.0)
-        if self._unmeasured and not any(isinstance(one, _Measurement) for one in self._live):
+        if self._unmeasured and not any(isinstance(one, Measurement) for one in self._live):
             models = self._unmeasured[0].translator.models
             same = [job for job in self._unmeasured if job.translator.models is models]
             self._unmeasured = [job for job in self._unmeasured if job.translator.models is not models]
-            self._live.append(_Measurement(self, same, seconds))
+            self._live.append(Measurement(same, seconds, self.end))
         for kind in self._waiting:
             if self._may_begin(kind):
                 self._live.append(_Search(self, kind, self._waiting.first(kind).translator, seconds))
@@ -369,42 +370,3 @@ class _Search:
                     self._engine.answer(job, job.translator.finish(part, hypotheses))
             except Exception as error:
                 self._engine.end(job, error)
-
-
-class _Measurement:
-    """The measurement of how sure the models are of some requests' translations, as far as it has come."""
-
-    def __init__(self, engine: Engine, jobs: Sequence[Job], seconds: float) -> None:
-        self.seconds, self.num_requests = seconds, len(jobs)
-        self._engine, self._jobs = engine, jobs
-        self._steps = _measured(jobs)
-
-    def advance(self) -> bool:
-        """Measure one batch, and return True at the end."""
-        try:
-            next(self._steps)
-        except StopIteration:
-            for job in self._jobs:
-                self._engine.end(job)
-            return True
-        except Exception:
-            self._measure_each()
-            return True
-        return False
-
-    def _measure_each(self) -> None:
-        for job in self._jobs:
-            try:
-                for _ in _measured([job]):
-                    pass
-                self._engine.end(job)
-            except Exception as error:
-                self._engine.end(job, error)
-
-
-def _measured(jobs: Sequence[Job]) -> Iterator[None]:
-    """Measure the confidence of translations by the same models, and pause after each batch."""
-    translator = jobs[0].translator
-    assert translator.doubts is not None
-    found = [of_part for job in jobs for of_part in job.found]
-    return translator.doubts.measure(translator.models, found, translator.options.batch_tokens)

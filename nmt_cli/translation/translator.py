@@ -92,7 +92,7 @@ class Translator:
             self.counts.without_weights += sum(translations[0].weights is None for translations in found)
         if self.options.keep_markup or self.options.copy_unknown:
             found = [
-                self._restored(line, translations, prefix, text)
+                _restored(self, line, translations, prefix, text)
                 for line, translations, prefix, text in zip(plain, found, begun, shown, strict=True)
             ]
         return [Translated(text, translations) for text, translations in zip(texts, found, strict=True)]
@@ -150,28 +150,6 @@ class Translator:
                     if not fits_a_matrix(parts[line], num_words[line]):
                         parts[line] = [(part, [one.without_weights() for one in own]) for part, own in parts[line]]
         return parts, num_words
-
-    def _restored(
-        self, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None, shown: str
-    ) -> tuple[Translation, ...]:
-        """Return the translations with what the model must not change put back by their alignments."""
-        has_unknown = self.options.copy_unknown and any(UNKNOWN in found.text for found in translations)
-        restored = partial(
-            restored_words,
-            keep_markup=self.options.keep_markup,
-            copy_unknown=self.options.copy_unknown,
-            unknown_runs=self.tokenizers[0].unknown_runs(line.text) if has_unknown else None,
-        )
-
-        def whole(found: Translation) -> Translation:
-            if prefix is not None:
-                return restored_after(prefix.text, shown, line, found, restored)
-            words = found.text.split() if found.weights is None else restored(line, found.text, found.weights)
-            if words == found.text.split():
-                return found
-            return found.rewritten(" ".join(word for word in words if word), [len(word.split()) for word in words])
-
-        return tuple(map(whole, translations))
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
         """Yield the translations of each line, window by window; only a window is held in memory."""
@@ -321,6 +299,30 @@ class _Queue:
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
         return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts))
+
+
+def _restored(
+    translator: Translator, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None, shown: str
+) -> tuple[Translation, ...]:
+    """Return the translations with what the model must not change put back by their alignments."""
+    options, tokenizer = translator.options, translator.tokenizers[0]
+    has_unknown = options.copy_unknown and any(UNKNOWN in found.text for found in translations)
+    restored = partial(
+        restored_words,
+        keep_markup=options.keep_markup,
+        copy_unknown=options.copy_unknown,
+        unknown_runs=tokenizer.unknown_runs(line.text) if has_unknown else None,
+    )
+
+    def whole(found: Translation) -> Translation:
+        if prefix is not None:
+            return restored_after(prefix.text, shown, line, found, restored)
+        words = found.text.split() if found.weights is None else restored(line, found.text, found.weights)
+        if words == found.text.split():
+            return found
+        return found.rewritten(" ".join(word for word in words if word), [len(word.split()) for word in words])
+
+    return tuple(map(whole, translations))
 
 
 def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: PieceWords) -> Translation:

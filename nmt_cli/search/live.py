@@ -1,0 +1,82 @@
+"""The partial hypotheses of sentences that are searched together.
+
+Shapes: L live sentences, K beam, N = L x K rows, T target so far, S source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nmt_cli.search.guide import Progress
+from nmt_cli.search.hypothesis import SearchState
+
+
+@dataclass(slots=True)
+class Live:
+    """The partial hypotheses of sentences that are searched together."""
+
+    sentences: list[int]
+    begun: list[int]
+    """For each sentence, the number of columns of the prefixes that are not its own: earlier ones, and padding."""
+    prefixes_LKT: Tensor
+    totals_LK: Tensor
+    last_ids_N: Tensor
+    """The pieces that the next step begins with."""
+    state: SearchState
+    weights_LKTS: Tensor | None = None
+    progress: Progress | None = None
+    """Progress of the rows among the constraints; None where no sentence of the search has any."""
+
+    @property
+    def width(self) -> int:
+        """Rows of a sentence: one before its first step."""
+        return self.totals_LK.shape[1]
+
+    def prefix(self, place: int, rank: int) -> list[int]:
+        """Return the pieces of a partial hypothesis."""
+        prefix: list[int] = self.prefixes_LKT[place, rank, self.begun[place] :].tolist()
+        return prefix
+
+    def next_step(self, place: int) -> int:
+        """Return the number of pieces of a sentence's hypotheses after its next step, </s> included."""
+        return self.prefixes_LKT.shape[2] - self.begun[place] + 1
+
+    def extended(
+        self,
+        stay: Sequence[int],
+        rows_LK: Tensor,
+        pieces_LK: Tensor,
+        totals_LK: Tensor,
+        state: SearchState,
+        progress: Progress | None,
+    ) -> Live:
+        """Return the sentences at some places after a step, each row with one piece more.
+
+        Args:
+            stay: places of the sentences that go on.
+            rows_LK: the rows from which the hypotheses of these sentences come, best first.
+            pieces_LK: their new pieces.
+            totals_LK: their log-probabilities.
+            state: of the model after the step, of all rows.
+            progress: of the new rows.
+        """
+        rows_N, last_ids_N, shape = rows_LK.flatten(), pieces_LK.flatten(), rows_LK.shape
+        rows_stay = len(stay) == len(self.sentences) and shape[1] == self.width
+        prefixes_NT = torch.cat([self.prefixes_LKT.flatten(0, 1)[rows_N], last_ids_N.unsqueeze(1)], dim=1)
+        weights_LKTS = self.weights_LKTS
+        if weights_LKTS is not None:
+            weights_LKTS = weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, shape)
+        return Live(
+            sentences=[self.sentences[place] for place in stay],
+            begun=[self.begun[place] for place in stay],
+            prefixes_LKT=prefixes_NT.unflatten(0, shape),
+            totals_LK=totals_LK,
+            last_ids_N=last_ids_N,
+            state=state.select(rows_N) if rows_stay else state.keep(rows_N),
+            weights_LKTS=weights_LKTS,
+            progress=progress,
+        )
