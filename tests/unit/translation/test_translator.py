@@ -55,10 +55,13 @@ def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_h
     initialize(model, seed=1)
     models = TrainedModels([model.requires_grad_(False)], device=torch.device("cpu"))
     tokenizers = (SimpleNamespace(), SimpleNamespace(banned_ids=lambda: (PAD,)))
-    options = DecodingOptions.of(DecodingConfig(), beam_size=2, max_length_a=1.0, max_length_b=0)
+    # Sources are padded to 16 pieces, so 20 sentences with a beam of 2 fill a batch.
+    options = DecodingOptions.of(
+        DecodingConfig(), beam_size=2, max_length_a=1.0, max_length_b=0, batch_tokens=20 * 16 * 2
+    )
     ours = Translator(models, tokenizers, options)
     jobs = [Part(number, number, 0, tuple(range(4, 4 + number % 7 + 2)), ()) for number in range(20)]
-    expected = dict(ours._search(jobs, 20, None))
+    expected = dict(ours.search(jobs))
     calls, step = [], models.step
 
     def failing(ids_N, state):
@@ -68,7 +71,7 @@ def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_h
         return step(ids_N, state)
 
     models.step = failing
-    found = list(ours._search(jobs, 20, None))
+    found = list(ours.search(jobs))
     assert sorted(job.line for job, _ in found) == list(range(20))
     assert dict(found) == expected
     assert max(calls) > 10
