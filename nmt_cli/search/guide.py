@@ -223,7 +223,7 @@ class Guide:
         the last word of the source."""
         stop_N = log_probs_NV[:, self._finals].amax(dim=1)
         end_N = torch.where(is_last_N, stop_N, log_probs_NV[:, self._eos])
-        best_N = _best(log_probs_NV, is_asked_N, end_N)
+        best_N = best_log_probs(log_probs_NV, is_asked_N, end_N)
         return is_asked_N & (end_N >= best_N)
 
     def _first(self, sentences_N: Tensor, log_probs_NV: Tensor) -> Tensor:
@@ -283,7 +283,7 @@ class Guide:
         else:
             best_of_form_N = log_probs_ND.amax(dim=1)
             must_N = is_within_N | looks.is_owed_N
-            best_N = _best(log_probs_NV, begins_N | is_within_N, best_of_form_N, must_N)
+            best_N = best_log_probs(log_probs_NV, begins_N | is_within_N, best_of_form_N, must_N)
             stand_ins_N = _stand_ins(looks, pieces_ND, best_of_form_N, log_probs_NV)
             is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | looks.is_owed_N))
             offered_N = (look_N.log() + DISCOUNT - best_of_form_N).clamp(min=0.0)
@@ -361,7 +361,7 @@ def _stand_ins(looks: Looks, pieces_ND: Tensor, best_of_form_N: Tensor, log_prob
     return found_N
 
 
-def _best(log_probs_NV: Tensor, is_asked_N: Tensor, known_N: Tensor, must_N: Tensor | None = None) -> Tensor:
+def best_log_probs(log_probs_NV: Tensor, is_asked_N: Tensor, known_N: Tensor, must_N: Tensor | None = None) -> Tensor:
     """Return the log-probability of the best piece of each row (N) that is asked for; any above `known_N` elsewhere.
 
     `known_N` are the log-probabilities of some pieces. Above a half they are the best, and below 1 / V they are not, so
