@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from nmt_cli.search.constraints import FREE, Constraints
 from nmt_cli.search.hypothesis import Said, Vocabulary
-from nmt_cli.search.terms import NO_PIECE, Terms
+from nmt_cli.search.terms import NO_PIECE, Places, Terms
 
 DISCOUNT = math.log(0.3)
 """Added to the logarithm of the attention on a term, for a term that the model would not say."""
@@ -34,6 +34,8 @@ WANTED = math.log(0.3)
 """A row to whose first piece the model gives this much says a term, wherever it looks."""
 UNKNOWN = math.log(1e-3)
 """Probability of the first piece of a form below which the model reads its own best piece instead of the form."""
+HALF = math.log(0.5) + 1e-3
+"""A piece with a larger log-probability is the best of its row."""
 MOST = 1 - 1e-4
 """Attention on a term is cut to this value, so that the other pieces keep some probability."""
 
@@ -137,8 +139,7 @@ class Guide:
         none = torch.iinfo(torch.long).max
         self._last_words_X = torch.tensor([own.words[-1] if own.words else none for own in self._constraints])
         self._weight = weight
-        self._places_XJS: Tensor | None = None
-        self._words_XS: Tensor | None = None
+        self._source: Places | None = None
 
     def start(self, sentences: Sequence[int]) -> Progress:
         """Return the progress of sentences with one row each, after their beginnings."""
@@ -179,12 +180,11 @@ class Guide:
     def hidden(self, progress: Progress) -> Tensor | None:
         """Return the source positions (N, S) from which rows look away: within a term all others, and those of the
         terms that are said."""
-        if self._places_XJS is None or self._weight is not None:
+        if self._source is None or self._weight is not None:
             return None
-        places_NJS = self._places_XJS[progress.sentences_N]
-        is_said_NJ1 = (progress.ends_NJ >= 0).unsqueeze(2)
-        said_NS = (places_NJS & is_said_NJ1).any(dim=1) & ~(places_NJS & ~is_said_NJ1).any(dim=1)
-        own_NS = places_NJS[torch.arange(len(places_NJS)), progress.terms_N]
+        said_NS = self._source.only_of(progress.sentences_N, progress.ends_NJ >= 0)
+        is_own_NJ = torch.arange(progress.ends_NJ.shape[1]) == progress.terms_N.unsqueeze(1)
+        own_NS = self._source.of(progress.sentences_N, is_own_NJ)
         return torch.where(self._is_within(progress).unsqueeze(1), ~own_NS, said_NS)
 
     def _is_within(self, progress: Progress) -> Tensor:
@@ -193,28 +193,25 @@ class Guide:
 
     def look(self, progress: Progress, log_probs_NV: Tensor, weights_NS: Tensor) -> Looks:
         """Return where rows look after a step of the model, and which of them look again."""
-        if self._places_XJS is None or self._words_XS is None:
-            width = weights_NS.shape[1]
-            self._places_XJS, self._words_XS = self._terms.places_XJS(width), self._terms.words_XS(width)
-        places_NJS = self._places_XJS[progress.sentences_N]
+        if self._source is None:
+            self._source = self._terms.at_source(weights_NS.shape[1])
+        source, sentences_N = self._source, progress.sentences_N
         may_begin_N = (progress.openings_N == FREE) & ~self._is_within(progress)
         is_open_NJ = (progress.ends_NJ < 0) & may_begin_N.unsqueeze(1)
-        looks_NJ = (places_NJS * weights_NS.unsqueeze(1)).sum(dim=2).masked_fill(~is_open_NJ, -1.0)
+        looks_NJ = source.looks(sentences_N, weights_NS).masked_fill(~is_open_NJ, -1.0)
         none_NJ, no_rows_M = torch.zeros_like(is_open_NJ), torch.empty(0, dtype=torch.long)
         if self._weight is not None:
             begun_N = _heaviest(looks_NJ)
             return Looks(looks_NJ, begun_N, none_NJ, none_NJ[:, 0], no_rows_M, log_probs_NV[:0])
-        words_NS = self._words_XS[progress.sentences_N]
-        heaviest_N1 = torch.zeros_like(weights_NS).scatter_add(1, words_NS, weights_NS).argmax(dim=1, keepdim=True)
-        is_heaviest_NJ = (places_NJS & (words_NS == heaviest_N1).unsqueeze(1)).any(dim=2)
-        begun_N = _heaviest(looks_NJ.masked_fill(~is_heaviest_NJ, -1.0))
-        is_last_N = heaviest_N1.squeeze(1) >= self._last_words_X[progress.sentences_N]
+        heaviest_N = source.heaviest_words(sentences_N, weights_NS)
+        begun_N = _heaviest(looks_NJ.masked_fill(~source.are_in(sentences_N, heaviest_N), -1.0))
+        is_last_N = heaviest_N >= self._last_words_X[sentences_N]
         lacks_N = is_open_NJ.any(dim=1)
-        would_end_N = lacks_N & (begun_N < 0) & self._would_end(log_probs_NV, lacks_N & (begun_N < 0), is_last_N)
-        needed_N = (self._terms.sizes_XJ[progress.sentences_N] * is_open_NJ).sum(dim=1) + 1
-        has_no_room_N = self._max_lengths_X[progress.sentences_N] - progress.lengths_N <= needed_N
+        would_end_N = self._would_end(log_probs_NV, lacks_N & (begun_N < 0), is_last_N)
+        needed_N = (self._terms.sizes_XJ[sentences_N] * is_open_NJ).sum(dim=1) + 1
+        has_no_room_N = self._max_lengths_X[sentences_N] - progress.lengths_N <= needed_N
         is_owed_N = would_end_N | (lacks_N & has_no_room_N)
-        wanted_NJ = is_open_NJ & self._is_wanted(progress, log_probs_NV)
+        wanted_NJ = is_open_NJ & (self._first(sentences_N, log_probs_NV) >= WANTED).any(dim=2)
         is_there_N = (begun_N >= 0) & wanted_NJ.gather(1, begun_N.clamp(min=0).unsqueeze(1)).squeeze(1)
         wanted_N1 = _heaviest(looks_NJ.masked_fill(~wanted_NJ, -1.0)).masked_fill(is_there_N, -1).unsqueeze(1)
         wanted_NJ = torch.arange(wanted_NJ.shape[1]) == wanted_N1
@@ -224,31 +221,20 @@ class Guide:
     def _would_end(self, log_probs_NV: Tensor, is_asked_N: Tensor, is_last_N: Tensor) -> Tensor:
         """Return which of the rows that are asked for (N) would end. They say </s>, or a full stop while they look at
         the last word of the source."""
-        found_N = torch.zeros_like(is_asked_N)
-        end_N = log_probs_NV[:, self._eos]
-        # The best of V pieces has at least the probability 1 / V, so few rows have to be looked through.
-        least = -math.log(log_probs_NV.shape[1]) - 0.1
-        rows_M = (is_asked_N & (is_last_N | (end_N > least))).nonzero().squeeze(1)
-        own_MV = log_probs_NV[rows_M]
-        best_M, stop_M = own_MV.amax(dim=1), own_MV[:, self._finals].amax(dim=1)
-        found_N[rows_M] = (own_MV[:, self._eos] >= best_M) | (is_last_N[rows_M] & (stop_M >= best_M))
-        return found_N
+        stop_N = log_probs_NV[:, self._finals].amax(dim=1)
+        end_N = torch.where(is_last_N, stop_N, log_probs_NV[:, self._eos])
+        best_N = best_log_probs(log_probs_NV, is_asked_N, end_N)
+        return is_asked_N & (end_N >= best_N)
 
-    def _is_wanted(self, progress: Progress, log_probs_NV: Tensor) -> Tensor:
-        """Return the terms (N, J) whose first piece is probable."""
-        return (self._first(progress, log_probs_NV) >= WANTED).any(dim=2)
-
-    def _first(self, progress: Progress, log_probs_NV: Tensor) -> Tensor:
-        """Return the log-probabilities (N, J, D) of the first pieces of each term."""
-        pieces_NJD = self._terms.pieces_QD[self._terms.roots_XJ[progress.sentences_N]]
-        found_NJD = log_probs_NV.gather(1, pieces_NJD.clamp(min=0).flatten(1)).view(pieces_NJD.shape)
-        return found_NJD.masked_fill(pieces_NJD == NO_PIECE, -math.inf)
+    def _first(self, sentences_N: Tensor, log_probs_NV: Tensor) -> Tensor:
+        """Return the log-probabilities (N, J, D) of the first pieces of each term; any where there is no term."""
+        pieces_NJD = self._terms.first_XJD[sentences_N]
+        return log_probs_NV.gather(1, pieces_NJD.flatten(1)).view(pieces_NJD.shape)
 
     def all_but_again(self, progress: Progress, looks: Looks, rows_M: Tensor) -> Tensor:
         """Return all source positions (M, S) but the terms that rows look at again."""
-        assert self._places_XJS is not None
-        places_MJS = self._places_XJS[progress.sentences_N[rows_M]]
-        return ~(places_MJS & looks.again_NJ[rows_M].unsqueeze(2)).any(dim=1)
+        assert self._source is not None
+        return ~self._source.of(progress.sentences_N[rows_M], looks.again_NJ[rows_M])
 
     def holds(self, progress: Progress, looks: Looks, rows_M: Tensor, log_probs_MV: Tensor, first_NV: Tensor) -> Tensor:
         """Return which of the rows that have looked again (M) say a term.
@@ -256,10 +242,10 @@ class Guide:
         A form of several pieces must also be wanted by a row that sees nothing else: its first piece may be the
         beginning of other words too. A form of one piece would be forbidden otherwise, so the row says it anyway.
         """
-        own, again_MJ1 = progress.select(rows_M), looks.again_NJ[rows_M].unsqueeze(2)
-        roots_MJ = self._terms.roots_XJ[own.sentences_N]
+        sentences_M, again_MJ1 = progress.sentences_N[rows_M], looks.again_NJ[rows_M].unsqueeze(2)
+        roots_MJ = self._terms.roots_XJ[sentences_M]
         is_whole_MJD = self._terms.is_form_Q[self._terms.nodes_QD[roots_MJ]]
-        before_MJD, now_MJD = self._first(own, first_NV[rows_M]), self._first(own, log_probs_MV)
+        before_MJD, now_MJD = self._first(sentences_M, first_NV[rows_M]), self._first(sentences_M, log_probs_MV)
         is_wanted_MJD = (before_MJD >= WANTED) & (is_whole_MJD | (now_MJD >= WANTED)) & again_MJ1
         return looks.is_owed_N[rows_M] | is_wanted_MJD.flatten(1).any(dim=1)
 
@@ -267,9 +253,9 @@ class Guide:
         self, progress: Progress, looks: Looks, rows_M: Tensor, log_probs_MV: Tensor, weights_MS: Tensor
     ) -> Looks:
         """Return the looks with the terms that rows begin which have looked again."""
-        assert self._places_XJS is not None
-        places_MJS = self._places_XJS[progress.sentences_N[rows_M]]
-        looks_MJ = (places_MJS * weights_MS.unsqueeze(1)).sum(dim=2).masked_fill(~looks.again_NJ[rows_M], -1.0)
+        assert self._source is not None
+        looks_MJ = self._source.looks(progress.sentences_N[rows_M], weights_MS)
+        looks_MJ = looks_MJ.masked_fill(~looks.again_NJ[rows_M], -1.0)
         return looks._replace(
             weights_NJ=looks.weights_NJ.index_copy(0, rows_M, looks_MJ),
             begun_N=looks.begun_N.index_copy(0, rows_M, looks_MJ.argmax(dim=1)),
@@ -295,9 +281,9 @@ class Guide:
             others_N = torch.where(is_within_N, -progress.pending_N, 0.0)
             is_bound_N = torch.zeros_like(begins_N)
         else:
-            best_of_form_N, best_N = log_probs_ND.amax(dim=1), torch.zeros_like(look_N)
-            rows_M = (begins_N | is_within_N).nonzero().squeeze(1)
-            best_N[rows_M] = log_probs_NV[rows_M].amax(dim=1)
+            best_of_form_N = log_probs_ND.amax(dim=1)
+            must_N = is_within_N | looks.is_owed_N
+            best_N = best_log_probs(log_probs_NV, begins_N | is_within_N, best_of_form_N, must_N)
             stand_ins_N = _stand_ins(looks, pieces_ND, best_of_form_N, log_probs_NV)
             is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | looks.is_owed_N))
             offered_N = (look_N.log() + DISCOUNT - best_of_form_N).clamp(min=0.0)
@@ -313,10 +299,9 @@ class Guide:
         added to all pieces of a row."""
         terms = self._terms
         if self._weight is None:
-            rows_M = (terms.is_form_Q[progress.nodes_N] & ~plan.is_bound_N).nonzero().squeeze(1)
-            new_word_V = torch.zeros(log_probs_NV.shape[1]).index_fill_(0, self._inside_words, -math.inf)
-            log_probs_NV.index_copy_(0, rows_M, log_probs_NV[rows_M] + new_word_V)
-            log_probs_NV[(progress.ends_NJ < 0).any(dim=1), self._eos] = -math.inf
+            rows_M = (terms.is_form_Q[progress.nodes_N] & ~plan.is_bound_N).nonzero()
+            log_probs_NV[rows_M, self._inside_words] = -math.inf
+            log_probs_NV[:, self._eos].masked_fill_((progress.ends_NJ < 0).any(dim=1), -math.inf)
             forms_NFB = terms.forms_XFB[progress.sentences_N]
             before_NFB, last_NF = forms_NFB[:, :, :-1], forms_NFB[:, :, -1]
             width = before_NFB.shape[2]
@@ -374,6 +359,21 @@ def _stand_ins(looks: Looks, pieces_ND: Tensor, best_of_form_N: Tensor, log_prob
     unknown_M = (best_M < UNKNOWN).nonzero().squeeze(1)
     found_N[looks.rows_M[unknown_M]] = looks.log_probs_MV[unknown_M].argmax(dim=1)
     return found_N
+
+
+def best_log_probs(log_probs_NV: Tensor, is_asked_N: Tensor, known_N: Tensor, must_N: Tensor | None = None) -> Tensor:
+    """Return the log-probability of the best piece of each row (N) that is asked for; any above `known_N` elsewhere.
+
+    `known_N` are the log-probabilities of some pieces. Above a half they are the best, and below 1 / V they are not, so
+    few rows have to be looked through. In rows of `must_N` the best counts also if it is another piece.
+    """
+    is_open_N = known_N > -math.log(log_probs_NV.shape[1]) - 0.1
+    if must_N is not None:
+        is_open_N = is_open_N | must_N
+    best_N = torch.where(known_N > HALF, known_N, 0.0)
+    rows_M = (is_asked_N & is_open_N & (known_N <= HALF)).nonzero().squeeze(1)
+    best_N[rows_M] = log_probs_NV[rows_M].amax(dim=1)
+    return best_N
 
 
 def _heaviest(looks_NJ: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ The forms of each term make a tree, whose edges are pieces. All trees share one 
 no node.
 
 Shapes: X sentences, J terms of a sentence, S source, Q nodes, D pieces after a node, F forms of a sentence, B pieces of
-a form.
+a form, P positions of a term, N rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nmt_cli.search.constraints import Constraints
 
@@ -45,6 +46,8 @@ class Terms:
         """The pieces that may follow a node, and the nodes that they lead to."""
         self.is_form_Q = torch.tensor([node in trees.ends for node in range(len(rows))])
         """True at a node if the pieces on the way to it are a form."""
+        self.first_XJD = self.pieces_QD[self.roots_XJ].clamp(min=0)
+        """The pieces that begin each term; any where there is none."""
         forms = [sorted({form for term in terms for form in term.forms}) for terms in of_sentences]
         longest = max((len(form) for own in forms for form in own), default=1)
         most = max(1, *map(len, forms))
@@ -53,16 +56,53 @@ class Terms:
         )
         """The pieces of all forms of a sentence, aligned at the right, with `NO_PIECE` at the left."""
 
-    def places_XJS(self, width: int) -> Tensor:
-        """Return True at the source positions of each term."""
-        found = torch.zeros(*self.roots_XJ.shape, width, dtype=torch.bool)
+    def at_source(self, width: int) -> Places:
+        """Return where the terms stand in sources of a width."""
+        most = max((len(places) for _, _, places in self._places), default=1)
+        places_XJP = torch.full((*self.roots_XJ.shape, most), width)
         for sentence, number, places in self._places:
-            found[sentence, number, places] = True
-        return found
+            places_XJP[sentence, number, : len(places)] = torch.tensor(places)
+        # Positions without a number are words of their own.
+        words_XS = torch.tensor([[*words, *range(len(words), width)] for words in self._words])
+        return Places(width, places_XJP, words_XS)
 
-    def words_XS(self, width: int) -> Tensor:
-        """Return the number of each source position's word; positions without a number are words of their own."""
-        return torch.tensor([[*words, *range(len(words), width)] for words in self._words])
+
+class Places:
+    """Where the terms of each sentence stand in its source, and what the attention there is."""
+
+    def __init__(self, width: int, places_XJP: Tensor, words_XS: Tensor) -> None:
+        """Take the positions of each term, with `width` in the place of missing ones, and the word of each position."""
+        self._width, self._places_XJP, self._words_XS = width, places_XJP, words_XS
+        self._words_XJP = F.pad(words_XS, (0, 1), value=-1).gather(1, places_XJP.flatten(1)).view(places_XJP.shape)
+
+    def of(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
+        """Return True at the positions (N, S) of the chosen terms."""
+        found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
+        return self._marked(found_NS, sentences_N, chosen_NJ, mark=True)[:, :-1]
+
+    def only_of(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
+        """Return True at the positions (N, S) of the chosen terms that belong to no other term."""
+        found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
+        found_NS = self._marked(found_NS, sentences_N, chosen_NJ, mark=True)
+        return self._marked(found_NS, sentences_N, ~chosen_NJ, mark=False)[:, :-1]
+
+    def _marked(self, found_NS: Tensor, sentences_N: Tensor, chosen_NJ: Tensor, *, mark: bool) -> Tensor:
+        places_NJP = self._places_XJP[sentences_N].masked_fill(~chosen_NJ.unsqueeze(2), self._width)
+        return found_NS.scatter_(1, places_NJP.flatten(1), mark)
+
+    def looks(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
+        """Return the attention on each term (N, J)."""
+        places_NJP = self._places_XJP[sentences_N]
+        weights_NJP = F.pad(weights_NS, (0, 1)).gather(1, places_NJP.flatten(1)).view(places_NJP.shape)
+        return weights_NJP.sum(dim=2)
+
+    def heaviest_words(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
+        """Return the word (N) with the most attention."""
+        return torch.zeros_like(weights_NS).scatter_add(1, self._words_XS[sentences_N], weights_NS).argmax(dim=1)
+
+    def are_in(self, sentences_N: Tensor, words_N: Tensor) -> Tensor:
+        """Return the terms (N, J) to which some words belong."""
+        return (self._words_XJP[sentences_N] == words_N.view(-1, 1, 1)).any(dim=2)
 
 
 class _Trees:

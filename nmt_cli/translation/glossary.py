@@ -125,14 +125,15 @@ class Glossary:
         return found
 
     def _match_at(self, text: str, folded: _Folded, place: int) -> Match | None:
+        begin = folded.places[place]
+        if not (folded.begins(place) and _is_boundary(text, begin)):
+            return None
         for length in self._lengths.get(folded.text[place], ()):
             stop = place + length
             if stop > len(folded.text) or folded.text[place:stop] not in self._terms:
                 continue
-            if not (folded.begins(place) and folded.begins(stop)):
-                continue
-            begin, end = folded.places[place], folded.places[stop - 1] + 1
-            if not (_is_boundary(text, begin) and _is_boundary(text, end)):
+            end = folded.places[stop - 1] + 1
+            if not (folded.begins(stop) and _is_boundary(text, end)):
                 continue
             found = self._exact.get(" ".join(text[begin:end].split())) or self._folded.get(folded.text[place:stop])
             if found is not None:
@@ -172,6 +173,8 @@ def _is_boundary(text: str, place: int) -> bool:
     if place in (0, len(text)):
         return True
     before, after = text[place - 1], text[place]
+    if before.isascii() and after.isascii():
+        return not ((before.isalnum() or before == "_") and (after.isalnum() or after == "_"))
     if unicodedata.combining(after):
         return False
     if _WITHOUT_SPACES.match(before) or _WITHOUT_SPACES.match(after):
