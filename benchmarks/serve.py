@@ -2,7 +2,8 @@
 
 `python -m benchmarks.serve --model DIR --text FILE`; each line of FILE is a request, unless `--request-lines` says
 otherwise. The server, `nmt translate` and the search alone take turns, so that whatever else the machine does falls on
-all of them.
+all of them. With `--engine`, the clients are threads in the process of the engine, without HTTP, and the processor time
+of engine and translator is compared, which other programs change little.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ def main() -> None:
     parser.add_argument("--alone", type=int, default=100, help="lines for the latency of a single client")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--engine", action="store_true", help="compare the processor time of the engine alone")
     asked = parser.parse_args()
     with asked.text.open(encoding="utf-8") as text:
         lines = [line.rstrip("\n") for line in islice(text, asked.lines)]
+    if asked.engine:
+        engine_and_file(asked, lines)
+        return
     options = ("--model", str(asked.model), "--threads", str(asked.threads))
     with running(options) as (port, languages, process):
         crowd_and_file(asked, lines, options, port, languages)
@@ -53,7 +58,7 @@ def crowd_and_file(
     speeds: dict[str, list[float]] = {"server": [], "nmt translate": []}
     waits: list[float] = []
     size = asked.request_lines
-    texts = ["\n".join(lines[start : start + size]) for start in range(0, len(lines), size)]
+    texts = ["\n".join(request) for request in requests_of(lines, size)]
     for _ in range(asked.rounds):
         speeds["nmt translate"].append(of_a_file(lines, options))
         began = time.perf_counter()
@@ -67,6 +72,46 @@ def crowd_and_file(
     print(
         f"  an answer takes {1000 * statistics.median(waits):.0f} ms in the median, {1000 * high(waits):.0f} for 95 %"
     )
+
+
+def requests_of(lines: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Return the lines of each request."""
+    return [lines[start : start + size] for start in range(0, len(lines), size)]
+
+
+def engine_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
+    """Compare the sentences per second of processor time of many clients of an engine with those of a file."""
+    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.serve.engine import Engine
+    from nmt_cli.serve.waiting import Wanted
+
+    translator = open_translator([asked.model], threads=asked.threads)
+    engine = Engine(translator, max_waiting=len(lines))
+    requests = requests_of(lines, asked.request_lines)
+
+    def ask(own: Sequence[Sequence[str]]) -> list[str]:
+        return [found.translations[0].text for request in own for found in engine.translate(request, Wanted())]
+
+    def of_the_engine() -> list[str]:
+        with ThreadPoolExecutor(asked.clients) as pool:
+            found = list(pool.map(ask, [requests[start :: asked.clients] for start in range(asked.clients)]))
+        return sorted(text for own in found for text in own)
+
+    def of_the_file() -> list[str]:
+        return sorted(found.translations[0].text for found in translator.translate(lines))
+
+    speeds: dict[str, list[float]] = {"engine": [], "file": []}
+    ways = {"engine": of_the_engine, "file": of_the_file}
+    texts = {name: way() for name, way in ways.items()}
+    assert texts["engine"] == texts["file"]
+    for number in range(asked.rounds):
+        for name, way in sorted(ways.items(), reverse=number % 2 == 1):
+            began = time.process_time()
+            way()
+            speeds[name].append(len(lines) / (time.process_time() - began))
+    engine.close()
+    for fast, file in zip(speeds["engine"], speeds["file"], strict=True):
+        print(f"engine: {fast:.1f} sentences per second of processor time; file: {file:.1f}; ratio {fast / file:.2f}")
 
 
 def of_a_file(lines: Sequence[str], options: Sequence[str]) -> float:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 class Memory(NamedTuple):
@@ -37,6 +38,20 @@ class Memory(NamedTuple):
         states, keys, valid, final = (tensor.index_select(0, sources) for tensor in self[:4])
         embedded = None if self.embedded_BSE is None else self.embedded_BSE.index_select(0, sources)
         return Memory(states, keys, valid, final, embedded, rows)
+
+    def padded(self, width: int) -> Memory:
+        """Return the memory with padding up to `width` positions, at which nothing looks."""
+        missing = width - self.valid_BS.shape[1]
+        if missing <= 0:
+            return self
+        states, keys, embedded = (
+            None if tensor is None else F.pad(tensor, (0, 0, 0, missing))
+            for tensor in (self.states_BSC, self.keys_BSA, self.embedded_BSE)
+        )
+        assert states is not None
+        assert keys is not None
+        valid = F.pad(self.valid_BS, (0, missing))
+        return self._replace(states_BSC=states, keys_BSA=keys, valid_BS=valid, embedded_BSE=embedded)
 
     def join(self, other: Memory) -> Memory:
         """Return the sources of both, one after the other; both must have the same padded width and the same `rows`."""

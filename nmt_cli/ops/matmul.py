@@ -66,8 +66,8 @@ def linear(inputs: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> T
     rows_NI, device_type = inputs.flatten(0, -2), inputs.device.type
     if torch.is_autocast_enabled(device_type):
         rows_NI = rows_NI.to(torch.get_autocast_dtype(device_type))
-    elif not torch.is_grad_enabled() and _is_for_onednn(rows_NI, weight_OI):
-        return _onednn(rows_NI, weight_OI, bias_O).view(*inputs.shape[:-1], -1)
+    elif not torch.is_grad_enabled() and _is_for_onednn(rows_NI[:MOST_ROWS], weight_OI):
+        return _onednn_by_parts(rows_NI, weight_OI, bias_O).view(*inputs.shape[:-1], -1)
     return F.linear(with_missing_rows(rows_NI), weight_OI, bias_O)[: len(rows_NI)].view(*inputs.shape[:-1], -1)
 
 
@@ -91,6 +91,17 @@ def _is_for_onednn(rows_NI: Tensor, matrix: Tensor) -> bool:
         and matrix.numel() > 0
         and has_onednn()
     )
+
+
+def _onednn_by_parts(rows_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
+    """Return x W^T + b for any number of rows. Many rows are cut into parts, because another library may round them
+    differently."""
+    if len(rows_NI) <= MOST_ROWS:
+        return _onednn(rows_NI, weight_OI, bias_O)
+    product_NO = rows_NI.new_empty(len(rows_NI), len(weight_OI))
+    for part_NI, part_NO in zip(rows_NI.split(MOST_ROWS), product_NO.split(MOST_ROWS), strict=True):
+        part_NO.copy_(_onednn(part_NI, weight_OI, bias_O))
+    return product_NO
 
 
 def _onednn(rows_NI: Tensor, matrix_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:

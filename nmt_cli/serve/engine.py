@@ -1,8 +1,8 @@
 """The search behind the server: sentences of all clients are searched together, and nobody waits for another's book.
 
 The thread of a request makes pieces of its sentences, and text of their translations. One thread owns the searches of a
-direction. A search takes sentences of one padded length, from requests of like size in turn, and takes more of them
-while it runs, so that it is full where many ask at once. Several searches take turns, and each has as much time as it
+direction. A search takes sentences of like length, from requests of like size in turn, and takes more of them while it
+runs, so that it is full where many ask at once. Several searches take turns, and each has as much time as it
 has requests. So what is short begins at once beside a book. In fp32 the translation of a sentence does not depend on
 the others in its search (docs/adr/0028), so neither does an answer depend on who else is asking.
 """
@@ -29,10 +29,8 @@ MAX_LIVE = 4
 SMALL = 1
 """Size of small requests, whose sentences of several lengths are searched at the same time."""
 GATHER_STEPS = 6
-GATHER_SECONDS = 0.5
-"""Newcomers enter a search, or begin one beside others, when they are half as many as those that are searched already.
-Fewer would cost slow steps of few rows. So they wait for more, but at most so many steps to enter a search, and so many
-seconds to begin one."""
+"""Newcomers enter a search when they are half as many as the sentences in it. Fewer would cost slow steps of few rows.
+So they wait for more, but at most this number of steps."""
 MAX_SECONDS = 2.0
 """Time after which a search takes no more newcomers if others wait for its end."""
 MAX_RETRY_SECONDS = 60
@@ -281,10 +279,7 @@ class Engine:
         same = [one for one in searches if one.kind.size == kind.size]
         if kind.size != SMALL:
             return len(searches) < MAX_LIVE - 1 and not same
-        if len(searches) >= MAX_LIVE or any(one.kind == kind for one in same):
-            return False
-        num_searched = sum(len(one.members) for one in same)
-        return 2 * self._waiting.count(kind) >= num_searched or self._waiting.seconds(kind) >= GATHER_SECONDS
+        return len(searches) < MAX_LIVE and all(one.kind != kind for one in same)
 
     def _must_end(self, search: _Search) -> bool:
         """Return whether another request has waited long enough for the place of a search."""
@@ -334,8 +329,9 @@ class _Search:
         self.steps_alone = 0
         """Steps since newcomers have entered."""
         self._engine = engine
-        first = self._more(translator.at_once(kind.width))
-        self._steps = translator.search(first, more=None if kind.wanted.has_constraints else self._more)
+        first = self._more(translator.at_once(kind.width // 2))
+        more = None if kind.wanted.has_constraints else self._more
+        self._steps = translator.search(first, more=more, width=kind.width)
 
     @property
     def num_requests(self) -> int:

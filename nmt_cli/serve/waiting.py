@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import NamedTuple
 
 from nmt_cli.translation.glossary import TermFinder
@@ -14,6 +13,9 @@ from nmt_cli.translation.results import Part
 from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.step_model import padded_width
 from nmt_cli.translation.translator import Translator
+
+MIN_WIDTH = 64
+"""Positions of the sources in the search of the shortest sentences, which most sentences share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Kind(NamedTuple):
     """Properties that all sentences of a search share."""
 
     width: int
-    """Positions of a source with padding."""
+    """Positions to which the sources are padded: 64, 128, 256, and so on."""
     size: int
     """Size of the request: 1 below 8 sentences, 2 below 64, 3 below 512, and so on."""
     wanted: Wanted
@@ -64,7 +66,7 @@ class Job:
         job = cls(translator, len(parts))
         size = (len(parts).bit_length() + 2) // 3
         for part in parts:
-            kind = Kind(padded_width(part.ids), size, wanted, id(translator.models))
+            kind = Kind(_width(part), size, wanted, id(translator.models))
             job.waiting.setdefault(kind, deque()).append(part)
         return job
 
@@ -75,7 +77,6 @@ class Waiting:
     def __init__(self) -> None:
         self._jobs: dict[Kind, deque[Job]] = {}
         """Requests with sentences of each kind, the kind that has waited longest first."""
-        self._since: dict[Kind, float] = {}
         self.num_sentences = 0
 
     def __iter__(self) -> Iterator[Kind]:
@@ -85,8 +86,6 @@ class Waiting:
     def add(self, job: Job) -> None:
         """Let the sentences of a request wait."""
         for kind in job.waiting:
-            if kind not in self._jobs:
-                self._since[kind] = monotonic()
             self._jobs.setdefault(kind, deque()).append(job)
         self.num_sentences += job.missing
 
@@ -96,7 +95,7 @@ class Waiting:
             self.num_sentences -= len(parts)
             self._jobs[kind].remove(job)
             if not self._jobs[kind]:
-                del self._jobs[kind], self._since[kind]
+                del self._jobs[kind]
         job.waiting.clear()
 
     def first(self, kind: Kind) -> Job:
@@ -115,17 +114,13 @@ class Waiting:
             else:
                 del job.waiting[kind]
         if kind in self._jobs and not jobs:
-            del self._jobs[kind], self._since[kind]
+            del self._jobs[kind]
         self.num_sentences -= len(taken)
         return taken
 
     def count(self, kind: Kind) -> int:
         """Return how many sentences of one kind wait."""
         return sum(len(job.waiting[kind]) for job in self._jobs.get(kind, ()))
-
-    def seconds(self, kind: Kind) -> float:
-        """Return how long there have been sentences of a kind that wait."""
-        return monotonic() - self._since[kind]
 
     def put_last(self, kind: Kind) -> None:
         """Let the other kinds go first."""
@@ -135,3 +130,11 @@ class Waiting:
     def has_another(self, kind: Kind, than: Kind) -> bool:
         """Return whether a request waits with one kind of sentence and not with another."""
         return any(than not in job.waiting for job in self._jobs.get(kind, ()))
+
+
+def _width(part: Part) -> int:
+    """Return the width of the search that takes a sentence, at most twice its own above the shortest."""
+    width = MIN_WIDTH
+    while width < padded_width(part.ids):
+        width *= 2
+    return width

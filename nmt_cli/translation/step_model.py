@@ -161,15 +161,16 @@ class TrainedModels:
                 tensor.data = tensor.data.clone()
 
     @torch.inference_mode()
-    def start(self, sources: Sources, copies: int) -> SearchState:
-        """Encode sources, padded to a multiple of 16; each gets `copies` rows, one after the other."""
+    def start(self, sources: Sources, copies: int, width: int = 0) -> SearchState:
+        """Encode sources, padded to a multiple of 16; each gets `copies` rows, one after the other, and its memory has
+        at least `width` positions."""
         num_sentences = sources.ids_BS.shape[0]
         sentence_rows = padded_rows(torch.arange(num_sentences))
         padded = Sources(*(tensor[sentence_rows] for tensor in sources)).to(self._device)
         rows = padded_rows(torch.arange(num_sentences).repeat_interleave(copies)).to(self._device)
         parts = []
         for model in self._models:
-            memory = model.encode(*padded).select(rows)
+            memory = model.encode(*padded).select(rows).padded(width)
             parts.append((memory, model.start(memory)))
         shares = tuple(model.decoder.attention.shares_sources for model in self._models)
         return _Rows(num_sentences * copies, tuple(parts), shares, self._words(sources, copies))
@@ -186,7 +187,7 @@ class TrainedModels:
 
     @torch.inference_mode()
     def join(self, first: SearchState, second: SearchState) -> SearchState:
-        """Return the rows of both, one after the other; their sources are padded to one width."""
+        """Return the rows of both, one after the other; their memories are of one width."""
         assert isinstance(first, _Rows)
         assert isinstance(second, _Rows)
         words = first.words

@@ -197,16 +197,22 @@ class Translator:
             yield from zip(batch, drawn, strict=True)
 
     def search(
-        self, parts: Sequence[Part], observe: Observer | None = None, more: MoreParts | None = None
+        self,
+        parts: Sequence[Part],
+        observe: Observer | None = None,
+        more: MoreParts | None = None,
+        width: int | None = None,
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
         """Yield each part with its hypotheses, as they are found.
 
-        The sources of all parts are padded to one width. `more` gives further parts while the search runs, at most as
-        many as it is asked for. These have no constraints.
+        In a search of a `width`, sources may be of any length below it. As many are searched at once as if they had
+        half of it. Without it they must have one padded width. In fp32 the hypotheses do not depend on this. `more`
+        gives further parts while the search runs, at most as many as it is asked for. These have no constraints.
         """
-        at_once = self.at_once(padded_width(parts[0].ids))
+        at_once = self.at_once(width // 2 if width else padded_width(parts[0].ids))
+        width = width or padded_width(parts[0].ids)
         while True:
-            queue = _Queue(self, deque(parts), more)
+            queue = _Queue(self, width, deque(parts), more)
             try:
                 for number, found in beam_search(
                     self.models, queue.begin, self._vocabulary(), self.options, at_once=at_once, observe=observe,
@@ -226,9 +232,9 @@ class Translator:
             return None
         return Guide(constraints, self._vocabulary(), self.limits(parts), self.options.glossary_weight)
 
-    def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
-        """Encode the sources of some parts; each gets `copies` rows."""
-        return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies)
+    def start(self, parts: Sequence[Part], width: int, copies: int = 1) -> SearchState:
+        """Encode the sources of some parts for a search of some width; each gets `copies` rows."""
+        return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies, width)
 
     def limits(self, parts: Sequence[Part]) -> list[int]:
         """Return the most pieces that each translation may have, with </s>."""
@@ -249,7 +255,7 @@ class Translator:
         uniforms = [_uniforms(options.seed, part, copy, max(limits)) for part in parts for copy in range(copies)]
         drawn = sample(
             self.models,
-            self.start(parts, copies),
+            self.start(parts, padded_width(parts[0].ids), copies),
             [limit for limit in limits for _ in range(copies)],
             self._vocabulary(),
             options,
@@ -282,6 +288,8 @@ class _Queue:
     """Encodes the parts that wait for a search."""
 
     translator: Translator
+    width: int
+    """Positions to which the sources are padded."""
     waiting: deque[Part]
     more: MoreParts | None
     live: dict[int, Part] = field(default_factory=dict)
@@ -298,7 +306,7 @@ class _Queue:
         numbers = range(self.num_begun, self.num_begun + len(parts))
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
-        return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts))
+        return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts, self.width))
 
 
 def _restored(

@@ -42,7 +42,7 @@ class Held:
         """The groups of sentences that have entered searches, in order."""
         original = type(translator).search
 
-        def search(own, parts, observe=None, more=None):
+        def search(own, parts, observe=None, more=None, width=None):
             def noted(room):
                 return self._noted(own, more(room))
 
@@ -50,7 +50,7 @@ class Held:
             self._noted(own, parts)
             self.started.set()
             assert self.go_on.wait(30)
-            yield from original(own, parts, observe, more and noted)
+            yield from original(own, parts, observe, more and noted, width)
 
         self.patched = search
 
@@ -159,7 +159,7 @@ def test_requests_of_like_size_share_a_search(engine, held):
     assert [len(group) for group in held.entered] == [2, 27]
 
 
-@pytest.mark.parametrize("rare", [["the cat sees the dog and " * 4], ["the cat sees the dog and " * 4] * 9])
+@pytest.mark.parametrize("rare", [["the cat sees the dog and " * 18], ["the cat sees the dog and " * 18] * 9])
 def test_a_length_that_few_ask_for_is_served_beside_one_that_many_ask_for(engine, monkeypatch, rare):
     """The search that runs takes newcomers for ever, if nobody tells it to end."""
     monkeypatch.setattr(engine_module, "MAX_LIVE", 1 if len(rare) == 1 else 2)
@@ -187,7 +187,7 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
     given, asked, go_on = [], threading.Semaphore(0), threading.Semaphore(0)
     original = type(translator).search
 
-    def search(own, parts, observe=None, more=None):
+    def search(own, parts, observe=None, more=None, width=None):
         parts = list(parts)
         given.append(len(parts))
         for _ in range(9):
@@ -196,7 +196,7 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
             came = more(100)
             given.append(len(came))
             parts += came
-        yield from original(own, parts)
+        yield from original(own, parts, width=width)
 
     monkeypatch.setattr(type(translator), "search", search)
     with ThreadPoolExecutor(8) as pool:
@@ -260,10 +260,10 @@ def test_more_than_may_ever_wait_is_refused(engine):
 def test_a_sentence_that_fails_does_not_spoil_the_answers_of_others(engine, translator, monkeypatch):
     original = type(translator).start
 
-    def start(own, parts, copies=1):
+    def start(own, parts, width, copies=1):
         if any(own.tokenizers[0].decode(part.ids) == "bad car" for part in parts):
             raise PredictionError("no numbers")
-        return original(own, parts, copies)
+        return original(own, parts, width, copies)
 
     monkeypatch.setattr(type(translator), "start", start)
     with ThreadPoolExecutor(8) as pool:
@@ -335,11 +335,11 @@ def job_of(translator, *words):
 
 def test_requests_of_one_kind_take_turns_and_kinds_wait_in_order(translator):
     waiting = Waiting()
-    first, second = job_of(translator, 3, 3, 3, 20), job_of(translator, 4)
+    first, second = job_of(translator, 3, 20, 63, 70), job_of(translator, 4)
     waiting.add(first)
     waiting.add(second)
     short, long = waiting
-    assert (short.width, long.width, waiting.num_sentences) == (16, 32, 5)
+    assert (short.width, long.width, waiting.num_sentences) == (64, 128, 5)
     assert waiting.first(short) is first
     assert (waiting.has_another(short, long), waiting.has_another(long, short)) == (True, False)
     assert [job for job, _ in waiting.take(short, 3)] == [first, second, first]
@@ -348,6 +348,11 @@ def test_requests_of_one_kind_take_turns_and_kinds_wait_in_order(translator):
     assert list(waiting) == [long, short]
     waiting.remove(first)
     assert (list(waiting), waiting.num_sentences, waiting.take(short, 9)) == ([], 0, [])
+
+
+def test_widths_of_searches_double(translator):
+    widths = {count: next(iter(job_of(translator, count).waiting)).width for count in (1, 63, 64, 127, 128)}
+    assert widths == {1: 64, 63: 64, 64: 128, 127: 128, 128: 256}
 
 
 def test_sizes_of_requests_grow_by_eight(translator):

@@ -57,9 +57,9 @@ def random_shortlist(likely=12):
     return Shortlist(torch.tensor([EOS, 4, 5, 6, 7, 8]), likely_VK)
 
 
-def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=None, **options):
+def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=None, width=MULTIPLE, **options):
     def start(numbers):
-        return trained.start(pad_sources([ids[number] for number in numbers], multiple=MULTIPLE), 1)
+        return trained.start(pad_sources([ids[number] for number in numbers], multiple=MULTIPLE), 1, width)
 
     limits, vocabulary = [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED)
     decoding = DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options)
@@ -177,6 +177,110 @@ def test_an_ensemble_takes_in_those_that_wait_too():
     assert [[one.log_prob for one in found] for found in few] == [[one.log_prob for one in all_] for all_ in together]
 
 
+# Padding ------------------------------------------------------------------------------------------------------------
+
+EVERY_ATTENTION = {
+    "none": {"type": "none"},
+    "initial": {"type": "none", "context": "initial"},
+    "additive": {"type": "additive"},
+    "linguistic-coverage": {"type": "additive", "coverage": "linguistic"},
+    "neural-coverage": {"type": "additive", "coverage": "neural"},
+    "dot": {"type": "dot"},
+    "general": {"type": "general"},
+    "concat": {"type": "concat"},
+    "local-m": {"type": "local-m"},
+    "local-p": {"type": "local-p"},
+    "location": {"type": "location"},
+    "location-smooth": {"type": "location", "smoothing": True},
+    "multihead": {"type": "multihead", "heads": 4},
+}
+RECURRENCES = ("bahdanau", "conditional", "luong")
+
+
+def of_kind(attention, recurrence, rnn_type, **config):
+    return models(
+        encoder={"hidden_size": 48 if attention == "dot" else 80, "rnn_type": rnn_type},
+        decoder={"hidden_size": 96, "rnn_type": rnn_type, "recurrence": recurrence},
+        attention={"size": 72, **EVERY_ATTENTION[attention]},
+        **config,
+    )
+
+
+def every_kind():
+    """Each attention with each recurrence, the cells in turn."""
+    for number, attention in enumerate(EVERY_ATTENTION):
+        for place, recurrence in enumerate(RECURRENCES):
+            marks = () if number % 3 == place else pytest.mark.slow
+            rnn_type = ("gru", "lstm")[(number + place) % 2]
+            yield pytest.param(attention, recurrence, rnn_type, id=f"{attention}-{recurrence}-{rnn_type}", marks=marks)
+
+
+def of_lengths(lengths):
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randint(4, VOCAB, (length,), generator=generator).tolist() for length in lengths]
+
+
+def steps_of(trained, ids, width, beam_size=3):
+    """Log-probabilities and weights of three steps, the later ones with rows that share a source."""
+    state, count = trained.start(pad_sources(ids, multiple=MULTIPLE), 1, width), len(ids)
+    found = [trained.step(torch.full((count,), BOS), state)]
+    state = found[0].state.keep(torch.arange(count).repeat_interleave(beam_size))
+    for step in range(2):
+        pieces = torch.arange(beam_size).repeat(count) * 31 + 13 * step + 7
+        found.append(trained.step(pieces, state))
+        state = found[-1].state
+    return [(one.log_probs_NV.unflatten(0, (count, -1)), one.weights_NS.unflatten(0, (count, -1))) for one in found]
+
+
+@pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
+@pytest.mark.parametrize(("attention", "recurrence", "rnn_type"), list(every_kind()))
+def test_a_wider_padding_of_the_sources_changes_no_bit(attention, recurrence, rnn_type, path):
+    """Sentences alone, padded to their own width, and among others in a wider memory, in which they may be the only
+    ones of their width."""
+    trained = of_kind(attention, recurrence, rnn_type, lexical_model=attention not in ("none", "initial"))
+    ids = of_lengths([1, 7, 15, 31, 47, 63, 70, 79])
+    with native.path(path):
+        alone = [steps_of(trained, [one], MULTIPLE) for one in ids]
+        for width in (32, 48, 64, 80):
+            fitting = [one for one in ids if len(one) < width]
+            for (log_probs_LKV, weights_LKS), *expected in zip(steps_of(trained, fitting, width), *alone, strict=True):
+                for place, (own_1KV, own_1KS) in enumerate(expected[: len(fitting)]):
+                    own_width = own_1KS.shape[2]
+                    assert torch.equal(log_probs_LKV[place], own_1KV[0])
+                    assert torch.equal(weights_LKS[place, :, :own_width], own_1KS[0])
+                    assert not weights_LKS[place, :, own_width:].any()
+
+
+@pytest.mark.parametrize("attention", ["additive", "neural-coverage", "local-p", "location", "multihead", "general"])
+@pytest.mark.parametrize("num_models", [1, 2])
+def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, num_models):
+    """One model, and an ensemble with one of two layers. Newcomers of any length enter the search that runs."""
+    trained = of_kind(attention, "conditional", "gru", lexical_model=True)
+    if num_models == 2:
+        layers = {"encoder": {"hidden_size": 80, "num_layers": 2}, "decoder": {"hidden_size": 96, "num_layers": 2}}
+        trained._models += models(layer_norm=True, **layers)._models
+    ids = of_lengths([3 + 7 * number % 29 for number in range(24)])
+    mixed = search(trained, ids, at_once=7, width=32, with_alignment=True)
+    for own, found in zip(ids, mixed, strict=True):
+        (alone,) = search(trained, [own], with_alignment=True)
+        assert [(one.ids, one.log_prob) for one in found] == [(one.ids, one.log_prob) for one in alone]
+        for one, other in zip(found, alone, strict=True):
+            own_width = other.weights_TS.shape[1]
+            assert torch.equal(one.weights_TS[:, :own_width], other.weights_TS)
+            assert not one.weights_TS[:, own_width:].any()
+
+
+@pytest.mark.parametrize("attention", ["additive", "neural-coverage"])
+def test_more_rows_than_one_product_takes_change_no_bit(attention):
+    """Neural coverage multiplies each position of each row. Breaks where another library computes large products."""
+    trained = of_kind(attention, "conditional", "gru")
+    ids = of_lengths([15 - number % 9 for number in range(80)])
+    few, many = steps_of(trained, ids[:16], MULTIPLE), steps_of(trained, ids, MULTIPLE)
+    for (few_LKV, few_LKS), (many_LKV, many_LKS) in zip(few, many, strict=True):
+        assert torch.equal(many_LKV[:16], few_LKV)
+        assert torch.equal(many_LKS[:16], few_LKS)
+
+
 # Predictions that are no probabilities ----------------------------------------------------------------------------
 
 
@@ -290,10 +394,12 @@ def test_every_attention_says_each_term_once_whatever_stands_around_the_sentence
                 assert one.ids[said.begin : said.end] in own.terms[said.term].forms
     plain = search(trained, ids, with_alignment=True)
     assert [[one.ids for one in own] for own in found[3::4]] == [[one.ids for one in own] for own in plain[3::4]]
-    if precision == "fp32" and config.get("attention", {}).get("type") != "local-p":
+    if precision == "fp32":
         small = search(trained, ids, at_once=5, constraints=constraints, with_alignment=True)
-        shown = [[[(one.ids, one.score) for one in own] for own in whole] for whole in (small, found)]
+        wide = search(trained, ids, width=48, constraints=constraints, with_alignment=True)
+        shown = [[[(one.ids, one.score) for one in own] for own in whole] for whole in (small, found, wide)]
         assert shown[0] == shown[1]
+        assert shown[0] == shown[2]
 
 
 def test_a_row_that_is_replaced_goes_on_as_it_would_alone():
