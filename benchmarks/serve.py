@@ -197,8 +197,13 @@ def running(options: Sequence[str]) -> Iterator[tuple[int, tuple[str, str], subp
             assert process.stderr is not None
             lines = (line.decode() for line in process.stderr)
             found = next(match for line in lines if (match := re.match(r"serving (\w+)-(\w+) at .*:(\d+)", line)))
-            threading.Thread(target=lambda: [None for _ in lines], daemon=True).start()
-            yield int(found[3]), (found[1], found[2]), process
+            reader = threading.Thread(target=lambda: [None for _ in lines])  # or the server would stop at a full pipe
+            reader.start()
+            try:
+                yield int(found[3]), (found[1], found[2]), process
+            finally:
+                process.terminate()
+                reader.join()
         finally:
             process.terminate()
 

@@ -18,7 +18,7 @@ from time import monotonic
 from nmt_cli.console import log
 from nmt_cli.errors import InputError, ModelError, NmtError
 from nmt_cli.serve.measurement import Measurement
-from nmt_cli.serve.waiting import Job, Kind, Waiting, Wanted
+from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting, Wanted
 from nmt_cli.translation.glossary import Glossary, TermFinder
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.splitting import PartTranslations
@@ -26,8 +26,6 @@ from nmt_cli.translation.translator import Translator
 
 MAX_LIVE = 4
 """Searches that may take turns. The last place is kept for small requests."""
-SMALL = 1
-"""Size of small requests, whose sentences of several lengths are searched at the same time."""
 GATHER_STEPS = 6
 """Newcomers enter a search when they are half as many as the sentences in it. Fewer would cost slow steps of few rows.
 So they wait for more, but at most this number of steps."""
@@ -329,9 +327,10 @@ class _Search:
         self.steps_alone = 0
         """Steps since newcomers have entered."""
         self._engine = engine
-        first = self._more(translator.at_once(kind.width // 2))
+        at_once = translator.at_once(kind.usual_width)
+        first = self._more(at_once)
         more = None if kind.wanted.has_constraints else self._more
-        self._steps = translator.search(first, more=more, width=kind.width)
+        self._steps = translator.search(first, more=more, width=kind.width, at_once=at_once)
 
     @property
     def num_requests(self) -> int:

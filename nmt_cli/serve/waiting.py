@@ -14,8 +14,10 @@ from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.step_model import padded_width
 from nmt_cli.translation.translator import Translator
 
+SMALL = 1
+"""Size of small requests, whose sentences of several lengths are searched together."""
 MIN_WIDTH = 64
-"""Positions of the sources in the search of the shortest sentences, which most sentences share."""
+"""Positions of the sources in the search of the shortest sentences of small requests, which most sentences share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,17 @@ class Kind(NamedTuple):
     """Properties that all sentences of a search share."""
 
     width: int
-    """Positions to which the sources are padded: 64, 128, 256, and so on."""
+    """Positions to which the sources are padded. For small requests that is 64, 128, 256, and so on."""
     size: int
     """Size of the request: 1 below 8 sentences, 2 below 64, 3 below 512, and so on."""
     wanted: Wanted
     models: int
     """Identity of the models: those that a request began with are not replaced."""
+
+    @property
+    def usual_width(self) -> int:
+        """About the width that most sentences have of their own."""
+        return self.width // 2 if self.size == SMALL else self.width
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +73,8 @@ class Job:
         job = cls(translator, len(parts))
         size = (len(parts).bit_length() + 2) // 3
         for part in parts:
-            kind = Kind(_width(part), size, wanted, id(translator.models))
+            width = padded_width(part.ids)
+            kind = Kind(_shared_width(width) if size == SMALL else width, size, wanted, id(translator.models))
             job.waiting.setdefault(kind, deque()).append(part)
         return job
 
@@ -132,9 +140,9 @@ class Waiting:
         return any(than not in job.waiting for job in self._jobs.get(kind, ()))
 
 
-def _width(part: Part) -> int:
-    """Return the width of the search that takes a sentence, at most twice its own above the shortest."""
-    width = MIN_WIDTH
-    while width < padded_width(part.ids):
-        width *= 2
-    return width
+def _shared_width(width: int) -> int:
+    """Return the width of the search that takes sentences of some width, at most twice as much above the smallest."""
+    shared = MIN_WIDTH
+    while shared < width:
+        shared *= 2
+    return shared

@@ -202,15 +202,17 @@ class Translator:
         observe: Observer | None = None,
         more: MoreParts | None = None,
         width: int | None = None,
+        at_once: int | None = None,
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
         """Yield each part with its hypotheses, as they are found.
 
-        In a search of a `width`, sources may be of any length below it. As many are searched at once as if they had
-        half of it. Without it they must have one padded width. In fp32 the hypotheses do not depend on this. `more`
-        gives further parts while the search runs, at most as many as it is asked for. These have no constraints.
+        In a search of a `width`, sources may be of any length below it; without it they must have one padded width. At
+        most `at_once` are searched together, as many as fit that width if not told otherwise. In fp32 the hypotheses
+        do not depend on either. `more` gives further parts while the search runs, at most as many as it is asked for.
+        These have no constraints.
         """
-        at_once = self.at_once(width // 2 if width else padded_width(parts[0].ids))
         width = width or padded_width(parts[0].ids)
+        at_once = at_once or self.at_once(width)
         while True:
             queue = _Queue(self, width, deque(parts), more)
             try:

@@ -42,7 +42,7 @@ class Held:
         """The groups of sentences that have entered searches, in order."""
         original = type(translator).search
 
-        def search(own, parts, observe=None, more=None, width=None):
+        def search(own, parts, observe=None, more=None, **kind):
             def noted(room):
                 return self._noted(own, more(room))
 
@@ -50,7 +50,7 @@ class Held:
             self._noted(own, parts)
             self.started.set()
             assert self.go_on.wait(30)
-            yield from original(own, parts, observe, more and noted, width)
+            yield from original(own, parts, observe, more and noted, **kind)
 
         self.patched = search
 
@@ -187,7 +187,7 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
     given, asked, go_on = [], threading.Semaphore(0), threading.Semaphore(0)
     original = type(translator).search
 
-    def search(own, parts, observe=None, more=None, width=None):
+    def search(own, parts, observe=None, more=None, **kind):
         parts = list(parts)
         given.append(len(parts))
         for _ in range(9):
@@ -196,7 +196,7 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
             came = more(100)
             given.append(len(came))
             parts += came
-        yield from original(own, parts, width=width)
+        yield from original(own, parts, **kind)
 
     monkeypatch.setattr(type(translator), "search", search)
     with ThreadPoolExecutor(8) as pool:
@@ -350,9 +350,11 @@ def test_requests_of_one_kind_take_turns_and_kinds_wait_in_order(translator):
     assert (list(waiting), waiting.num_sentences, waiting.take(short, 9)) == ([], 0, [])
 
 
-def test_widths_of_searches_double(translator):
+def test_widths_of_searches_double_for_small_requests(translator):
     widths = {count: next(iter(job_of(translator, count).waiting)).width for count in (1, 63, 64, 127, 128)}
     assert widths == {1: 64, 63: 64, 64: 128, 127: 128, 128: 256}
+    large = job_of(translator, *[1, 20, 70] * 3)  # has enough sentences of each width of its own
+    assert [kind.width for kind in large.waiting] == [16, 32, 80]
 
 
 def test_sizes_of_requests_grow_by_eight(translator):
