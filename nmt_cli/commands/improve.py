@@ -39,10 +39,7 @@ def improve(
         int, typer.Option("--rounds", min=1, max=100, metavar="N", help="Translate the text N times, each time better.")
     ] = 1,
     ensemble: Annotated[
-        int,
-        typer.Option(
-            "--ensemble", min=1, max=100, metavar="K", help="Train K models of each direction, with different seeds."
-        ),
+        int, typer.Option("--ensemble", min=1, max=100, metavar="K", help="Train K models with different seeds.")
     ] = 1,
     distil: Annotated[
         bool, typer.Option("--distil", help="At the end, train one model on the translations of the ensemble.")

@@ -117,11 +117,11 @@ class _Planner:
         made: list[_Corpus] = []
         for number in range(1, self._recipe.rounds + 1):
             is_last = number == self._recipe.rounds
-            members = self._recipe.ensemble if is_last else 1
             if targets:
-                made = self._translate_back(number, members, pairs, targets, sources, forward)
+                made = self._translate_back(number, pairs, targets, sources, forward)
             else:
                 made = self._translated(sources, forward, "self", "target", f"round {number}: teach itself", tag=None)
+            members = self._recipe.ensemble if is_last else 1
             purpose = f"round {number}: train on both" if members == 1 else f"round {number}: train an ensemble"
             is_result = is_last and not self._recipe.distil
             forward = [
@@ -191,18 +191,9 @@ class _Planner:
     # Translation --------------------------------------------------------------------------------------------------
 
     def _translate_back(
-        self,
-        number: int,
-        members: int,
-        pairs: list[_Corpus],
-        targets: list[_Text],
-        sources: list[_Text],
-        forward: list[Path],
+        self, number: int, pairs: list[_Corpus], targets: list[_Text], sources: list[_Text], forward: list[Path]
     ) -> list[_Corpus]:
-        """Train the reverse direction, with what the model so far translates, and translate the target text by it.
-
-        Several members translate as an ensemble.
-        """
+        """Train the reverse direction, with what the model so far translates, and translate the target text by it."""
         begin = f"round {number}: "
         taught: list[_Corpus] = []
         if forward:
@@ -212,12 +203,9 @@ class _Planner:
                 [*sources, *again], forward, "forth", "target", f"{begin}translate for the reverse", tag=self._tag,
                 is_reverse=True,
             )  # fmt: skip
-        purpose = f"{begin}train the reverse direction"
-        reverse = [
-            self._train("reverse", purpose, pairs, taught, member=member, is_reverse=True) for member in range(members)
-        ]
+        reverse = self._train("reverse", f"{begin}train the reverse direction", pairs, taught, is_reverse=True)
         return self._translated(
-            targets, reverse, "back", "source", f"{begin}translate the target text back", tag=self._tag
+            targets, [reverse], "back", "source", f"{begin}translate the target text back", tag=self._tag
         )
 
     def _translated(

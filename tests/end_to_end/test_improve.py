@@ -281,7 +281,7 @@ def test_the_plan_is_printed_with_times_and_nothing_is_made(here):
     done = improve(here, "--dry-run", "--rounds", "2", "--ensemble", "2", "--distil")
     assert done.code == 0, done.err
     told = done.out.decode()
-    assert told.splitlines()[0].startswith("16 stages in ")
+    assert told.splitlines()[0].startswith("15 stages in ")
     assert "nmt clean" in told
     assert re.search(r"^together +\d+ (s|min) +[\d.]+ MB$", told, flags=re.MULTILINE)
     assert sorted(here.rglob("*")) == before

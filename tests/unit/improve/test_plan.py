@@ -152,11 +152,10 @@ def test_text_in_the_source_language_alone_teaches_the_model_itself():
 
 
 def test_an_ensemble_differs_in_the_seed_alone_and_is_distilled_into_one_model():
-    models = trained(stages(Recipe(ensemble=3)))
-    for members in (models[:3], models[3:]):
-        assert [member.config.seed for member in members] == [5, 6, 7]
-        same = {member.config.model_copy(update={"seed": 0, "model_dir": ""}).model_dump_json() for member in members}
-        assert len(same) == 1
+    members = trained(stages(Recipe(ensemble=3)))[1:]
+    assert [member.config.seed for member in members] == [5, 6, 7]
+    same = {member.config.model_copy(update={"seed": 0, "model_dir": ""}).model_dump_json() for member in members}
+    assert len(same) == 1
     found = stages(Recipe(ensemble=3, distil=True))
     assert len(final_models(found)) == 1
     teach, student = found[-2:]
@@ -164,18 +163,8 @@ def test_an_ensemble_differs_in_the_seed_alone_and_is_distilled_into_one_model()
     assert teach.arguments[1] == str(HERE / "stages/01-pairs/pairs.en")
     assert [corpus.target for corpus in student.config.data.train] == [
         str(HERE / f"stages/{teach.name}/translated.de"),
-        str(HERE / "stages/07-back/back.de"),
+        str(HERE / "stages/05-back/back.de"),
     ]
-
-
-def test_an_ensemble_of_the_reverse_translates_the_text_back_in_the_last_round():
-    found = stages(Recipe(ensemble=2, rounds=2))
-    reverse = [stage for stage in trained(found) if stage.config.name.endswith("-reverse")]
-    assert len(reverse) == 3
-    first, last = (stage for stage in found if stage.name.endswith("back-translate"))
-    assert [word for word in first.arguments if word.endswith("/model")] == [str(reverse[0].outputs[0])]
-    assert [word for word in last.arguments if word.endswith("/model")] == [str(r.outputs[0]) for r in reverse[1:]]
-    assert last.work.rows == 2 * first.work.rows
 
 
 def test_pairs_with_alignments_stay_as_they_are_so_that_the_links_fit():
