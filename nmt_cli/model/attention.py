@@ -199,8 +199,9 @@ class LocalAttention(nn.Module):
         predicted_B = (
             self.position_v(torch.tanh(self.position(query_BH).to(query_BH.dtype))).squeeze(-1).to(query_BH.dtype)
         )
-        # S - 1 in the place of the paper's S: its positions count from 1. In float32 torch computes
-        # numbers that do not fill a last group of 32 by another function. In float64 that does not reach the result.
+        # S - 1 in the place of the paper's S: its positions count from 1.
+        # In float32 torch computes numbers that do not fill a last group of 32 by another function, which rounds
+        # differently. In float64 that does not reach the result.
         return (last_B * torch.sigmoid(predicted_B.double())).to(query_BH.dtype)
 
 

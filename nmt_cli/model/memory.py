@@ -44,14 +44,14 @@ class Memory(NamedTuple):
         missing = width - self.valid_BS.shape[1]
         if missing <= 0:
             return self
-        states, keys, embedded = (
-            None if tensor is None else F.pad(tensor, (0, 0, 0, missing))
-            for tensor in (self.states_BSC, self.keys_BSA, self.embedded_BSE)
+        positions = (0, 0, 0, missing)
+        embedded = None if self.embedded_BSE is None else F.pad(self.embedded_BSE, positions)
+        return self._replace(
+            states_BSC=F.pad(self.states_BSC, positions),
+            keys_BSA=F.pad(self.keys_BSA, positions),
+            valid_BS=F.pad(self.valid_BS, (0, missing)),
+            embedded_BSE=embedded,
         )
-        assert states is not None
-        assert keys is not None
-        valid = F.pad(self.valid_BS, (0, missing))
-        return self._replace(states_BSC=states, keys_BSA=keys, valid_BS=valid, embedded_BSE=embedded)
 
     def join(self, other: Memory) -> Memory:
         """Return the sources of both, one after the other; both must have the same padded width and the same `rows`."""

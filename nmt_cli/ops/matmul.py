@@ -94,14 +94,12 @@ def _is_for_onednn(rows_NI: Tensor, matrix: Tensor) -> bool:
 
 
 def _onednn_by_parts(rows_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
-    """Return x W^T + b for any number of rows. Many rows are cut into parts, because another library may round them
-    differently."""
-    if len(rows_NI) <= MOST_ROWS:
-        return _onednn(rows_NI, weight_OI, bias_O)
-    product_NO = rows_NI.new_empty(len(rows_NI), len(weight_OI))
-    for part_NI, part_NO in zip(rows_NI.split(MOST_ROWS), product_NO.split(MOST_ROWS), strict=True):
-        part_NO.copy_(_onednn(part_NI, weight_OI, bias_O))
-    return product_NO
+    """Return x W^T + b for any number of rows.
+
+    Many rows are cut into parts: the library that is faster for them rounds differently (docs/adr/0005).
+    """
+    products = [_onednn(part_NI, weight_OI, bias_O) for part_NI in rows_NI.split(MOST_ROWS)]
+    return products[0] if len(products) == 1 else torch.cat(products)
 
 
 def _onednn(rows_NI: Tensor, matrix_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:

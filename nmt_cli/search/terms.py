@@ -68,7 +68,7 @@ class Terms:
 
 
 class Places:
-    """Where the terms of each sentence stand in its source, and what the attention there is."""
+    """Source positions of the terms of each sentence, and sums of the attention at them."""
 
     def __init__(self, width: int, places_XJP: Tensor, words_XS: Tensor) -> None:
         """Take the positions of each term, with `width` in the place of missing ones, and the word of each position."""

@@ -2,9 +2,9 @@
 
 The thread of a request makes pieces of its sentences, and text of their translations. One thread owns the searches of a
 direction. A search takes sentences of like length, from requests of like size in turn, and takes more of them while it
-runs, so that it is full where many ask at once. Several searches take turns, and each has as much time as it
-has requests. So what is short begins at once beside a book. In fp32 the translation of a sentence does not depend on
-the others in its search (docs/adr/0028), so neither does an answer depend on who else is asking.
+runs, so that it is full where many ask at once. Several searches take turns, and each has as much time as it has
+requests. So what is short begins at once beside a book. In fp32 the translation of a sentence does not depend on the
+others in its search (docs/adr/0028), so neither does an answer depend on who else is asking.
 """
 
 from __future__ import annotations

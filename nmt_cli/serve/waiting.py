@@ -141,7 +141,7 @@ class Waiting:
 
 
 def _shared_width(width: int) -> int:
-    """Return the width of the search that takes sentences of some width, at most twice as much above the smallest."""
+    """Return the first of 64, 128, 256, and so on that is not below a width."""
     shared = MIN_WIDTH
     while shared < width:
         shared *= 2

@@ -173,12 +173,11 @@ def _is_boundary(text: str, place: int) -> bool:
     if place in (0, len(text)):
         return True
     before, after = text[place - 1], text[place]
-    if before.isascii() and after.isascii():
-        return not ((before.isalnum() or before == "_") and (after.isalnum() or after == "_"))
-    if unicodedata.combining(after):
-        return False
-    if _WITHOUT_SPACES.match(before) or _WITHOUT_SPACES.match(after):
-        return True
+    if not (before.isascii() and after.isascii()):
+        if unicodedata.combining(after):
+            return False
+        if _WITHOUT_SPACES.match(before) or _WITHOUT_SPACES.match(after):
+            return True
     return not (_is_of_word(before) and _is_of_word(after))
 
 

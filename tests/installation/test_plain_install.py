@@ -201,8 +201,7 @@ def check_demo(package: Installed, told: str) -> None:
     test = "runs/demo/data/test"
     gold = package.run(f"nmt align {test}.en {test}.fr --model runs/demo --gold {test}.align")
     assert gold.returncode == 0, gold.stderr
-    aer = float(gold.stderr.split("AER = ")[1].split()[0])
-    assert aer <= 0.2, aer  # 0.150 with one thread, 0.134 with two; another processor rounds otherwise
+    assert float(gold.stderr.split("AER = ")[1].split()[0]) <= 0.15
     found = package.run(f"nmt translate {test}.en --model runs/demo --confidence --format jsonl")
     confidence: list[float] = []
     correct: list[bool] = []

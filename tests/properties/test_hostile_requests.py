@@ -129,27 +129,18 @@ NUM_SOAK = int(os.environ.get("NMT_SOAK_REQUESTS", "100000"))
 """Requests of each long test."""
 
 
-MOST_GROWTH = 1_000
-"""Bytes for each request of the second half by which memory may grow. The texts of a request take as much."""
-SCATTER = 4_000_000
-"""Bytes by which memory may differ by chance: the C library takes more in steps of some megabytes."""
-
-
 class Flat:
-    """Checks that memory of a server grows by less than a request in the second half, and descriptors do not grow."""
+    """Checks that memory and descriptors of a server have stopped growing after a tenth of the requests."""
 
     def __init__(self, server):
-        self.server, self.at_half = server, 0
+        self.server, self.before = server, 0
 
     def after(self, number):
         if number % (NUM_SOAK // 10) == 0:
             used, open_ = memory(self.server), descriptors(self.server)
             print(f"{number:,} requests: {used / 1e6:.1f} MB, {open_} descriptors", flush=True)
-            half = NUM_SOAK // 10 * 5
-            if number == half:
-                self.at_half = used
-            if number > half:
-                assert used - self.at_half < MOST_GROWTH * (number - half) + SCATTER
+            self.before = self.before or used
+            assert used < self.before * 1.1
             assert open_ < 100
 
 

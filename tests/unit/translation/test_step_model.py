@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 from searching import in_order
+from unit.model.tiny_models import ATTENTIONS, RECURRENCES
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.config.model import ModelConfig
@@ -179,36 +180,19 @@ def test_an_ensemble_takes_in_those_that_wait_too():
 
 # Padding ------------------------------------------------------------------------------------------------------------
 
-EVERY_ATTENTION = {
-    "none": {"type": "none"},
-    "initial": {"type": "none", "context": "initial"},
-    "additive": {"type": "additive"},
-    "linguistic-coverage": {"type": "additive", "coverage": "linguistic"},
-    "neural-coverage": {"type": "additive", "coverage": "neural"},
-    "dot": {"type": "dot"},
-    "general": {"type": "general"},
-    "concat": {"type": "concat"},
-    "local-m": {"type": "local-m"},
-    "local-p": {"type": "local-p"},
-    "location": {"type": "location"},
-    "location-smooth": {"type": "location", "smoothing": True},
-    "multihead": {"type": "multihead", "heads": 4},
-}
-RECURRENCES = ("bahdanau", "conditional", "luong")
-
 
 def of_kind(attention, recurrence, rnn_type, **config):
     return models(
-        encoder={"hidden_size": 48 if attention == "dot" else 80, "rnn_type": rnn_type},
+        encoder={"hidden_size": 48 if attention.endswith("dot") else 80, "rnn_type": rnn_type},
         decoder={"hidden_size": 96, "rnn_type": rnn_type, "recurrence": recurrence},
-        attention={"size": 72, **EVERY_ATTENTION[attention]},
+        attention={"size": 72, **ATTENTIONS[attention]},
         **config,
     )
 
 
 def every_kind():
     """Each attention with each recurrence, the cells in turn."""
-    for number, attention in enumerate(EVERY_ATTENTION):
+    for number, attention in enumerate(ATTENTIONS):
         for place, recurrence in enumerate(RECURRENCES):
             marks = () if number % 3 == place else pytest.mark.slow
             rnn_type = ("gru", "lstm")[(number + place) % 2]
@@ -237,7 +221,7 @@ def steps_of(trained, ids, width, beam_size=3):
 def test_a_wider_padding_of_the_sources_changes_no_bit(attention, recurrence, rnn_type, path):
     """Sentences alone, padded to their own width, and among others in a wider memory, in which they may be the only
     ones of their width."""
-    trained = of_kind(attention, recurrence, rnn_type, lexical_model=attention not in ("none", "initial"))
+    trained = of_kind(attention, recurrence, rnn_type, lexical_model=not attention.startswith("none"))
     ids = of_lengths([1, 7, 15, 31, 47, 63, 70, 79])
     with native.path(path):
         alone = [steps_of(trained, [one], MULTIPLE) for one in ids]
