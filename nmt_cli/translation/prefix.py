@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from nmt_cli.console import counted
 from nmt_cli.data.tokenizer import EOS, UNK, PieceWords, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import FREE, Constraints
@@ -254,8 +255,8 @@ def with_prefixes(
 def other_length(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
     """Return the error of a file of prefixes that does not go with its source."""
     return InputError(
-        f"{names[1]} has {num_prefixes:,} lines but {names[0]} has {num_lines:,}. Line i of the prefixes begins the "
-        "translation of line i; an empty line stands for no prefix"
+        f"{names[1]} has {counted(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "
+        "begins the translation of line i; an empty line stands for no prefix"
     )
 
 

@@ -94,6 +94,8 @@ def test_a_prefix_file_of_another_length_is_refused_with_both_counts(nmt, model:
         result = nmt("translate", "--model", model, "--prefix", prefix, stdin=b"a\n" * lines)
         assert result.code == 2
         assert f"{prefix} has 2 lines but standard input has {lines}." in result.err
+    one = write(tmp_path / "one", ["b"])
+    assert f"{one} has 1 line but {source} has 3." in nmt("translate", source, "--model", model, "--prefix", one).err
 
 
 def test_a_prefix_that_is_not_utf8_is_refused_with_its_line(nmt, model: Path, tmp_path: Path):
