@@ -16,6 +16,8 @@ from command_line import Result, run_here, start_nmt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nmt_cli.formats.recognise import why_not_text
+
 QUICK = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 GIGABYTE = 2**30
@@ -44,6 +46,11 @@ FORMATS = [
 def count(data: bytes) -> int:
     """Lines, of which the last may lack its end."""
     return data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
+
+
+def is_plain(data: bytes) -> bool:
+    """Whether a named file is taken for text. Bytes of chance may be a byte order mark of UTF-16, and nothing else."""
+    return why_not_text(data) is None
 
 
 def clean(result: Result, codes: tuple[int, ...] = (0,)) -> None:
@@ -82,7 +89,10 @@ def scored(directory: Path, hypotheses: bytes, references: bytes) -> None:
     (directory / "ref").write_bytes(references)
     result = run_here("score", str(directory / "hyp"), "--reference", str(directory / "ref"), "--json")
     clean(result, (0, 2))
-    if count(hypotheses) == count(references) and count(references):
+    if not all(map(is_plain, (hypotheses, references))):
+        assert result.code == 2
+        assert "but plain text in UTF-8 is expected here" in result.err
+    elif count(hypotheses) == count(references) and count(references):
         assert result.code == 0, result.err
         assert set(json.loads(result.out)) == {"bleu", "chrf", "ter"}
     else:
@@ -95,7 +105,8 @@ def aligned(directory: Path, model: Path, sources: bytes, targets: bytes) -> Non
     for options in ((), ("--format", "jsonl"), ("--format", "jsonl", "--level", "piece")):
         result = run_here("align", str(directory / "src"), str(directory / "tgt"), "--model", str(model), *options)
         clean(result, (0, 2))
-        assert (result.code == 0) == (count(sources) == count(targets)), result.err
+        are_plain = all(map(is_plain, (sources, targets)))
+        assert (result.code == 0) == (are_plain and count(sources) == count(targets)), result.err
         assert result.code or result.out.count(b"\n") == count(sources)
     result = run_here("rescore", str(directory / "src"), str(directory / "tgt"), "--model", str(model))
     assert result.code or result.out.count(b"\n") == count(sources)
@@ -123,6 +134,7 @@ def test_text_in_pieces_keeps_its_lines(model: Path):
 
 
 def test_any_text_is_scored_or_refused(tmp_path: Path):
+    scored(tmp_path, b"\x00", b"\xfe\xff")
     QUICK(given(files, files)(lambda ours, theirs: scored(tmp_path, ours, theirs)))()
     QUICK(given(files)(lambda data: scored(tmp_path, data, data)))()
 
