@@ -11,7 +11,7 @@ D directions (a leading dimension, absent in the decoder).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from nmt_cli.ops.gates import GateAffine, Gates, GateTerm, gate_norm, total
 from nmt_cli.ops.gru import gru_step
 from nmt_cli.ops.loop_product import LoopInputs, loop_product
+from nmt_cli.ops.matmul import MOST_ROWS
 
 Product = Callable[[Tensor], Tensor]
 """A matrix product x W (+ b), in whatever precision."""
@@ -117,6 +118,14 @@ class InputProjection(nn.Module):
             products = LoopInputs(inputs_TBI, self.weight)
         for step in range(num_steps):
             yield (GateTerm(products(step), affine),)
+
+    def parts(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
+        """Yield the input's part of the gates of each step of a loop, without gradients, from the rows of all steps:
+        those of a step follow those of the step before, and `counts` has their numbers."""
+        product, affine = self.quantised or loop_product(self.weight), _affine(self.norm, self.bias)
+        products_NG = torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
+        for product_BG in products_NG.split(list(counts), dim=-2):
+            yield (GateTerm(product_BG, affine),)
 
     def unroll(self) -> Callable[[Tensor], Gates]:
         """Return the step inputs_BI -> gates of one loop."""

@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nmt_cli.model.attention import Attended, Attention, AttentionState
 from nmt_cli.model.cells import InputProjection, RecurrentCell
@@ -31,6 +32,15 @@ class DecoderState(NamedTuple):
     feed: tuple[Tensor, ...]
     """Luong's attentional vector (B, R) where it is fed to the next step, else nothing."""
     attention: AttentionState
+    """Tensors (B,), or (B, S, ...) with a value for each position of the source."""
+
+    def at_width(self, width: int) -> DecoderState:
+        """Return the state for a memory that is padded or cut to a width."""
+        padded = tuple(
+            part if part.dim() == 1 else F.pad(part, (0, 0) * (part.dim() - 2) + (0, width - part.shape[1]))
+            for part in self.attention
+        )
+        return self._replace(attention=padded)
 
     def select(self, rows: Tensor) -> DecoderState:
         """Return the state of the given rows, in that order (beam reordering)."""

@@ -39,12 +39,17 @@ class Memory(NamedTuple):
         embedded = None if self.embedded_BSE is None else self.embedded_BSE.index_select(0, sources)
         return Memory(states, keys, valid, final, embedded, rows)
 
-    def padded(self, width: int) -> Memory:
-        """Return the memory with padding up to `width` positions, at which nothing looks."""
+    @property
+    def width(self) -> int:
+        """Number of positions of the longest source, without padding."""
+        return int(self.valid_BS.any(dim=0).sum())
+
+    def at_width(self, width: int) -> Memory:
+        """Return the memory with as much padding as makes `width` positions, which are not fewer than `self.width`."""
         missing = width - self.valid_BS.shape[1]
-        if missing <= 0:
+        if missing == 0:
             return self
-        positions = (0, 0, 0, missing)
+        positions = (0, 0, 0, missing)  # a negative number cuts off
         embedded = None if self.embedded_BSE is None else F.pad(self.embedded_BSE, positions)
         return self._replace(
             states_BSC=F.pad(self.states_BSC, positions),

@@ -160,12 +160,14 @@ class _Search:
         past = [min(part.begun) for part in (live, newcomers)]
         steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((live, newcomers), past, strict=True)]
         longest = max(steps)
+        widths = [part.weights_LKTS.shape[3] for part in (live, newcomers) if part.weights_LKTS is not None]
         begun, prefixes, weights = [], [], []
         for part, own, num_steps in zip((live, newcomers), past, steps, strict=True):
             begun += [first - own + longest - num_steps for first in part.begun]
             prefixes.append(F.pad(part.prefixes_LKT[:, :, own:], (longest - num_steps, 0)))
             if part.weights_LKTS is not None:
-                weights.append(F.pad(part.weights_LKTS[:, :, own:], (0, 0, longest - num_steps, 0)))
+                missing = (0, max(widths) - part.weights_LKTS.shape[3], longest - num_steps, 0)
+                weights.append(F.pad(part.weights_LKTS[:, :, own:], missing))
         return Live(
             sentences=[*live.sentences, *newcomers.sentences],
             begun=begun,
@@ -198,7 +200,9 @@ class _Search:
         if self.options.with_alignment and weights_NS is not None:
             new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
             old = live.weights_LKTS
-            live.weights_LKTS = new_LK1S if old is None else torch.cat([old, new_LK1S], dim=2)
+            if old is not None:  # the sources may have lost padding, or got some
+                new_LK1S = torch.cat([F.pad(old, (0, new_LK1S.shape[3] - old.shape[3])), new_LK1S], dim=2)
+            live.weights_LKTS = new_LK1S
         ends_LK = self._collect(live, totals_LC, parents_LC, pieces_LC, after)
 
         goes_on_LC = pieces_LC != self.vocabulary.eos

@@ -94,7 +94,7 @@ class StepModel(Protocol):
         ...
 
     def join(self, first: SearchState, second: SearchState) -> SearchState:
-        """Return the rows of both, one after the other; their memories are of one width."""
+        """Return the rows of both, one after the other. The padding of their sources may change."""
         ...
 
 

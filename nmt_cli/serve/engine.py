@@ -22,6 +22,7 @@ from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting, Wanted
 from nmt_cli.translation.glossary import Glossary, TermFinder
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.splitting import PartTranslations
+from nmt_cli.translation.step_model import MULTIPLE
 from nmt_cli.translation.translator import Translator
 
 MAX_LIVE = 4
@@ -298,7 +299,9 @@ class Engine:
             is_worth_it = 2 * num_waiting >= len(search.members) or search.steps_alone >= GATHER_STEPS
             if not num_waiting or not is_worth_it or self._must_end(search):
                 return []
-            taken = self._waiting.take(search.kind, room)
+            if num_waiting > MULTIPLE:  # 17 rows cost as much as 32
+                num_waiting -= num_waiting % MULTIPLE
+            taken = self._waiting.take(search.kind, num_waiting)
             self.counts.sentences += len(taken)
             self.counts.batches += 1
             return taken
@@ -330,7 +333,7 @@ class _Search:
         at_once = translator.at_once(kind.usual_width)
         first = self._more(at_once)
         more = None if kind.wanted.has_constraints else self._more
-        self._steps = translator.search(first, more=more, width=kind.width, at_once=at_once)
+        self._steps = translator.search(first, more=more, at_once=at_once)
 
     @property
     def num_requests(self) -> int:

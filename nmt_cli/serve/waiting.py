@@ -17,7 +17,7 @@ from nmt_cli.translation.translator import Translator
 SMALL = 1
 """Size of small requests, whose sentences of several lengths are searched together."""
 MIN_WIDTH = 64
-"""Positions of the sources in the search of the shortest sentences of small requests, which most sentences share."""
+"""The most positions of a source in the search of the shortest sentences of small requests, which most share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Kind(NamedTuple):
     """Properties that all sentences of a search share."""
 
     width: int
-    """Positions to which the sources are padded. For small requests that is 64, 128, 256, and so on."""
+    """The most positions of a source. For small requests that is 64, 128, 256, and so on."""
     size: int
     """Size of the request: 1 below 8 sentences, 2 below 64, 3 below 512, and so on."""
     wanted: Wanted

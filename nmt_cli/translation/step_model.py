@@ -95,7 +95,7 @@ class _Rows(NamedTuple):
         return self._replace(parts=parts)
 
     def join(self, other: _Rows, words: _Words) -> _Rows:
-        """Return the rows of both, one after the other."""
+        """Return the rows of both, one after the other, with as little padding of the sources as they need."""
         device = self.parts[0][0].valid_BS.device
         num_rows = self.num_rows + other.num_rows
         missing = -num_rows % MULTIPLE
@@ -103,12 +103,13 @@ class _Rows(NamedTuple):
             torch.cat([torch.arange(count), torch.zeros(padding, dtype=torch.long)]).to(device)
             for count, padding in ((self.num_rows, 0), (other.num_rows, missing))
         )
+        width = round_up(max(rows.parts[0][0].width for rows in (self, other)), MULTIPLE)
         parts = tuple(
             (
-                _memory_of(memory, first_P, self.num_rows, shared=shared).join(
-                    _memory_of(other_memory, second_P, other.num_rows, shared=shared)
-                ),
-                state.select(first_P).join(other_state.select(second_P)),
+                _memory_of(memory, first_P, self.num_rows, shared=shared)
+                .at_width(width)
+                .join(_memory_of(other_memory, second_P, other.num_rows, shared=shared).at_width(width)),
+                state.select(first_P).at_width(width).join(other_state.select(second_P).at_width(width)),
             )
             for (memory, state), (other_memory, other_state), shared in zip(
                 self.parts, other.parts, self.shares, strict=True
@@ -161,16 +162,16 @@ class TrainedModels:
                 tensor.data = tensor.data.clone()
 
     @torch.inference_mode()
-    def start(self, sources: Sources, copies: int, width: int = 0) -> SearchState:
-        """Encode sources, padded to a multiple of 16; each gets `copies` rows, one after the other, and its memory has
-        at least `width` positions."""
+    def start(self, sources: Sources, copies: int) -> SearchState:
+        """Encode sources, padded to a multiple of 16; each gets `copies` rows, one after the other."""
         num_sentences = sources.ids_BS.shape[0]
-        sentence_rows = padded_rows(torch.arange(num_sentences))
+        shortest = sources.valid_BS.sum(dim=1).argmin(dim=0, keepdim=True)  # it costs least
+        sentence_rows = torch.cat([torch.arange(num_sentences), shortest.expand(-num_sentences % MULTIPLE)])
         padded = Sources(*(tensor[sentence_rows] for tensor in sources)).to(self._device)
         rows = padded_rows(torch.arange(num_sentences).repeat_interleave(copies)).to(self._device)
         parts = []
         for model in self._models:
-            memory = model.encode(*padded).select(rows).padded(width)
+            memory = model.encode(*padded).select(rows)
             parts.append((memory, model.start(memory)))
         shares = tuple(model.decoder.attention.shares_sources for model in self._models)
         return _Rows(num_sentences * copies, tuple(parts), shares, self._words(sources, copies))
@@ -187,7 +188,7 @@ class TrainedModels:
 
     @torch.inference_mode()
     def join(self, first: SearchState, second: SearchState) -> SearchState:
-        """Return the rows of both, one after the other; their memories are of one width."""
+        """Return the rows of both, one after the other."""
         assert isinstance(first, _Rows)
         assert isinstance(second, _Rows)
         words = first.words

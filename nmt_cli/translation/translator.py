@@ -201,20 +201,17 @@ class Translator:
         parts: Sequence[Part],
         observe: Observer | None = None,
         more: MoreParts | None = None,
-        width: int | None = None,
         at_once: int | None = None,
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
         """Yield each part with its hypotheses, as they are found.
 
-        In a search of a `width`, sources may be of any length below it; without it they must have one padded width. At
-        most `at_once` are searched together, as many as fit that width if not told otherwise. In fp32 the hypotheses
-        do not depend on either. `more` gives further parts while the search runs, at most as many as it is asked for.
-        These have no constraints.
+        At most `at_once` are searched together; if not told otherwise, as many as the length of the first allows. Those
+        of like length are searched faster. In fp32 the hypotheses depend on neither. `more` gives further parts while
+        the search runs, at most as many as it is asked for. These have no constraints.
         """
-        width = width or padded_width(parts[0].ids)
-        at_once = at_once or self.at_once(width)
+        at_once = at_once or self.at_once(padded_width(parts[0].ids))
         while True:
-            queue = _Queue(self, width, deque(parts), more)
+            queue = _Queue(self, deque(parts), more)
             try:
                 for number, found in beam_search(
                     self.models, queue.begin, self._vocabulary(), self.options, at_once=at_once, observe=observe,
@@ -234,9 +231,9 @@ class Translator:
             return None
         return Guide(constraints, self._vocabulary(), self.limits(parts), self.options.glossary_weight)
 
-    def start(self, parts: Sequence[Part], width: int, copies: int = 1) -> SearchState:
-        """Encode the sources of some parts for a search of some width; each gets `copies` rows."""
-        return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies, width)
+    def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
+        """Encode the sources of some parts for a search; each gets `copies` rows."""
+        return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies)
 
     def limits(self, parts: Sequence[Part]) -> list[int]:
         """Return the most pieces that each translation may have, with </s>."""
@@ -257,7 +254,7 @@ class Translator:
         uniforms = [_uniforms(options.seed, part, copy, max(limits)) for part in parts for copy in range(copies)]
         drawn = sample(
             self.models,
-            self.start(parts, padded_width(parts[0].ids), copies),
+            self.start(parts, copies),
             [limit for limit in limits for _ in range(copies)],
             self._vocabulary(),
             options,
@@ -290,8 +287,6 @@ class _Queue:
     """Encodes the parts that wait for a search."""
 
     translator: Translator
-    width: int
-    """Positions to which the sources are padded."""
     waiting: deque[Part]
     more: MoreParts | None
     live: dict[int, Part] = field(default_factory=dict)
@@ -308,7 +303,7 @@ class _Queue:
         numbers = range(self.num_begun, self.num_begun + len(parts))
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
-        return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts, self.width))
+        return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts))
 
 
 def _restored(

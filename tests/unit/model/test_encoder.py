@@ -63,6 +63,24 @@ def test_annotations_are_those_of_loops_over_each_sentence_residual_from_the_sec
         torch.testing.assert_close(final_BC[row], final, **EXACT)
 
 
+@pytest.mark.parametrize("options", [{}, {"rnn_type": "lstm", "num_layers": 2}, {"bidirectional": False},
+                                     {"layer_norm": True, "reverse_source": True}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("autocast", [False, True])
+def test_without_gradients_the_annotations_are_those_of_training_though_rows_leave_when_they_end(options, autocast):
+    """Rows leave from the 17th position on, in groups of 16."""
+    encoder = encoder_of(**options).float()
+    lengths = [1 + 5 * number % 23 for number in range(50)]
+    inputs_BSE, valid_BS = random_values(50, 32, EMBEDDING).float(), valid_of(lengths, width=32)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        expected = encoder(inputs_BSE, valid_BS)
+        with torch.no_grad():
+            found = encoder(inputs_BSE, valid_BS)
+    close = {"rtol": 0, "atol": 0.05 if autocast else 1e-6}
+    torch.testing.assert_close(found.states_BSC[valid_BS], expected.states_BSC[valid_BS], **close)
+    torch.testing.assert_close(found.final_BC, expected.final_BC, **close)
+    assert found.states_BSC.isfinite().all()
+
+
 @pytest.mark.parametrize("bidirectional", [False, True])
 @torch.no_grad()
 def test_a_reversed_source_is_read_from_its_end_and_annotated_in_its_own_order(bidirectional):

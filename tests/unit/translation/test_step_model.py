@@ -60,7 +60,7 @@ def random_shortlist(likely=12):
 
 def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=None, width=MULTIPLE, **options):
     def start(numbers):
-        return trained.start(pad_sources([ids[number] for number in numbers], multiple=MULTIPLE), 1, width)
+        return trained.start(pad_sources([ids[number] for number in numbers], multiple=width), 1)
 
     limits, vocabulary = [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED)
     decoding = DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options)
@@ -206,7 +206,7 @@ def of_lengths(lengths):
 
 def steps_of(trained, ids, width, beam_size=3):
     """Log-probabilities and weights of three steps, the later ones with rows that share a source."""
-    state, count = trained.start(pad_sources(ids, multiple=MULTIPLE), 1, width), len(ids)
+    state, count = trained.start(pad_sources(ids, multiple=width), 1), len(ids)
     found = [trained.step(torch.full((count,), BOS), state)]
     state = found[0].state.keep(torch.arange(count).repeat_interleave(beam_size))
     for step in range(2):
@@ -238,13 +238,14 @@ def test_a_wider_padding_of_the_sources_changes_no_bit(attention, recurrence, rn
 @pytest.mark.parametrize("attention", ["additive", "neural-coverage", "local-p", "location", "multihead", "general"])
 @pytest.mark.parametrize("num_models", [1, 2])
 def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, num_models):
-    """One model, and an ensemble with one of two layers. Newcomers of any length enter the search that runs."""
+    """One model, and an ensemble with one of two layers. Newcomers of any length enter the search that runs, whose
+    sources get more padding for the longer ones, and lose it when these have left."""
     trained = of_kind(attention, "conditional", "gru", lexical_model=True)
     if num_models == 2:
         layers = {"encoder": {"hidden_size": 80, "num_layers": 2}, "decoder": {"hidden_size": 96, "num_layers": 2}}
         trained._models += models(layer_norm=True, **layers)._models
-    ids = of_lengths([3 + 7 * number % 29 for number in range(24)])
-    mixed = search(trained, ids, at_once=7, width=32, with_alignment=True)
+    ids = of_lengths([3 + 7 * number % 50 for number in range(24)])
+    mixed = search(trained, ids, at_once=7, with_alignment=True)
     for own, found in zip(ids, mixed, strict=True):
         (alone,) = search(trained, [own], with_alignment=True)
         assert [(one.ids, one.log_prob) for one in found] == [(one.ids, one.log_prob) for one in alone]
