@@ -69,7 +69,7 @@ _PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv
 
 def train_all(runs: Sequence[Run], lanes: int) -> None:
     """Train every run, `lanes` at a time; a run that has ended is not trained again."""
-    cores: queue.SimpleQueue[int] = queue.SimpleQueue()
+    cores: queue.Queue[int] = queue.Queue()  # who waits longest is served first
     for core in range(lanes):
         cores.put(core)
     trained: dict[str, Any] = {}
