@@ -119,7 +119,7 @@ class InputProjection(nn.Module):
         for step in range(num_steps):
             yield (GateTerm(products(step), affine),)
 
-    def parts(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
+    def packed_steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
         """Yield the input's part of the gates of each step of a loop, without gradients, from the rows of all steps:
         those of a step follow those of the step before, and `counts` has their numbers."""
         product, affine = self.quantised or loop_product(self.weight), _affine(self.norm, self.bias)

@@ -79,14 +79,16 @@ class EncoderLayer(nn.Module):
         return Encoded(torch.cat([forward_BSH, *in_order], dim=-1), final_BC)
 
     def read(self, inputs_BSI: Tensor, packed: Packed) -> Encoded:
-        """Return the same as `forward` without gradients and dropout, and with zeros or anything finite at padding, at
-        which no time is spent."""
+        """Return what `forward` returns without dropout, but read no padding. No gradients are recorded, and the
+        annotations at padding mean nothing."""
         positions = packed.positions_DN[: self.directions]
         inputs_DNI = torch.stack([inputs_BSI[packed.rows_N, position_N] for position_N in positions])
         state_DBX = inputs_BSI.new_zeros(self.directions, packed.counts[0], self.cell.state_size)
         step = self.cell.unroll()
         states = []
-        for projected, count in zip(self.projection.parts(inputs_DNI, packed.counts), packed.counts, strict=True):
+        for projected, count in zip(
+            self.projection.packed_steps(inputs_DNI, packed.counts), packed.counts, strict=True
+        ):
             state_DBX = step(projected, state_DBX[:, :count])
             states.append(self.cell.output(state_DBX))
         states_DNH = torch.cat(states, dim=1)

@@ -40,12 +40,12 @@ class Memory(NamedTuple):
         return Memory(states, keys, valid, final, embedded, rows)
 
     @property
-    def width(self) -> int:
-        """Number of positions of the longest source, without padding."""
+    def longest(self) -> int:
+        """Positions of the longest source, without padding."""
         return int(self.valid_BS.any(dim=0).sum())
 
     def at_width(self, width: int) -> Memory:
-        """Return the memory with as much padding as makes `width` positions, which are not fewer than `self.width`."""
+        """Return the memory with as much padding as makes `width` positions, which are not fewer than `longest`."""
         missing = width - self.valid_BS.shape[1]
         if missing == 0:
             return self

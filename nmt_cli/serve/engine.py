@@ -22,7 +22,6 @@ from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting, Wanted
 from nmt_cli.translation.glossary import Glossary, TermFinder
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.splitting import PartTranslations
-from nmt_cli.translation.step_model import MULTIPLE
 from nmt_cli.translation.translator import Translator
 
 MAX_LIVE = 4
@@ -299,9 +298,7 @@ class Engine:
             is_worth_it = 2 * num_waiting >= len(search.members) or search.steps_alone >= GATHER_STEPS
             if not num_waiting or not is_worth_it or self._must_end(search):
                 return []
-            if num_waiting > MULTIPLE:  # 17 rows cost as much as 32
-                num_waiting -= num_waiting % MULTIPLE
-            taken = self._waiting.take(search.kind, num_waiting)
+            taken = self._waiting.take(search.kind, room)
             self.counts.sentences += len(taken)
             self.counts.batches += 1
             return taken

@@ -103,7 +103,7 @@ class _Rows(NamedTuple):
             torch.cat([torch.arange(count), torch.zeros(padding, dtype=torch.long)]).to(device)
             for count, padding in ((self.num_rows, 0), (other.num_rows, missing))
         )
-        width = round_up(max(rows.parts[0][0].width for rows in (self, other)), MULTIPLE)
+        width = round_up(max(rows.parts[0][0].longest for rows in (self, other)), MULTIPLE)
         parts = tuple(
             (
                 _memory_of(memory, first_P, self.num_rows, shared=shared)
