@@ -5,8 +5,9 @@ writes a configuration. Neighbours have half or double the vocabulary, half or d
 stronger dropout; fra also has other batches, the other schedule, and two layers.
 
 Every run of a corpus gets the same processor time on one thread. First, 20 and 60 updates measure the time of one
-update; the length of the training follows from it. Each run is scored on the dev set at five points, and the best
-counts. No test set is read. A run's figures go to `docs/studies/defaults.jsonl` as it ends, and one that stands there
+update; the length of the training follows from it. Where the default has run already, perhaps on another machine, a
+neighbour gets the time that the updates of the default would take on this one. Each run is scored on the dev set at
+five points, and the best counts. No test set is read. A run's figures go to `docs/studies/defaults.jsonl` as it ends, and one that stands there
 is not trained again. The table, as Markdown, goes to standard output.
 """
 
@@ -37,6 +38,8 @@ MAX_HELD_OUT = 1_000
 PROBES = (20, 60)
 """Updates of the two short trainings that measure the time of one update."""
 DEFAULT = "default"
+ALONE = ("training.threads=1", "training.patience=null", "training.max_epochs=null")
+"""What every run changes: its updates alone say when it ends."""
 _writing = Lock()
 
 
@@ -189,7 +192,8 @@ def _variants(corpus: str, config: Path) -> dict[str, tuple[str, ...]]:
 
 def _run(corpus: str, variant: str, seed: int, config: Path, overrides: tuple[str, ...]) -> Run:
     directory = DIRECTORY / corpus / f"{variant}-{seed}"
-    overrides = (*overrides, f"seed={seed}", "training.threads=1", "training.patience=null", "training.max_epochs=null")
+    overrides = (*overrides, f"seed={seed}", *ALONE)
+    steps = _steps(corpus, directory, config, overrides)
 
     def ended(run: Run) -> None:
         best = max(metrics(run.directory, "validation"), key=lambda record: record["bleu"])
@@ -200,21 +204,35 @@ def _run(corpus: str, variant: str, seed: int, config: Path, overrides: tuple[st
             "bleu": best["bleu"],
             "chrf": best["chrf"],
             "step": best["step"],
-            "steps": _steps(corpus, directory, config, overrides),
+            "steps": steps,
             "minutes": MINUTES[corpus],
             "parameters": num_parameters(run.directory),
         }
         with _writing, RESULTS.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    # The number of updates is known only when the time of one was measured: the directory keeps it.
-    steps = _steps(corpus, directory, config, overrides)
     length = (f"training.max_steps={steps}", f"training.validation_freq={max(1, steps // 5)}")
     return Run(f"{corpus} {variant} {seed}", config, directory, None, (*overrides, *length), ended=ended)
 
 
 def _steps(corpus: str, directory: Path, config: Path, overrides: Sequence[str]) -> int:
-    """Return the updates that fit into the minutes of a corpus, measured once for each run."""
+    """Return the updates of a run, which a file beside its directory keeps: those that fit into the minutes of its
+    corpus, or into the time that the updates of the default would take here, if the default has run."""
+    record = directory.with_suffix(".steps.json")
+    if not record.exists():
+        seconds = _seconds_an_update(directory, config, overrides)
+        had = next((row["steps"] for row in _rows() if (row["corpus"], row["variant"]) == (corpus, DEFAULT)), None)
+        given = 60.0 * MINUTES[corpus]
+        if had is not None:
+            given = had * _seconds_an_update(DIRECTORY / corpus / DEFAULT, config, ALONE)
+        record.write_text(json.dumps(max(1, round(given / seconds))), encoding="utf-8")
+    steps = json.loads(record.read_text(encoding="utf-8"))
+    assert isinstance(steps, int)
+    return steps
+
+
+def _seconds_an_update(directory: Path, config: Path, overrides: Sequence[str]) -> float:
+    """Return the processor seconds of an update on this machine, measured once for each run."""
     record = directory.with_suffix(".probe.json")
     if not record.exists():
         times = []
@@ -229,7 +247,8 @@ def _steps(corpus: str, directory: Path, config: Path, overrides: Sequence[str])
         seconds = (times[1] - times[0]) / (PROBES[1] - PROBES[0])
         record.write_text(json.dumps({"seconds_an_update": seconds}), encoding="utf-8")
     seconds = json.loads(record.read_text(encoding="utf-8"))["seconds_an_update"]
-    return max(1, round(60 * MINUTES[corpus] / seconds))
+    assert isinstance(seconds, float)
+    return seconds
 
 
 # The table --------------------------------------------------------------------------------------------------------
