@@ -7,8 +7,8 @@ stronger dropout; fra also has other batches, the other schedule, and two layers
 Every run of a corpus gets the same processor time on one thread. First, 20 and 60 updates measure the time of one
 update; the length of the training follows from it. Where the default has run already, perhaps on another machine, a
 neighbour gets the time that the updates of the default would take on this one. Each run is scored on the dev set at
-five points, and the best counts. No test set is read. A run's figures go to `docs/studies/defaults.jsonl` as it ends, and one that stands there
-is not trained again. The table, as Markdown, goes to standard output.
+five points, and the best counts. No test set is read. A run's figures go to `docs/studies/defaults.jsonl` as it ends,
+and one that stands there is not trained again. The table, as Markdown, goes to standard output.
 """
 
 from __future__ import annotations
