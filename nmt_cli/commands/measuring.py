@@ -25,10 +25,6 @@ GROWTH = 4
 """Pairs of the next batch for each pair of the last one."""
 ENOUGH = 20
 """Updates that are measured at most."""
-LONG_ENOUGH = 0.4
-"""Seconds of a gradient from which a larger batch says nothing new."""
-
-
 MEMORY_SHARE = 0.5
 """Part of the memory of this machine that a training may need to be tried here."""
 

@@ -16,15 +16,13 @@ from nmt_cli.documents.codes import BY_ORDER, CODE, counts_of, without_strays
 from nmt_cli.documents.division import Shown, divided
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, partners
-from nmt_cli.translation.alignment import Matrix
+from nmt_cli.translation.alignment import MAX_WEIGHTS, Matrix
 from nmt_cli.translation.markup import Tag, put_placeholders, with_tags
 from nmt_cli.translation.results import Translation
 
 _SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
 _SHORT_WORD = 3
 """Letters of a placeholder that may well be a word of the other language."""
-MAX_WEIGHTS = 16_000_000
-"""Word pairs of a sentence beyond which nothing is placed in it, as the translator has no weights for so many."""
 
 
 class Restored(NamedTuple):

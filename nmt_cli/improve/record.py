@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-from nmt_cli.checkpoint import MODEL_FILE, Checkpoints
+from nmt_cli.checkpoint import MODEL_FILE, Checkpoints, write_json
 from nmt_cli.config.loader import differing_values
 from nmt_cli.config.schema import Config
 from nmt_cli.data.lines import iter_lines
 from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_path, make_directory, remove_unfinished, sha256_of
+from nmt_cli.files import make_directory, remove_unfinished, sha256_of
 from nmt_cli.improve.plan import Recipe
 from nmt_cli.improve.stages import STAGES, Stage
 
@@ -100,7 +100,7 @@ class Ledger:
         dev = [] if config.data.dev is None else [Path(config.data.dev.source), Path(config.data.dev.target)]
         inputs = self.hashes([*given, *dev])
         values = {"config": config.model_dump(mode="json"), "recipe": asdict(recipe), "inputs": inputs}
-        _write(self.plan_path, {"format": FORMAT, **values})
+        write_json(self.plan_path, {"format": FORMAT, **values})
 
     def is_done(self, stage: Stage) -> bool:
         """Return whether a stage has finished.
@@ -130,7 +130,7 @@ class Ledger:
             "lines": {str(path): count_lines(path) for path in texts},
             "seconds": round(seconds, 1),
         }
-        _write(stage.record_path, {"format": FORMAT, **values})
+        write_json(stage.record_path, {"format": FORMAT, **values})
 
     def seconds(self, stage: Stage) -> float:
         """Return how long a finished stage took in the end."""
@@ -157,7 +157,7 @@ class Ledger:
             "model": str(chosen.relative_to(self.directory)),
             "models": [str(path.relative_to(self.directory)) for path in models],
         }
-        _write(self.result_path, {"format": FORMAT, **values})
+        write_json(self.result_path, {"format": FORMAT, **values})
 
     def _relative(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {path.removeprefix(f"{self.directory}/"): value for path, value in values.items()}
@@ -250,8 +250,3 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{path}: is not a record of this version of `nmt improve`; choose another -o")
     return values
-
-
-def _write(path: Path, values: Mapping[str, Any]) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

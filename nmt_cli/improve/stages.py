@@ -63,8 +63,3 @@ class Stage:
     def record_path(self) -> Path:
         """The record of the stage. It is there if the stage has finished."""
         return self.directory / "stage.json"
-
-    @property
-    def resumes(self) -> bool:
-        """True for a training, which goes on from what it has made. Other commands begin again."""
-        return self.config is not None

@@ -312,7 +312,6 @@ class MultiheadAttention(nn.Module):
     def __init__(self, query_size: int, annotation_size: int, *, size: int, heads: int) -> None:
         super().__init__()
         self.context_size = annotation_size
-        self._heads = heads
         self.query = Linear(query_size, size, bias=False)
         self.key = Linear(annotation_size, size)
         self.v = nn.Parameter(torch.empty(heads, size // heads))

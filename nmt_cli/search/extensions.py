@@ -13,8 +13,6 @@ from torch import Tensor
 
 from nmt_cli.ops.log_softmax import fold
 
-Extensions = tuple[Tensor, Tensor, Tensor]
-"""Totals, rows (in the sentence) and pieces (L, C) of candidates, best first."""
 FOLDS = 32
 """Number of pieces of which only the best is looked at first."""
 

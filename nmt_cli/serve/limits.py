@@ -28,6 +28,8 @@ class Limits:
     """Limit for all texts of one request."""
     costly_characters: int = 20_000
     """Limit for the texts of a request with alternatives or alignment, which take more memory."""
+    prefix_characters: int = 1_000
+    """Limit for a prefix, which the model reads while all other requests wait."""
     glossary_characters: int = 100_000
     """Limit for the glossary of a request."""
     texts: int = 10_000

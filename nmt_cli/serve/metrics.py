@@ -18,7 +18,7 @@ class Metrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, float] = {}
         self._buckets: dict[str, list[int]] = {}
-        self.characters = 0
+        self._characters = 0
         """Characters of source text that were translated."""
         self.reloads: Counter[str] = Counter()
         """Models that `--watch` has loaded or failed to load."""
@@ -31,6 +31,11 @@ class Metrics:
             buckets = self._buckets.setdefault(path, [0] * (len(BOUNDS) + 1))
             for number, bound in enumerate((*BOUNDS, float("inf"))):
                 buckets[number] += seconds <= bound
+
+    def translated(self, characters: int) -> None:
+        """Count characters of source text."""
+        with self._lock:
+            self._characters += characters
 
     def text(self, engines: Iterable[tuple[Mapping[str, str], Mapping[str, float]]]) -> str:
         """Return all metrics; `engines` are the labels of each direction and its values, by their names."""
@@ -49,7 +54,7 @@ class Metrics:
                 lines.append(f'{name}_sum{{path="{path}"}} {self._seconds[path]:.6f}')
                 lines.append(f'{name}_count{{path="{path}"}} {buckets[-1]}')
         lines += ["# HELP nmt_characters_total Characters of source text.", "# TYPE nmt_characters_total counter"]
-        lines.append(f"nmt_characters_total {self.characters}")
+        lines.append(f"nmt_characters_total {self._characters}")
         lines += ["# HELP nmt_reloads_total Checkpoints that --watch found.", "# TYPE nmt_reloads_total counter"]
         lines += [f'nmt_reloads_total{{result="{result}"}} {self.reloads[result]}' for result in ("loaded", "failed")]
         lines += self._of_engines(list(engines))

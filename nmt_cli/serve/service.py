@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from time import monotonic
 from typing import Any
 
 from nmt_cli.documents.document import ENDINGS
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.engine import Cancellation
+from nmt_cli.serve.files import KeptFiles
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
 from nmt_cli.serve.requests import Fields, File, Refused
@@ -22,9 +20,6 @@ from nmt_cli.translation.formats import confidence_of
 from nmt_cli.translation.results import Translated
 
 FILE_ENDINGS = (".txt", *ENDINGS)
-MAX_KEPT_BYTES = 64_000_000
-"""Translated files that wait to be fetched."""
-KEPT_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +51,7 @@ class Service:
     def __init__(self, directions: Directions, limits: Limits, metrics: Metrics, *, needs_key: bool) -> None:
         self.directions, self.limits, self.metrics = directions, limits, metrics
         self.needs_key = needs_key
-        self._files: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
-        """Translated files by their names, with the time when they are forgotten."""
+        self._files = KeptFiles()
 
     # Translation ----------------------------------------------------------------------------------------------------
 
@@ -102,11 +96,14 @@ class Service:
 
     def _request(self, fields: Fields) -> Request:
         """Return what is asked for beside texts and languages."""
+        prefix, most = fields.text("prefix") if fields.values.get("prefix") else "", self.limits.prefix_characters
+        if len(prefix) > most:
+            raise Refused(413, f"Invalid request: prefix ({len(prefix)}) exceeds its limit ({most})")
         return Request(
             fields.number("alternatives", most=self.limits.alternatives),
             fields.flag("alignment"),
             fields.flag("confidence"),
-            fields.text("prefix") if fields.values.get("prefix") else "",
+            prefix,
             fields.glossary("glossary", most=self.limits.glossary_characters),
         )
 
@@ -139,7 +136,7 @@ class Service:
             texts = [task.texts[place] for place in places]
             for place, answer in zip(places, self._answers(direction, texts, task, cancellation), strict=True):
                 answers[place] = answer
-        self.metrics.characters += sum(map(len, task.texts))
+        self.metrics.translated(sum(map(len, task.texts)))
 
         def shown(values: Sequence[Any]) -> Any:
             return list(values) if task.is_list else values[0]
@@ -204,12 +201,7 @@ class Service:
         direction, file = task.direction, task.file
         name = PurePath(file.name).name[-100:]
         content = translate_file(direction, name, file.content, task.request, cancellation)
-        self._forget(len(content))
-        stem, ending = PurePath(name).stem, PurePath(name).suffix
-        safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in stem)
-        kept = f"{secrets.token_urlsafe(18)}.{safe}_{direction.target}{ending.lower()}"
-        self._files[kept] = (monotonic() + KEPT_SECONDS, content)
-        return kept
+        return self._files.add(name, direction.target, content)
 
     def file(self, name: str) -> bytes:
         """Return a translated file.
@@ -217,19 +209,10 @@ class Service:
         Raises:
             Refused: there is none of this name, or not any more.
         """
-        self._forget(0)
-        if name not in self._files:
+        content = self._files.get(name)
+        if content is None:
             raise Refused(404, "there is no such file, or not any more")
-        return self._files[name][1]
-
-    def _forget(self, num_bytes: int) -> None:
-        """Forget the files whose time is over, and the oldest until there is room."""
-        while self._files:
-            until, _ = next(iter(self._files.values()))
-            kept = sum(len(content) for _, content in self._files.values())
-            if until > monotonic() and kept + num_bytes <= MAX_KEPT_BYTES:
-                return
-            self._files.popitem(last=False)
+        return content
 
     # About the server -----------------------------------------------------------------------------------------------
 

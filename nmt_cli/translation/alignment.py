@@ -15,6 +15,8 @@ Matrix = NDArray[np.float64]
 """Weights (target words, source words)."""
 Link = tuple[int, int]
 """Source word, target word."""
+MAX_WEIGHTS = 16_000_000
+"""Word pairs of a line beyond which it has hard links but no matrix of weights."""
 
 
 def merge_to_words(

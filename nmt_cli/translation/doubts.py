@@ -58,8 +58,14 @@ class Doubts:
         return cls(calibration, calibration.num_samples)
 
     def measure(self, models: TrainedModels, parts: Iterable[PartTranslations], batch_tokens: int) -> Iterator[None]:
-        """Put the features of their words into the translations of some parts, and pause after each batch."""
-        waiting = [_Waiting(part.ids, found, rank) for part, found in parts for rank in range(len(found))]
+        """Put the features of their words into the translations of some parts that have none yet, and pause after each
+        batch."""
+        waiting = [
+            _Waiting(part.ids, found, rank)
+            for part, found in parts
+            for rank, translation in enumerate(found)
+            if translation.features is None
+        ]
         for batch in _batches(sorted(waiting, key=lambda one: one.size), batch_tokens):
             for one, features in zip(batch, without_running_out(batch, partial(self._features, models)), strict=True):
                 one.of_part[one.rank] = replace(one.translation, features=features, pieces=None)

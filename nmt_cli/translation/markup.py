@@ -17,8 +17,8 @@ import numpy as np
 
 from nmt_cli.translation.alignment import Matrix
 
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
+TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
 _EDGES = re.compile(r"(\W*)(.*\w)(\W*)", re.S)
 """A word between the punctuation before it and the punctuation after it."""
 _LONG_WORD = 15
@@ -70,7 +70,7 @@ def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
     open_tags: list[tuple[str, str, int, int]] = []
     tags: list[tuple[int, Tag]] = []
     position = 0
-    for order, match in enumerate(match for match in _TAG.finditer(line) if match[0] not in symbols):
+    for order, match in enumerate(match for match in TAG.finditer(line) if match[0] not in symbols):
         plain.append(line[position : match.start()])
         place += len(plain[-1].split())
         position = match.end()
@@ -89,22 +89,6 @@ def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
     # A tag inside a word parts it: "<b>a</b>b" is two words to the model, and to whoever counts them.
     text = line if not tags else " ".join(" ".join(plain).split())
     return PlainLine(text, tuple(tag for _, tag in sorted(tags, key=lambda item: item[0])))
-
-
-def restore(
-    plain: PlainLine,
-    translation: str,
-    weights: Matrix,
-    *,
-    keep_markup: bool = True,
-    copy_unknown: bool = False,
-    unknown_runs: Mapping[int, int] | None = None,
-) -> str:
-    """Return the translation as `restored_words` restores it, in one text."""
-    found = restored_words(
-        plain, translation, weights, keep_markup=keep_markup, copy_unknown=copy_unknown, unknown_runs=unknown_runs
-    )
-    return translation if found == translation.split() else " ".join(word for word in found if word)
 
 
 def restored_words(
@@ -129,7 +113,7 @@ def restored_words(
                 first = _heaviest(weights[row])
                 target[row] = " ".join(source[first : (unknown_runs or {}).get(first, first + 1)])
     if keep_markup:
-        put_placeholders(source, target, weights, _PLACEHOLDER)
+        put_placeholders(source, target, weights, PLACEHOLDER)
     if not plain.tags:
         return target
     return tagged_words(target, plain.tags, [_heaviest(row) for row in weights] if source else [])

@@ -19,11 +19,11 @@ from nmt_cli.data.tokenizer import EOS, UNK, PieceWords, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import FREE, Constraints
 from nmt_cli.translation.alignment import Matrix
-from nmt_cli.translation.markup import PlainLine
+from nmt_cli.translation.markup import PLACEHOLDER, TAG, PlainLine
 from nmt_cli.translation.results import Translation
 
 BLANK = "▁".encode()
-_TAG_OR_PLACEHOLDER = re.compile(r"</?[A-Za-z][^<>]*>|__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
+_TAG_OR_PLACEHOLDER = re.compile(f"{TAG.pattern}|{PLACEHOLDER.pattern}")
 Restore = Callable[[PlainLine, str, Matrix], list[str]]
 """A function such as `markup.restored_words`."""
 MAX_OPEN = 16
@@ -132,13 +132,11 @@ class PieceIndex:
         return self._after_blank
 
 
-def prefix_of(text: str, index: PieceIndex) -> Prefix | None:
-    """Return the prefix that a text is; None for an empty one."""
-    if not text:
-        return None
+def prefix_of(text: str, index: PieceIndex) -> Prefix:
+    """Return the prefix that a text is. An empty one, such as a tag leaves behind, requires nothing of the search."""
     found = index.tokenizer.encode_words(text)
     ids, words = found.ids, found.words
-    if text[-1].isspace():
+    if text[-1:].isspace():
         return Prefix(text, ids, words, b"", (index.after_blank(),) if ids else ())
     if not ids:
         return Prefix(text, (), (), b"", ())
@@ -185,7 +183,9 @@ def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation,
     going_on = found.text[len(prefix) :]
     begins = going_on.lstrip()
     blank = going_on[: len(going_on) - len(begins)]
-    is_in_a_word = bool(begins) and not blank and not prefix[-1:].isspace()
+    goes_on_at_once = bool(begins) and not blank and not shown[-1:].isspace()
+    num_own = len(prefix.split())
+    is_in_a_word = goes_on_at_once and num_own > 0
     there = Counter(_TAG_OR_PLACEHOLDER.findall(shown))
     tags = []
     for tag in line.tags:
@@ -197,7 +197,6 @@ def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation,
     for placeholder, count in there.items():
         source = source.replace(placeholder, "_", count)
     assert found.weights is not None
-    num_own = len(prefix.split())
     rows = found.weights[num_own - is_in_a_word :]
     words = restored(PlainLine(source, tuple(tags)), begins, rows)
     going_on = begins if words == begins.split() else " ".join(word for word in words if word)
@@ -205,6 +204,9 @@ def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation,
     own = _shared_out(len(shown.split()), num_own)
     if is_in_a_word:  # the first word that goes on is the end of the last one of the prefix
         own[-1] += counts.pop(0) - 1
+    elif num_own == 0:  # tags alone belong to the word that follows
+        first = counts.pop(0) if counts else 0
+        own = [len(shown.split()) + first - goes_on_at_once]
     return found.rewritten(shown + blank + going_on, [*own, *counts])
 
 

@@ -14,14 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_cli.data.tokenizer import SEGMENT_LENGTH, Tokenizer
-from nmt_cli.translation.alignment import Link, hard_links
+from nmt_cli.translation.alignment import MAX_WEIGHTS, Link, hard_links
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Part, Translation
 
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
-MAX_WEIGHTS = 16_000_000
-"""Word pairs of a line beyond which it has hard links but no matrix of weights."""
 PartTranslations = tuple[Part, list[Translation]]
 """A part with its translations, best first."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,20 @@ def test_tags_in_the_prefix_stay_and_are_not_put_in_again(nmt, model: Path, tmp_
     found = translate(nmt, model, tmp_path, sources, ["Il <b>ven", "Il vend ", "<b>Il</b> "], "--markup")
     assert [line.startswith(p) for line, p in zip(found, ("Il <b>ven", "Il vend ", "<b>Il</b> "), strict=True)]
     assert [line.count("<b>") for line in found] == [1, 1, 1]
+
+
+def test_tags_alone_are_a_prefix_too(nmt, model: Path, tmp_path: Path):
+    """With nothing else the translation is that without a prefix, behind the tags."""
+    prefixes = ["<b>", "<i> ", "<i><b>", "<i> <b>"]
+    sources = ["He sells <b>the hats</b>."] * len(prefixes)
+    options = ("--markup", "--confidence", "--format", "jsonl")
+    found = list(map(json.loads, translate(nmt, model, tmp_path, sources, prefixes, *options)))
+    (free,) = translate(nmt, model, tmp_path, ["He sells the hats ."], [""])  # what the model sees
+    for record, prefix in zip(found, prefixes, strict=True):
+        assert record["translation"].startswith(prefix)
+        assert record["translation"].count("<b>") == 1
+        assert re.sub("</?[bi]>", "", record["translation"]).split() == free.split()
+        assert len(record["word_confidence"]) == len(record["translation"].split())
 
 
 def test_a_prefix_file_of_another_length_is_refused_with_both_counts(nmt, model: Path, tmp_path: Path):

@@ -209,6 +209,8 @@ def test_a_glossary_goes_with_a_form_with_html_and_with_files(server):
          "Invalid request: glossary:2: the term 'house' or a translation of it is empty, or is not a string"),
         ({"q": "a", "source": "en", "target": "fr", "glossary": ["car"]}, 400,
          "Invalid request: glossary parameter must be lines of term, tab and translation, or terms"),
+        ({"q": "a", "source": "en", "target": "fr", "prefix": "x" * 1_001}, 413,
+         "Invalid request: prefix (1001) exceeds its limit (1000)"),
         ({"q": "a", "source": "en", "target": "fr", "glossary": "x" * 100_001}, 413,
          "Invalid request: glossary (100001) exceeds its limit (100000)"),
         ({"q": "a", "source": "en", "target": "fr", "confidence": "maybe"}, 400,

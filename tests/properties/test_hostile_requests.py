@@ -145,7 +145,7 @@ class Flat:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(3600)
 def test_a_hundred_thousand_hostile_requests_leave_memory_and_descriptors_flat(server):
     seed = int(os.environ.get("NMT_TEST_SEED", random.randrange(2**32)))
     print(f"NMT_TEST_SEED={seed}")
@@ -166,7 +166,7 @@ def test_a_hundred_thousand_hostile_requests_leave_memory_and_descriptors_flat(s
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(3600)
 def test_a_hundred_thousand_real_requests_leave_memory_and_descriptors_flat(server, corpus):
     """Sixteen clients ask for one to twenty sentences each time. Their answers never differ."""
     lines = (corpus / "test.en").read_text().splitlines()[:200]

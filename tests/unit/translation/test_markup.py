@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_cli.translation.markup import UNKNOWN, restore, strip_tags
+from nmt_cli.translation.markup import UNKNOWN, restored_words, strip_tags
+
+
+def restore(plain, translation, weights, **options):
+    """The translation as one text."""
+    found = restored_words(plain, translation, weights, **options)
+    return translation if found == translation.split() else " ".join(word for word in found if word)
+
 
 CROSSED = np.array([[0.9, 0.1, 0.0, 0.0], [0.1, 0.1, 0.7, 0.1], [0.1, 0.8, 0.1, 0.0], [0.0, 0.0, 0.1, 0.9]])
 

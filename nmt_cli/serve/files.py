@@ -1,0 +1,51 @@
+"""Translated files that wait until their clients fetch them."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from pathlib import PurePath
+from threading import Lock
+from time import monotonic
+
+MAX_BYTES = 64_000_000
+"""Bytes of all files together; of more, the oldest are forgotten."""
+SECONDS = 900
+"""Time for which a file is kept."""
+
+
+class KeptFiles:
+    """Keeps the newest files for a while. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._files: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        """Contents by their names, with the time when they are forgotten, the oldest first."""
+        self._num_bytes = 0
+
+    def add(self, name: str, language: str, content: bytes) -> str:
+        """Keep the translation of the file `name` into a language; return its new name, which nobody can guess."""
+        path = PurePath(name)
+        stem = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in path.stem)
+        kept = f"{secrets.token_urlsafe(18)}.{stem}_{language}{path.suffix.lower()}"
+        with self._lock:
+            self._forget(len(content))
+            self._files[kept] = (monotonic() + SECONDS, content)
+            self._num_bytes += len(content)
+        return kept
+
+    def get(self, name: str) -> bytes | None:
+        """Return a file, or None if there is none of this name, or not any more."""
+        with self._lock:
+            self._forget(0)
+            _, content = self._files.get(name, (0.0, None))
+            return content
+
+    def _forget(self, num_new: int) -> None:
+        """Forget the files whose time is over, and the oldest until there is room for new bytes."""
+        while self._files:
+            until, content = next(iter(self._files.values()))
+            if until > monotonic() and self._num_bytes + num_new <= MAX_BYTES:
+                return
+            self._files.popitem(last=False)
+            self._num_bytes -= len(content)
