@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, ModelDirs
+from nmt_cli.commands.options import Checkpoint, DirectionDirs
 from nmt_cli.console import log
 from nmt_cli.errors import InputError
 
@@ -19,7 +19,7 @@ PAGE_ENDINGS = (".html", ".htm")
 
 
 def export(
-    model: ModelDirs = None,
+    model: DirectionDirs = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="OUT", help="A page, FILE.html, or a directory that is new or empty."),

@@ -27,6 +27,14 @@ ModelDirs = Annotated[
         "finished run below runs/.",
     ),
 ]  # fmt: skip
+DirectionDirs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--model", "-m", metavar="DIR",
+        help="The model directory; several give several directions of translation. Without it, nmt takes $NMT_MODEL, "
+        "or else the newest finished run below runs/.",
+    ),
+]  # fmt: skip
 InputFile = Annotated[
     str | None,
     typer.Argument(help="A text file, a sentence on each line; - or nothing for standard input.", metavar="[FILE]"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, Precision, Threads
+from nmt_cli.commands.options import Checkpoint, Device, DirectionDirs, Precision, Threads
 from nmt_cli.console import counted, log, warn
 from nmt_cli.errors import InputError, Interrupted
 
@@ -25,7 +25,7 @@ ACCESS, LIMITS = "Access", "Limits"
 
 
 def serve(
-    model: ModelDirs = None,
+    model: DirectionDirs = None,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, metavar="N", help="0 takes a free port.")] = 5000,
     watch: Annotated[bool, typer.Option("--watch", help="Load newer checkpoints while the server runs.")] = False,

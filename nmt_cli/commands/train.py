@@ -77,7 +77,7 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
         if finished is not None:
             limit = "patience" if finished.startswith("no better") else finished.partition(" ")[0]
             log(f"finished already ({finished}); raise training.{limit} to go on")
-            world.agreed(lambda: _take_test_sets(experiment, config) if world.is_primary else None)
+            world.agreed(lambda: _take_over(experiment, config) if world.is_primary else None)
             return
         world.agreed(lambda: stack.enter_context(experiment.lock()) if world.is_primary else None)
         world.agreed(lambda: check_shared(experiment, world))
@@ -152,16 +152,23 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     log(f"try: nmt translate FILE --model {experiment.directory}")
 
 
-def _take_test_sets(experiment: Experiment, config: Config) -> None:
-    """Write the configuration of a finished run where its test sets are new, so that `nmt evaluate` finds them."""
+def _take_over(experiment: Experiment, config: Config) -> None:
+    """Write the configuration of a finished run where its test sets or its licence are new, so that `nmt evaluate` and
+    `nmt card` find them."""
     from nmt_cli.commands.tokenizer import write_config
 
-    if experiment.config_path.exists() and experiment.config.data.test == config.data.test:
+    before, data = experiment.config.data if experiment.config_path.exists() else None, config.data
+    has_new_tests = before is None or before.test != data.test
+    has_new_licence = before is None or before.licence != data.licence
+    if not has_new_tests and not has_new_licence:
         return
     check_test_files(config)
     write_config(experiment, config)
-    log(f"test sets: {', '.join(test.name for test in config.data.test) or 'none'}")
-    if config.data.test:
+    if has_new_licence:
+        log(f"licence of the data: {data.licence or 'unknown'}")
+    if has_new_tests:
+        log(f"test sets: {', '.join(test.name for test in data.test) or 'none'}")
+    if has_new_tests and data.test:
         log(f"try: nmt evaluate --model {experiment.directory}")
 
 

@@ -156,6 +156,18 @@ def test_a_new_test_set_is_known_to_evaluate(nmt, config: Path, corpus: Path, st
     assert [line.partition(":")[0] for line in evaluated.lines if ": BLEU = " in line] == ["new"]
 
 
+def test_a_new_licence_of_the_data_reaches_the_card_of_a_finished_run(nmt, config: Path):
+    run = config.parent / "run"
+    assert nmt("train", "--config", config).code == 0
+    assert "license: unknown\n" in nmt("card", "--model", run).out.decode()
+    result = nmt("train", "--config", config, "--set", "data.licence=CC0-1.0")
+    assert (result.code, result.err) == (
+        0,
+        "finished already (max_steps 12 reached); raise training.max_steps to go on\nlicence of the data: CC0-1.0\n",
+    )
+    assert "license: cc0-1.0\n" in nmt("card", "--model", run).out.decode()
+
+
 def test_a_finished_run_takes_no_test_set_whose_files_are_not_there(nmt, config: Path):
     assert nmt("train", "--config", config).code == 0
     saved = (config.parent / "run/config.yaml").read_bytes()

@@ -59,8 +59,8 @@ def test_threads_do_not_disturb_one_another(monkeypatch):
     kept = KeptFiles()
 
     def work(number):
-        content = bytes([number]) * 10
-        return all(kept.get(kept.add("a.txt", "fr", content)) in (content, None) for _ in range(300))
+        content = bytes([number]) * (10 + number)
+        return all(kept.get(kept.add("a.txt", "fr", content)) in (content, None) for _ in range(1_000))
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
