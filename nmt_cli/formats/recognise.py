@@ -17,6 +17,7 @@ HEADER_WORDS = frozenset(
 """Names of columns, apart from those of languages."""
 _IMPORTABLE = "`nmt import` turns it into plain text"
 _UNPACK = "unpack it, then give the file in it"
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _SIGNATURES = (
     (b"\x1f\x8b\x08", 0, "gzip data", f"give it a name that ends in .gz, or {_IMPORTABLE}"),
     (b"\xfd7zXZ\0", 0, "xz data", _IMPORTABLE),
@@ -27,6 +28,10 @@ _SIGNATURES = (
     (b"ustar", 257, "a tar archive", f"{_UNPACK} to `nmt import`"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "an old Office document",
      "if it is a spreadsheet, save it as .xlsx, which `nmt import` reads"),
+    *(
+        (begin, 0, "a picture", "`nmt import` cannot read it either; write the text that it shows into a file first")
+        for begin in _PICTURES
+    ),
     (b"%PDF-", 0, "a PDF document", "`nmt import` cannot read it either; copy the text out of it first"),
 )  # fmt: skip
 """Bytes, where they stand, what they tell, and what to do then."""

@@ -61,7 +61,7 @@ class Keys:
             InputError: the file cannot be read, or has no keys.
         """
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
         except UnicodeDecodeError:

@@ -162,6 +162,8 @@ FOREIGN = {
     "t.xlsx": (b"PK\x03\x04" + b"\0" * 26 + b"xl/workbook.xml", "t.xlsx: is a spreadsheet, but"),
     "t.tmx": (b'<?xml version="1.0"?>\n<!-- x -->\n<tmx version="1.4">\n', "t.tmx: is a TMX file, but"),
     "t.xlf": (b'<xliff version="1.2">\n', "t.xlf: is an XLIFF file, but"),
+    "t.png": (b"\x89PNG\r\n\x1a\n\0\0", "t.png: is a picture, but"),
+    "t.jpg": (b"\xff\xd8\xff\xe0\0", "t.jpg: is a picture, but"),
     "t.xz": (b"\xfd7zXZ\0", "t.xz: is xz data, but"),
     "t.en": (gzip.compress(b"one\n"), "t.en: is gzip data, but"),
     "t.gz": (gzip.compress("one\ntwo\n".encode("utf-16")), "t.gz: is UTF-16 text, but"),

@@ -397,7 +397,7 @@ def test_a_port_in_use_and_two_models_of_one_direction_are_refused(nmt, model, s
 
 def test_keys_rates_origins_and_the_end(model, tmp_path):
     keys = tmp_path / "keys"
-    keys.write_text("# of Anna\nsecret-1\n\nsecret-2\n")
+    keys.write_bytes(b"\xef\xbb\xbfsecret-1\n# of Anna\n\nsecret-2\n")  # Windows puts a mark before the first
     with running_server(
         "--model", model, "--api-key-file", keys, "--requests-per-minute", "3", "--cors", "https://example.org"
     ) as server:

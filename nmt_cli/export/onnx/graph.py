@@ -182,7 +182,8 @@ class Graph:
         table, scale = self._table(table_ve)
         if not self.quantised:
             return self.op("Gather", table, ids)
-        return self.op("Gather", table, ids).cast(np.float32) * self.op("Gather", scale, ids).unsqueeze(-1)
+        rounded = self.op("Gather", table, ids).cast(np.float32) - 128.0
+        return rounded * self.op("Gather", scale, ids).unsqueeze(-1)
 
     def logits(self, readout: Value, table_ve: Array, bias: Array) -> Value:
         """Return x W^T + b, of a table that may be an embedding too."""
@@ -192,11 +193,11 @@ class Graph:
         return self._int8_product(readout, table.transpose(1, 0), scale) + self.constant(bias)
 
     def _table(self, table_ve: Array) -> tuple[Value, Value]:
-        """Return a table as it is stored, and the scale (V) of its rows."""
+        """Return a table as it is stored, in int8 around 128, and the scale (V) of its rows."""
         key = table_ve.__array_interface__["data"][0]
         if key not in self._tables:
             scale_v = np.maximum(np.abs(table_ve).max(axis=1), 1e-12) / np.float32(127.0)
-            rounded = np.round(table_ve / scale_v[:, None]).astype(np.int8)
+            rounded = (np.round(table_ve / scale_v[:, None]) + 128.0).astype(np.uint8)
             stored = self.constant(rounded if self.quantised else table_ve)
             self._tables[key] = stored, self.constant(scale_v) if self.quantised else stored
         return self._tables[key]
@@ -205,10 +206,11 @@ class Graph:
         """Return x W in int8, with a scale for each row of x and each column of W (`translation/precision.py`)."""
         largest = self.op("ReduceMax", self.op("Abs", inputs), axes=[-1], keepdims=1)
         row_scale = self.op("Max", largest, 1e-12) / 127.0
-        # Unsigned around 128: onnxruntime has no fast product for signed inputs on most processors.
+        # Both unsigned around 128: where a processor has no VNNI, onnxruntime's product with a signed matrix adds pairs
+        # in 16 bits, which overflow.
         rounded = (self.op("Round", inputs / row_scale) + 128.0).cast(np.uint8)
         zero = np.array(128, np.uint8)
-        return self.op("MatMulInteger", rounded, weight, zero).cast(np.float32) * row_scale * scale
+        return self.op("MatMulInteger", rounded, weight, zero, zero).cast(np.float32) * row_scale * scale
 
     # Loops -------------------------------------------------------------------------------------------------------
 
