@@ -24,6 +24,7 @@ from nmt_cli.errors import ConfigError
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")
 _FIRST_CHARACTERS = list("-+0123456789.")
+_PLAIN_WORDS = {"input should be": "must be", "a valid integer": "an integer", "valid array": "list", "valid ": ""}
 
 # The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification).
 _CORE_SCHEMA = (
@@ -354,9 +355,8 @@ def _explain(problem: Any) -> str:
     message = problem["msg"][0].lower() + problem["msg"][1:]
     if kind == "literal_error":
         message = f"must be one of {problem['ctx']['expected']}"
-    message = (
-        message.replace("input should be", "must be").replace("a valid integer", "an integer").replace("valid ", "")
-    )
+    for told, plain in _PLAIN_WORDS.items():
+        message = message.replace(told, plain)
     given = json.dumps(problem["input"], ensure_ascii=False)
     return f"{key}: {message}, is {given if len(given) < 80 else given[:77] + '...'}"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nmt_cli.console import warn
 from nmt_cli.data.lines import iter_lines, open_input
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, ModelError
 from nmt_cli.files import why_not_writable
 from nmt_cli.formats.recognise import HEAD_BYTES, misread_lines
 
@@ -214,17 +214,25 @@ def tokenizer_origin(config: Config) -> Path | None:
     Raises:
         InputError: `training.init_from` names no run.
     """
-    from nmt_cli.experiment import Experiment
-
     if config.training.init_from is None:
         return None
-    origin = Experiment(Path(config.training.init_from))
+    origin = _origin(config.training.init_from)
     origin.checkpoints.resolve("best")
     own, its = (
         (c.data.source_lang, c.data.target_lang, c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING))
         for c in (config, origin.config)
     )
     return origin.directory if own == its else None
+
+
+def _origin(init_from: str) -> Experiment:
+    """Return the run that `training.init_from` names."""
+    from nmt_cli.experiment import Experiment
+
+    origin = Experiment(Path(init_from))
+    if not origin.directory.is_dir():
+        raise InputError(f"training.init_from: {origin.directory}: there is no such model directory")
+    return origin
 
 
 def _check_origin(experiment: Experiment, config: Config) -> None:
@@ -237,10 +245,9 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
     import torch
 
     from nmt_cli.checkpoint import MODEL_FILE, load_parameters
-    from nmt_cli.experiment import Experiment
     from nmt_cli.model.build import build_model
 
-    origin = Experiment(Path(config.training.init_from))
+    origin = _origin(config.training.init_from)
     path = origin.checkpoints.resolve("best") / MODEL_FILE
     source, target = origin.tokenizers
     if config.model.tied_embeddings not in ("none", "target") and source is not target:
@@ -251,7 +258,13 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
     # With the vocabulary of the origin: only the other sizes have to agree.
     with torch.device("meta"):
         model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
-    load_parameters(model, path)
+    try:
+        load_parameters(model, path)
+    except ModelError as error:
+        raise InputError(
+            f"training.init_from: {error}. All but the vocabulary must be alike: take over the section model of "
+            f"{origin.config_path}"
+        ) from None
 
 
 def vectors_needed(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:

@@ -291,11 +291,22 @@ def test_a_parent_of_other_sizes_is_refused(nmt, config: Path, model: Path):
     for command in ("check", "train"):
         result = nmt(command, "--config", config, *parent)
         assert result.code == 2
-        assert re.search(r"has the shape \[\d+, 32\], the configuration says \[\d+, 16\]", result.err)
+        assert re.search(
+            r"training.init_from: .*has the shape \[\d+, 32\], the configuration says \[\d+, 16\]", result.err
+        )
+        advice = f"All but the vocabulary must be alike: take over the section model of {model / 'config.yaml'}\n"
+        assert result.err.endswith(advice)
         result = nmt(command, "--config", config, *SMALL, "tokenizer.joint=false", "--set", "tokenizer.vocab_size=300",
                      "--set", "model.tied_embeddings=none", *parent)  # fmt: skip
         assert result.code == 2
         assert "training.init_from: model.tied" in result.err or "lacks " in result.err
+
+
+def test_a_parent_that_is_not_there_is_named(nmt, config: Path):
+    for command in ("tokenizer", "check", "train"):
+        result = nmt(command, "--config", config, "--set", "training.init_from=nowhere")
+        assert result.code == 2
+        assert re.search(r"training.init_from: (/.*/)?nowhere: there is no such model directory\n$", result.err)
 
 
 def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):

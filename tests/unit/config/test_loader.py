@@ -57,6 +57,12 @@ def test_no_problem_is_made_by_leaving_out_what_is_wrong(problems):
     ]
 
 
+def test_a_value_in_place_of_a_list_is_told_in_plain_words(problems):
+    assert problems("data.monolingual={target: a.txt}") == [
+        'c.yaml: data.monolingual.target: must be a list, is "a.txt"'
+    ]
+
+
 def test_all_that_does_not_agree_in_a_section_is_named(problems):
     assert problems("tokenizer.joint=false", "data.dev=null", "training.schedule=plateau") == [
         "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
