@@ -176,7 +176,7 @@ def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corp
     [
         ("scoring.tokenize=bogus", "nmt: unknown tokenizer 'bogus'; choose from"),
         ("training.device=cuda:7", "nmt: device 'cuda:7': this machine has"),
-        ("training.init_from=nowhere", "nmt: nowhere/checkpoints: there is no checkpoint 'best'; there are: none yet"),
+        ("training.init_from=nowhere", "nmt: training.init_from: nowhere: there is no such model directory"),
         (
             "tokenizer.symbols=[" + ", ".join(f"<{n}>" for n in range(150)) + "]",
             "nmt: tokenizer.vocab_size: 320 is too",
@@ -199,7 +199,7 @@ def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike
             continue  # nothing is trained for it
         code, _, err = nmt(corpus, *command, "--config", "c.yaml", "--set", setting)
         assert code == 2
-        assert message.replace("nowhere/", "") in err.replace(f"{corpus}/", "").replace("nowhere/", "")
+        assert message in err.replace(f"{corpus}/", "")
         assert not list(corpus.glob("runs/small/checkpoints/step*"))
 
 
