@@ -25,7 +25,10 @@ _TICK = 1000
 def import_(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="A file with both languages, or two files with one each; also packed."),
+        typer.Argument(
+            metavar="FILE",
+            help="A file with both languages, or two files with one each; also packed; - for standard input.",
+        ),
     ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="PREFIX", help="Write PREFIX.XX, PREFIX.YY, PREFIX.report.json.")
@@ -102,12 +105,21 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
     Raises:
         InputError: a file is not understood, holds no pair, or an output exists already.
     """
+    from nmt_cli.commands.reading import readable_again
+
+    made = imported_paths(prefix, (settings.languages.source, settings.languages.target))
+    with readable_again(files) as paths:
+        report = _written(paths, made, settings)
+    _tell(report, made)
+    return made
+
+
+def _written(paths: Sequence[str], made: Imported, settings: Settings) -> ImportReport:
     from nmt_cli.data.output import open_new_outputs
     from nmt_cli.formats.importing import plan, read_job
     from nmt_cli.formats.report import ImportReport
 
-    made = imported_paths(prefix, (settings.languages.source, settings.languages.target))
-    jobs = plan(files, settings)
+    jobs = plan(paths, settings)
     report = ImportReport()
     for job in jobs:
         log(str(job))
@@ -123,11 +135,10 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
                 if not report.pairs % _TICK:
                     progress.advance(_TICK)
         if not report.pairs:
-            raise InputError(f"{', '.join(files)}: no pair was found; {_losses(report) or 'nothing is in it'}")
+            raise InputError(f"{', '.join(paths)}: no pair was found; {_losses(report) or 'nothing is in it'}")
         values = json.dumps(report.as_values(), ensure_ascii=False, indent=1)
         report_file.write(values.encode(errors="backslashreplace") + b"\n")
-    _tell(report, made)
-    return made
+    return report
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def open_translator(
     precision: str = "auto",
     threads: int | None = None,
     shortlist: Path | None = None,
-    glossary: Path | None = None,
+    glossary: str | None = None,
     confidence: bool = False,
     **options: Any,
 ) -> Translator:

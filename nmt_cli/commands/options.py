@@ -123,7 +123,7 @@ AdaptWriting = Annotated[
     ),
 ]  # fmt: skip
 GlossaryFile = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--glossary", metavar="FILE.tsv", rich_help_panel=SEARCH,
         help="Terms and their translations: the source term, a tab, and the translation, or several separated by |. "
@@ -146,7 +146,7 @@ Confidence = Annotated[
     ),
 ]  # fmt: skip
 Prefixes = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--prefix", metavar="FILE", rich_help_panel=SEARCH,
         help="The beginning of each translation, one for each line of the input. The output keeps it byte for byte and "

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from nmt_cli.console import warn
-from nmt_cli.data.lines import input_name, is_standard_input, read_text_lines
+from nmt_cli.data.lines import input_name, is_standard_input, open_input, read_text_lines
 from nmt_cli.errors import InputError
 
 PARTS_OF_A_MODEL = ("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "confidence.json", "improve.json")
@@ -32,6 +35,24 @@ def refuse_standard_input_twice(paths: Sequence[str | None]) -> None:
     """Raise `InputError` where more than one of the inputs is standard input."""
     if sum(is_standard_input(path) for path in paths) > 1:
         raise InputError("standard input can be read only once: give files for the other inputs")
+
+
+@contextmanager
+def readable_again(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the paths, with a temporary copy in place of standard input, for work that reads a file more than once.
+
+    Raises:
+        InputError: standard input is named twice, or is closed.
+    """
+    refuse_standard_input_twice(paths)
+    if not any(map(is_standard_input, paths)):
+        yield list(paths)
+        return
+    with TemporaryDirectory(prefix="nmt-") as directory:
+        copy = Path(directory, input_name("-"))
+        with open_input("-") as stream, copy.open("wb") as file:
+            shutil.copyfileobj(stream, file)
+        yield [str(copy) if is_standard_input(path) else path for path in paths]
 
 
 def refuse_one_file(pair: Sequence[str]) -> None:

@@ -131,10 +131,10 @@ def translate(
     _check_choice("--alignment", alignment, ("none", "hard", "soft"))
     if confidence and sample:
         raise InputError("--confidence: tells how good the best translation is, so it does not go with --sample")
-    if glossary_weight is not None and glossary is None:
-        raise InputError("--glossary-weight: needs --glossary FILE.tsv, whose terms it makes likelier")
     refuse_overwriting(output, [file, *(path for path in (shortlist, glossary, prefix) if path is not None)])
-    _check_constraints(file, shortlist, {"--glossary": glossary, "--prefix": prefix}, sample=sample)
+    _check_constraints(
+        file, shortlist, {"--glossary": glossary, "--prefix": prefix}, sample=sample, weight=glossary_weight
+    )
     job = job_of(
         file, output, paragraphs=paragraphs, markup=markup, overwrite=overwrite, confidence=confidence,
         of_lines={"--n-best": n_best > 1, "--format": format_ != "text", "--alignment": alignment != "none",
@@ -142,6 +142,7 @@ def translate(
     )  # fmt: skip
     if confidence and job is None and format_ != "jsonl":
         raise InputError(f"--confidence: has no place in the format {format_}; add --format jsonl")
+    _check_number_of_prefixes(file, prefix)
     chosen = lines_of_shard(file, shard) if shard is not None else None
     options = requested_options(
         sample=sample,
@@ -195,27 +196,30 @@ def _check_beam(translator: Translator, n_best: int) -> None:
 
 
 def _check_constraints(
-    file: str | None, shortlist: Path | None, given: Mapping[str, Path | None], *, sample: bool
+    file: str | None, shortlist: Path | None, given: Mapping[str, str | None], *, sample: bool, weight: float | None
 ) -> None:
-    """Refuse options that go with a constraint no more than files that cannot be read twice."""
+    """Refuse options that do not go with a constraint, and standard input for several files."""
     from nmt_cli.commands.reading import refuse_standard_input_twice
-    from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, open_input
-    from nmt_cli.translation.prefix import other_length
 
+    if weight is not None and given["--glossary"] is None:
+        raise InputError("--glossary-weight: needs --glossary FILE.tsv, whose terms it makes likelier")
     for option, path in given.items():
         if path is not None and sample:
             raise InputError(f"{option}: constrains a search, so it does not go with --sample; leave out one of them")
         if path is not None and shortlist is not None:
             raise InputError(f"{option}: may need any piece, so it does not go with --shortlist; leave out one of them")
-    prefix = given["--prefix"]
-    if prefix is None:
-        return
-    refuse_standard_input_twice([file, str(prefix)])
-    paths = (file, str(prefix))
-    if any(is_standard_input(path) or is_special_file(path) for path in paths):
-        return  # the lines are counted as they come
+    refuse_standard_input_twice([file, *(path for path in given.values() if path is not None)])
+
+
+def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
+    """Refuse prefixes that are more or fewer than the lines, before any work, if both can be read twice."""
+    from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, open_input
+    from nmt_cli.translation.prefix import other_length
+
+    if prefix is None or any(is_standard_input(path) or is_special_file(path) for path in (file, prefix)):
+        return  # if given, they are counted as they come
     num_lines = []
-    for name in paths:
+    for name in (file, prefix):
         with open_input(name) as stream:
             num_lines.append(sum(1 for _ in iter_lines(stream)))
     if num_lines[0] != num_lines[1]:
@@ -223,7 +227,7 @@ def _check_constraints(
 
 
 @contextmanager
-def _prefixes(path: Path | None, chosen: range | None, file: str | None) -> Iterator[WithPrefixes | None]:
+def _prefixes(path: str | None, chosen: range | None, file: str | None) -> Iterator[WithPrefixes | None]:
     """Yield a function that gives each window the prefixes of its lines, those of a shard if there is one."""
     from nmt_cli.data.lines import input_name, iter_lines, open_input
     from nmt_cli.translation.prefix import with_prefixes

@@ -124,8 +124,6 @@ def opened(path: str) -> tuple[list[Input], Foreign | None]:
     """
     if not path:
         raise InputError("the name of an input file is empty")
-    if path == "-":
-        raise InputError("standard input: a format is recognised by the name and the content of a file; give a file")
     if os.path.isdir(path):
         raise InputError(f"{path}: is a directory; give the files in it")
     if os.path.exists(path) and not os.path.isfile(path):

@@ -6,12 +6,12 @@ third column `exact` makes case matter. Lines that begin with `#` are comments.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from pathlib import Path
 from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
@@ -89,8 +89,8 @@ class Glossary:
         return cls(name, tuple(entries), exact, folded, by_length, frozenset(_folded(one.term).text for one in entries))
 
     @classmethod
-    def read(cls, path: Path) -> Glossary:
-        """Read a glossary.
+    def read(cls, path: str | os.PathLike[str]) -> Glossary:
+        """Read a glossary; `-` stands for standard input.
 
         Raises:
             InputError: the file cannot be read, or a line of it is wrong (file and line are named).

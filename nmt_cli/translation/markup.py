@@ -46,6 +46,8 @@ class Tag:
     """It begins within its first word, so the punctuation before that word is outside."""
     cuts_last: bool = False
     """It ends within its last word, so the punctuation after that word is outside."""
+    is_open: bool = False
+    """It began before the words at hand, so only its end belongs among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +133,23 @@ def tagged_words(
 ) -> list[str]:
     """Return the words with each tag once, in its place, and last the tags that stand behind all words, or "".
 
-    `looks_at` has the source word that each looks at most. `spell` writes the text between the tags, as with `&amp;`
-    for an ampersand.
+    `looks_at` has the source word that each looks at most. Tags that are open come first, the outermost foremost; each
+    ends behind at least one word. `spell` writes the text between the tags, as with `&amp;` for an ampersand.
     """
     before: list[list[_Placed]] = [[] for _ in range(len(target) + 1)]
     after: list[list[_Placed]] = [[] for _ in target]
     placed: list[_Placed] = []
+    end = len(target) - 1
     for tag in tags:
         rows = [row for row, column in enumerate(looks_at) if tag.start <= column < tag.end]
+        if tag.is_open and tag.closing is not None:
+            end = min(max(rows, default=0), end)  # inside those that were opened before it
+            if end < 0:
+                before[0].insert(0, _Placed(tag, tag.closing, "", 0, 0))
+                continue
+            placed.append(_Placed(tag, "", tag.closing, -1, end))
+            after[end].insert(0, placed[-1])
+            continue
         if tag.closing is not None and rows:
             around = _nested(_Placed(tag, tag.text, tag.closing, rows[0], rows[-1]), rows, placed)
             placed.append(around)

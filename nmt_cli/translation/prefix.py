@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from nmt_cli.console import counted
@@ -19,7 +19,7 @@ from nmt_cli.data.tokenizer import EOS, UNK, PieceWords, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import FREE, Constraints
 from nmt_cli.translation.alignment import Matrix
-from nmt_cli.translation.markup import PLACEHOLDER, TAG, PlainLine
+from nmt_cli.translation.markup import PLACEHOLDER, TAG, PlainLine, Tag
 from nmt_cli.translation.results import Translation
 
 BLANK = "▁".encode()
@@ -183,31 +183,46 @@ def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation,
     going_on = found.text[len(prefix) :]
     begins = going_on.lstrip()
     blank = going_on[: len(going_on) - len(begins)]
-    goes_on_at_once = bool(begins) and not blank and not shown[-1:].isspace()
+    goes_on_at_once = not blank and not shown[-1:].isspace()
     num_own = len(prefix.split())
-    is_in_a_word = goes_on_at_once and num_own > 0
+    is_in_a_word = bool(begins) and goes_on_at_once and num_own > 0
     there = Counter(_TAG_OR_PLACEHOLDER.findall(shown))
-    tags = []
-    for tag in line.tags:
-        if there[tag.text] > 0:
-            there[tag.text] -= 1
-        else:
-            tags.append(tag)
+    tags = tuple(_missing_tags(line.tags, shown, there))
     source = line.text
     for placeholder, count in there.items():
         source = source.replace(placeholder, "_", count)
     assert found.weights is not None
     rows = found.weights[num_own - is_in_a_word :]
-    words = restored(PlainLine(source, tuple(tags)), begins, rows)
+    words = restored(PlainLine(source, tags), begins, rows)
     going_on = begins if words == begins.split() else " ".join(word for word in words if word)
     counts = [len(word.split()) for word in words]
     own = _shared_out(len(shown.split()), num_own)
-    if is_in_a_word:  # the first word that goes on is the end of the last one of the prefix
-        own[-1] += counts.pop(0) - 1
-    elif num_own == 0:  # tags alone belong to the word that follows
+    if num_own == 0:  # tags alone belong to the word that follows
         first = counts.pop(0) if counts else 0
-        own = [len(shown.split()) + first - goes_on_at_once]
+        own = [len(shown.split()) + first - (bool(begins) and goes_on_at_once)]
+    elif going_on and goes_on_at_once:  # the first word that goes on is the end of the last one of the prefix
+        own[-1] += counts.pop(0) - 1
     return found.rewritten(shown + blank + going_on, [*own, *counts])
+
+
+def _missing_tags(tags: Iterable[Tag], shown: str, there: Counter[str]) -> list[Tag]:
+    """Return the tags that a prefix opens but does not end, outermost first, and those that it lacks.
+
+    What it has is taken from `there`.
+    """
+    opened, missing = [], []
+    for tag in tags:
+        if there[tag.text] == 0:
+            missing.append(tag)
+            continue
+        there[tag.text] -= 1
+        if tag.closing is None:
+            continue
+        if there[tag.closing] == 0:
+            opened.append(replace(tag, is_open=True))
+        else:
+            there[tag.closing] -= 1
+    return [*sorted(opened, key=lambda tag: shown.rindex(tag.text)), *missing]
 
 
 def _shared_out(num_shown: int, num_own: int) -> list[int]:

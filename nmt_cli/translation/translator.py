@@ -72,7 +72,8 @@ class Translator:
     ) -> list[Translated]:
         """Return the translations of each line, in order, with their parts translated by `translate`."""
         texts = [self._decoded(line) for line in lines]
-        plain = self._plain(texts)
+        plain = [self._plain(text) for text in texts]
+        self.counts.unpaired_tags += sum(line.has_unpaired_tag for line in plain)
         shown = prefixes or [""] * len(lines)
         begun = [self._prefix(prefix) for prefix in shown]
         parts, num_words = self._translated_parts(translate, [line.text for line in plain], begun)
@@ -102,14 +103,11 @@ class Translator:
         self.counts.invalid += not is_valid
         return text
 
-    def _plain(self, texts: Sequence[str]) -> list[PlainLine]:
-        """Return the lines without what the model must not see."""
+    def _plain(self, text: str) -> PlainLine:
+        """Return a line without what the model must not see."""
         if not self.options.keep_markup:
-            return [PlainLine(text, ()) for text in texts]
-        symbols = self.tokenizers[0].symbols()
-        plain = [strip_tags(text, symbols) for text in texts]
-        self.counts.unpaired_tags += sum(line.has_unpaired_tag for line in plain)
-        return plain
+            return PlainLine(text, ())
+        return strip_tags(text, self.tokenizers[0].symbols())
 
     def _prefix(self, text: str) -> Prefix | None:
         """Return the beginning of a translation without what the model must not see; None where there is none."""
@@ -117,7 +115,7 @@ class Translator:
             self._index = PieceIndex(self.tokenizers[1])
         if not text or self._index is None:
             return None
-        (plain,) = self._plain([text])
+        plain = self._plain(text)
         is_cut = plain.text != text and text[-1].isspace()
         return prefix_of(plain.text + " " if is_cut else plain.text, self._index)
 

@@ -48,6 +48,18 @@ def test_a_table_becomes_two_files_and_a_report_and_what_was_seen_is_said(here):
     assert (report["pairs"], report["format"], report["encoding"], report["skipped"]) == (60, "TSV", "UTF-16", {})
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_standard_input_is_read_as_a_file_is(here, pack):
+    (here / "table").write_bytes(pack(TABLE.encode("utf-16")))
+    assert nmt("import", "table", "-o", "made", *LANGUAGES)[0] == 0
+    done = run_here("import", "-", "-o", "piped", *LANGUAGES, stdin=(here / "table").read_bytes())
+    assert done.code == 0, done.err
+    assert "standard input: TSV, UTF-16 with byte order mark" in done.err
+    assert [(here / f"piped.{end}").read_bytes() for end in ("en", "fr")] == [
+        (here / f"made.{end}").read_bytes() for end in ("en", "fr")
+    ]
+
+
 def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
     with zipfile.ZipFile("a.zip", "w") as archive:
         archive.writestr("__MACOSX/x", "x")
@@ -78,7 +90,8 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         (("nil",), "nil: there is no such file"),
         (("",), "the name of an input file is empty"),
         ((".",), ".: is a directory; give the files in it"),
-        (("-",), "standard input: a format is recognised by the name and the content of a file; give a file"),
+        (("-",), "standard input: is empty"),
+        (("-", "-"), "standard input can be read only once: give files for the other inputs"),
         (("/dev/null",), "/dev/null: is a pipe or a device; an import reads a file more than once, so save it first"),
         (("a.en",), "a.en: is plain text in one language; give the file with its translations too"),
         (("a.en", "a.en"), "a.en: is given twice; give the source text and its translations"),

@@ -80,7 +80,35 @@ def test_tags_in_the_prefix_stay_and_are_not_put_in_again(nmt, model: Path, tmp_
     sources = ["He sells <b>the hats</b>."] * 3
     found = translate(nmt, model, tmp_path, sources, ["Il <b>ven", "Il vend ", "<b>Il</b> "], "--markup")
     assert [line.startswith(p) for line, p in zip(found, ("Il <b>ven", "Il vend ", "<b>Il</b> "), strict=True)]
-    assert [line.count("<b>") for line in found] == [1, 1, 1]
+    assert [(line.count("<b>"), line.count("</b>")) for line in found] == [(1, 1)] * 3
+
+
+def test_a_tag_that_a_prefix_opens_is_closed_after_it_without_a_warning(nmt, model: Path, tmp_path: Path):
+    sources = ["He sells <b>the <i>hats</i></b>.", "<a href='x'>He</a> sells the hats."]
+    prefixes = ["Il <b>vend <i>", "<a href='x'>Il "]
+    source, prefix = write(tmp_path / "source", sources), write(tmp_path / "prefix", prefixes)
+    result = nmt("translate", source, "--model", model, "--markup", "--prefix", prefix)
+    assert result.code == 0
+    assert "warning" not in result.err
+    closed = (["</i>", "</b>"], ["</a>"])
+    for line, begun, closings in zip(result.out.decode().splitlines(), prefixes, closed, strict=True):
+        assert line.startswith(begun)
+        assert re.findall("</.>", line) == closings
+
+
+def test_prefixes_and_terms_may_come_from_standard_input_but_not_both(nmt, model: Path, tmp_path: Path):
+    source, prefix = write(tmp_path / "source", SOURCES), write(tmp_path / "prefix", PREFIXES)
+    of_file = nmt("translate", source, "--model", model, "--prefix", prefix)
+    piped = nmt("translate", source, "--model", model, "--prefix", "-", stdin=prefix.read_bytes())
+    assert (piped.code, piped.out) == (0, of_file.out), piped.err
+    terms = write(tmp_path / "terms.tsv", ["hats\tzzz"])
+    of_file = nmt("translate", source, "--model", model, "--glossary", terms)
+    piped = nmt("translate", source, "--model", model, "--glossary", "-", stdin=terms.read_bytes())
+    assert (piped.code, piped.out) == (0, of_file.out), piped.err
+    for more in ((source, "--glossary", "-"), ("-",), ()):
+        result = nmt("translate", *more, "--model", model, "--prefix", "-", stdin=b"a\n")
+        assert result.code == 2
+        assert "standard input can be read only once: give files for the other inputs" in result.err
 
 
 def test_tags_alone_are_a_prefix_too(nmt, model: Path, tmp_path: Path):
