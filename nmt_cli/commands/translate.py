@@ -129,8 +129,6 @@ def translate(
 
     _check_choice("--format", format_, ("text", "jsonl", "moses"))
     _check_choice("--alignment", alignment, ("none", "hard", "soft"))
-    if confidence and sample:
-        raise InputError("--confidence: tells how good the best translation is, so it does not go with --sample")
     refuse_overwriting(output, [file, *(path for path in (shortlist, glossary, prefix) if path is not None)])
     _check_constraints(
         file, shortlist, {"--glossary": glossary, "--prefix": prefix}, sample=sample, weight=glossary_weight
@@ -140,8 +138,8 @@ def translate(
         of_lines={"--n-best": n_best > 1, "--format": format_ != "text", "--alignment": alignment != "none",
                   "--shard": shard is not None, "--copy-unknown": copy_unknown, "--prefix": prefix is not None},
     )  # fmt: skip
-    if confidence and job is None and format_ != "jsonl":
-        raise InputError(f"--confidence: has no place in the format {format_}; add --format jsonl")
+    if confidence:
+        _check_confidence(format_, of_lines=job is None, sample=sample)
     _check_number_of_prefixes(file, prefix)
     chosen = lines_of_shard(file, shard) if shard is not None else None
     options = requested_options(
@@ -193,6 +191,13 @@ def _check_beam(translator: Translator, n_best: int) -> None:
     options = translator.options
     if options.sampling_temperature is None and n_best > options.beam_size:
         raise InputError(f"--n-best {n_best}: is more than the beam, {options.beam_size}; raise --beam-size")
+
+
+def _check_confidence(format_: str, *, of_lines: bool, sample: bool) -> None:
+    if sample:
+        raise InputError("--confidence: tells how good the best translation is, so it does not go with --sample")
+    if of_lines and format_ != "jsonl":
+        raise InputError(f"--confidence: has no place in the format {format_}; add --format jsonl")
 
 
 def _check_constraints(
