@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,17 +68,23 @@ def job_of(
         of_lines: options that go with lines alone, and if they were given.
 
     Raises:
-        InputError: `paragraphs` is asked of a document, `overwrite` of what has no translations, an option of lines
-            with either, or `confidence` without a file beside which it could be written.
+        InputError: the document is compressed, `paragraphs` is asked of a document, `overwrite` of what has no
+            translations, an option of lines with either, or `confidence` without a file beside which it could be
+            written.
     """
     from nmt_cli.documents.document import ending_of
 
-    ending = ending_of(file) if file is not None and output is not None else None
+    form = None if file is None else ending_of(file.removesuffix(".gz"))
+    ending = None if output is None else form
+    if ending is not None and file is not None and file.endswith(".gz"):
+        raise InputError(f"{file}: is a compressed document; unpack it first: gunzip -k {shlex.quote(file)}")
     if overwrite and ending not in _CATALOGUES:
         raise InputError("--overwrite: goes with a PO or XLIFF file as FILE and with -o OUT")
     if paragraphs and ending is not None:
         raise InputError(f"--paragraphs: {file} is translated as a document, whose paragraphs are known; leave it out")
     if not paragraphs and ending is None:
+        if form is not None:
+            warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
         return None
     if given := [option for option, is_given in of_lines.items() if is_given]:
         what = "--paragraphs" if ending is None else f"{file} is translated as a document, which"

@@ -109,6 +109,7 @@ def test_a_document_without_an_output_is_lines_as_before(nmt, model: Path, tmp_p
     page.write_bytes(PAGE)
     result = nmt("translate", page, "--model", model)
     assert len(result.lines) == PAGE.count(b"\n")
+    assert f"warning: {page}: is read as plain lines; give -o FILE to translate it as a document" in result.err
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,7 @@ def test_a_document_without_an_output_is_lines_as_before(nmt, model: Path, tmp_p
         (("a.po", "--overwrite"), "--overwrite: goes with a PO or XLIFF file as FILE and with -o OUT"),
         (("a.html", "--paragraphs", "--shard", "1/2"), "--shard: --paragraphs gives one text; take the option away"),
         (("none.po", "-o", "b"), "none.po: there is no such file"),
+        (("a.po.gz", "-o", "b"), "a.po.gz: is a compressed document; unpack it first: gunzip -k a.po.gz"),
         (("cut.html", "-o", "b"), "cut.html:2: the page ends within a tag or a comment; the file is cut off"),
         (("mixed.po", "-o", "b"), "mixed.po:4: byte 0xe4 is not valid UTF-8; the file is damaged or mixes encodings"),
         (("cut.xlf", "-o", "b"), "cut.xlf:2: is not well-formed XML: unclosed token; the file is damaged or cut off"),
