@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_cli.translation.markup import UNKNOWN, restored_words, strip_tags
+from nmt_cli.translation.markup import UNKNOWN, restored_words, strip_tags, tagged_words
 
 
 def restore(plain, translation, weights, **options):
@@ -175,3 +176,19 @@ def test_well_formed_markup_stays_well_formed(line: str, num_target: int, seed: 
     restored = restore(plain, " ".join(["w"] * num_target), weights)
     assert is_well_formed(restored), restored
     assert sorted(re.findall(r"<[^>]*>", restored)) == sorted(re.findall(r"<[^>]*>", line))
+
+
+@given(trees(), st.integers(0, 6), st.integers(0, 2**32 - 1))
+def test_tags_that_are_open_already_end_where_they_cross_no_other(line: str, num_target: int, seed: int):
+    random = np.random.default_rng(seed)
+    plain = strip_tags(line)
+    num_source = len(plain.text.split())
+    looks_at = random.integers(num_source, size=num_target).tolist() if num_source else []
+    is_open = [tag.closing is not None and random.random() < 0.5 for tag in plain.tags]
+    opened = [replace(tag, is_open=True) for tag, is_it in zip(plain.tags, is_open, strict=True) if is_it]
+    random.shuffle(opened)
+    others = [tag for tag, is_it in zip(plain.tags, is_open, strict=True) if not is_it]
+    words = tagged_words(["w"] * num_target, [*opened, *others], looks_at)
+    whole = " ".join([*(tag.text for tag in opened), *words])
+    assert is_well_formed(whole), whole
+    assert sorted(re.findall(r"<[^>]*>", whole)) == sorted(re.findall(r"<[^>]*>", line))
