@@ -6,9 +6,10 @@ stronger dropout; fra also has other batches, the other schedule, and two layers
 
 Every run of a corpus gets the same processor time on one thread. First, 20 and 60 updates measure the time of one
 update; the length of the training follows from it. Where the default has run already, perhaps on another machine, a
-neighbour gets the time that the updates of the default would take on this one. Each run is scored on the dev set at
-five points, and the best counts. No test set is read. A run's figures go to `docs/studies/defaults.jsonl` as it ends,
-and one that stands there is not trained again. The table, as Markdown, goes to standard output.
+neighbour gets the time that the updates of the default would take on this one. Other dropout takes no other time, so
+it gets as many updates as the default, whatever these measurements say. Each run is scored on the dev set at five
+points, and the best counts. No test set is read. A run's figures go to `docs/studies/defaults.jsonl` as it ends, and
+one that stands there is not trained again. The table, as Markdown, goes to standard output.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ MAX_HELD_OUT = 1_000
 PROBES = (20, 60)
 """Updates of the two short trainings that measure the time of one update."""
 DEFAULT = "default"
+AS_LONG = (DEFAULT, "dropout-weaker", "dropout-stronger")
+"""Variants whose updates take equal time."""
 ALONE = ("training.threads=1", "training.patience=null", "training.max_epochs=null")
 """What every run changes: its updates alone say when it ends."""
 _writing = Lock()
@@ -193,7 +196,8 @@ def _variants(corpus: str, config: Path) -> dict[str, tuple[str, ...]]:
 def _run(corpus: str, variant: str, seed: int, config: Path, overrides: tuple[str, ...]) -> Run:
     directory = DIRECTORY / corpus / f"{variant}-{seed}"
     overrides = (*overrides, f"seed={seed}", *ALONE)
-    steps = _steps(corpus, directory, config, overrides)
+    had = _updates_of_default(corpus, seed)
+    steps = had if had is not None and variant in AS_LONG else _steps(corpus, directory, config, overrides, had)
 
     def ended(run: Run) -> None:
         best = max(metrics(run.directory, "validation"), key=lambda record: record["bleu"])
@@ -215,13 +219,19 @@ def _run(corpus: str, variant: str, seed: int, config: Path, overrides: tuple[st
     return Run(f"{corpus} {variant} {seed}", config, directory, None, (*overrides, *length), ended=ended)
 
 
-def _steps(corpus: str, directory: Path, config: Path, overrides: Sequence[str]) -> int:
+def _updates_of_default(corpus: str, seed: int) -> int | None:
+    """Return the updates of the default, with another seed if need be; None where it has none yet."""
+    ended = next((row["steps"] for row in _rows() if (row["corpus"], row["variant"]) == (corpus, DEFAULT)), None)
+    record = DIRECTORY / corpus / f"{DEFAULT}-{seed}.steps.json"
+    return ended if ended is not None or not record.exists() else json.loads(record.read_text(encoding="utf-8"))
+
+
+def _steps(corpus: str, directory: Path, config: Path, overrides: Sequence[str], had: int | None) -> int:
     """Return the updates of a run, which a file beside its directory keeps: those that fit into the minutes of its
-    corpus, or into the time that the updates of the default would take here, if the default has run."""
+    corpus, or into the time that the updates of the default would take here, if the default has had some."""
     record = directory.with_suffix(".steps.json")
     if not record.exists():
         seconds = _seconds_an_update(directory, config, overrides)
-        had = next((row["steps"] for row in _rows() if (row["corpus"], row["variant"]) == (corpus, DEFAULT)), None)
         given = 60.0 * MINUTES[corpus]
         if had is not None:
             given = had * _seconds_an_update(DIRECTORY / corpus / DEFAULT, config, ALONE)
