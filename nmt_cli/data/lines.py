@@ -6,6 +6,7 @@ is that of the longest line, which is bounded. What the lines mean is not known 
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import re
@@ -118,6 +119,8 @@ def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, is_table: boo
 def _warn_of_format(name: str, head: bytes, identity: tuple[int, ...]) -> None:
     """Warn once for each content of a file."""
     del identity
+    if head.startswith(codecs.BOM_UTF8):
+        warn(f"{name}: begins with a byte order mark, which is read as a character of line 1; `nmt import` removes it")
     if kind := suspicion(head, name):
         warn(
             f"{name}: looks like {kind} but is read as plain text, one sentence a line; if it is {kind}, "

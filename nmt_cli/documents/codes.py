@@ -21,7 +21,9 @@ CODE = re.compile(f"{_PRINTF.format(flags='')}|{_OTHERS}|{_TAG}")
 """A placeholder or a tag in any text. `{...}` is found by its pairs of braces."""
 FORMAT_CODE = re.compile(f"{_PRINTF.format(flags=' ').replace('(?![A-Za-z]{3})', '')}|{_OTHERS}|{_TAG}")
 """The same in a text of which it is known that a `%` begins a directive of printf."""
-BY_ORDER = re.compile(r"%(?!%|<|\d+\$|\()")
+NUMBERED_CODE = re.compile(rf"%L?(?:\d{{1,2}}(?!\d)|n)|{CODE.pattern}")
+"""The same as `CODE` where `%1` stands for the first argument, as in Qt and KDE."""
+BY_ORDER = re.compile(r"%(?!%|<|\d+\$|\(|L?(?:\d+|n)$)")
 """Beginning of a directive that takes the next argument; the order of such directives must not change."""
 _TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
 _MAX_BRACES = 4000

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt_cli.console import counted, warn
 from nmt_cli.documents import html, po, subtitles, xliff
 from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.division import Shown
-from nmt_cli.documents.encoding import encoded
+from nmt_cli.documents.encoding import Characters, encoded
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment, spliced
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
@@ -89,11 +89,32 @@ def translate_document(
     """
     form = ENDINGS[PurePath(name).suffix.lower()]
     document = form.decoded(name, data)
+    text, counts = _in_place(form, document, translate, split, target_lang=target_lang, overwrite=overwrite)
+    return Translated(encoded(document, text, has_references=form.HAS_REFERENCES), counts)
+
+
+def translate_page(text: str, translate: Translate, split: Splitter, *, target_lang: str | None) -> str:
+    """Return HTML with its text translated and all else as it was; an encoding that it declares has no meaning here.
+
+    Raises:
+        InputError: a tag is cut off, or elements are nested beyond reason.
+    """
+    return _in_place(html, Characters("q", text, "utf-8"), translate, split, target_lang=target_lang)[0]
+
+
+def _in_place(
+    form: Any,
+    document: Characters,
+    translate: Translate,
+    split: Splitter,
+    *,
+    target_lang: str | None,
+    overwrite: bool = False,
+) -> tuple[str, DocumentCounts]:
     located: Located = form.locate(document, target_lang, overwrite=overwrite)
     counts = DocumentCounts(notes=located.notes)
-    edits = _translated(located.segments, translate, split, counts).edits
-    text = spliced(document.text, [*located.edits, *edits])
-    return Translated(encoded(document, text, has_references=form.HAS_REFERENCES), counts)
+    edits = _translated(located.segments, translate, split, counts, keeps_codes=True).edits
+    return spliced(document.text, [*located.edits, *edits]), counts
 
 
 def translate_paragraphs(
@@ -114,7 +135,7 @@ def translated_paragraphs(
     for paragraph in paragraphs:
         atoms = (Atom(paragraph, paragraph),)
         segments.append(Segment(0, len(paragraph), with_codes(atoms) if markup else atoms))
-    edits, sentences = _translated(segments, translate, split, counts)
+    edits, sentences = _translated(segments, translate, split, counts, keeps_codes=markup)
     return [
         Paragraph(spliced(paragraph, [edit]), own)
         for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True)
@@ -130,9 +151,13 @@ class _Segments(NamedTuple):
 
 
 def _translated(
-    segments: Sequence[Segment], translate: Translate, split: Splitter, counts: DocumentCounts
+    segments: Sequence[Segment], translate: Translate, split: Splitter, counts: DocumentCounts, *, keeps_codes: bool
 ) -> _Segments:
-    """Return an edit for each segment; the sentences of all are translated at once, equal ones once."""
+    """Return an edit for each segment; the sentences of all are translated at once, equal ones once.
+
+    With `keeps_codes`, a translation has the tags and placeholders of its sentence, or the sentence stays as it was.
+    Without it, they are text like any other.
+    """
     items: dict[int, list[Item]] = {}
 
     def split_all(some: Iterable[Segment]) -> Iterator[Unit]:
@@ -151,7 +176,7 @@ def _translated(
     found = {unit: translations[lines[unit]] for unit in units}
     counts.segments += len(segments)
     counts.sentences += len(units)
-    assembly = _Assembly(items, found, counts)
+    assembly = _Assembly(items, found, counts, keeps_codes=keeps_codes)
     edits = [Edit(segment.start, segment.end, assembly.of(segment)) for segment in segments]
     return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
 
@@ -160,9 +185,15 @@ class _Assembly:
     """Puts translated units back among what stays."""
 
     def __init__(
-        self, items: dict[int, list[Item]], translations: dict[Unit, Translation], counts: DocumentCounts
+        self,
+        items: dict[int, list[Item]],
+        translations: dict[Unit, Translation],
+        counts: DocumentCounts,
+        *,
+        keeps_codes: bool,
     ) -> None:
         self._items, self._translations, self._counts = items, translations, counts
+        self._keeps_codes = keeps_codes
         self._attributes: dict[int, str] = {}
         self.sentences: dict[int, list[tuple[str, Translation]]] = {}
         """For each segment, its sentences as they were put back, with their translations."""
@@ -202,6 +233,8 @@ class _Assembly:
         translation = self._translations[unit]
         if translation.text == line.text:
             return self._as_it_was(unit)
+        if not self._keeps_codes:
+            return Restored([translation.text], 0)
         shown = []
         for number, length in enumerate(_chunk_lengths(unit.atoms) if line.seams else ()):
             seconds = segment.seconds[chunk + number] if segment.seconds else 0.0

@@ -94,7 +94,8 @@ class _Walk:
     def _outside(self, event: Event, raw: str) -> None:
         """Take an event that is not within an element without translation."""
         if event.kind == "text":
-            self._add(event.start, *spelled(raw))
+            num_marks = int(event.start == 0 and raw.startswith("\ufeff"))  # a byte order mark stays outside
+            self._add(event.start + num_marks, *spelled(raw[num_marks:]))
         elif event.kind == "other":
             self._add(event.start, Atom(raw, "", Kind.ALONE if raw.startswith("<!--") else Kind.BREAK))
         else:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nmt_cli.console import counted
 from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import CODE, FORMAT_CODE, counts_of, with_codes
+from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, counts_of, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
@@ -18,6 +18,8 @@ HAS_REFERENCES = False
 _CHARSET = re.compile(rb"^\"Content-Type:[^\"\n]*charset=([\w.:-]+)", re.M | re.I)
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
+"""Flags of messages in which `%1` stands for the first argument."""
 _ONE_FIRST = re.compile(r"n(?:!=1|>1|==1\?0:|==0\|\|n==1\?0:)")
 """Beginning of a rule, without spaces and parentheses, whose first form is for few numbers, 1 among them."""
 _WIDTH = 78
@@ -85,6 +87,8 @@ def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[
     texts = entry.texts
     is_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in entry.flags)
     pattern = FORMAT_CODE if is_format and "python-brace-format" not in entry.flags else CODE
+    if entry.flags & _NUMBERED:
+        pattern = NUMBERED_CODE
     singular, plural = texts["msgid"], texts.get("msgid_plural")
     line_end = "\r\n" if document.text.startswith("\r\n", singular.end) else "\n"
     layout = partial(_segment, document, pattern=pattern, line_end=line_end)

@@ -116,16 +116,18 @@ def restored(
 ) -> Restored | None:
     """Return the translation with the tags, placeholders and seams of its line; None if that is not possible.
 
+    It also has the placeholders of the terms that a glossary has brought in.
     `shown` has the time and the text of each part between the seams, if there are seams.
     """
     is_plain = not (line.tags or line.placeholders or line.seams)
+    brought = " ".join(use.translation for use in translation.terms if use.translation is not None)
+    expected = counts_of(line.source) + counts_of(spell(brought))
     if not is_plain and len(translation.text.split()) * len(line.words) > MAX_WEIGHTS:
         return None
     for is_strict in (False, True):
-        found = _restored(line, translation, spell, shown, raw, is_strict=is_strict)
+        found = _restored(line, translation, spell, shown, raw, brought, is_strict=is_strict)
         # Signs that the model wrote may make a placeholder of what stands beside them.
-        written = counts_of(" ".join(found.chunks))
-        if written == counts_of(line.source):
+        if counts_of(" ".join(found.chunks)) == expected:
             return found
     return None
 
@@ -136,11 +138,12 @@ def _restored(
     spell: Callable[[str], str],
     shown: Sequence[Shown],
     raw: Callable[[Atom], str],
+    brought: str,
     *,
     is_strict: bool,
 ) -> Restored:
     own = _Placeholders(line, raw)
-    target = own.cleaned(translation.text.split(), "" if is_strict else own.signs)
+    target = own.cleaned(translation.text.split(), brought if is_strict else own.signs + brought, counts_of(brought))
     if not (line.tags or line.placeholders or line.seams):
         return Restored([spell(" ".join(word for word in target if word))], 0)
     weights = translation.weights
@@ -185,13 +188,13 @@ class _Placeholders:
         self.signs = self.pattern.sub("", " ".join(line.words))
         """The text beside the placeholders, whose signs may stand in the translation too."""
 
-    def cleaned(self, target: Sequence[str], signs: str) -> list[str]:
-        """Return the words without placeholders that the source does not have, or not as often."""
-        left = Counter({name: len(raws) for name, raws in self._raws.items()})
+    def cleaned(self, target: Sequence[str], signs: str, brought: Counter[str]) -> list[str]:
+        """Return the words without placeholders that neither the source nor a glossary has, or not as often."""
+        left = Counter({name: len(raws) for name, raws in self._raws.items()}) + brought
 
         def kept(match: re.Match[str]) -> str:
             name = match[0]
-            if match[1] is None or not left[name]:
+            if not left[name]:
                 return ""
             left[name] -= 1
             return name

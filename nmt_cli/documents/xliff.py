@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 
 from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import with_codes
+from nmt_cli.documents.codes import shown, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
@@ -84,8 +85,9 @@ def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overw
     """Add the segment of a unit, and what its target needs beside."""
     if unit.source is None or unit.start.attributes.get("restype") == "x-gettext-domain-header":
         return
-    begin, end = unit.source
-    atoms = with_codes(_atoms(text, events[begin + 1 : end]))
+    begin, _ = unit.source
+    opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
+    atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]))
     holder = unit.start
     if unit.target is None:
         place = events[(unit.seg_source or unit.source)[1]].end
@@ -115,6 +117,8 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
     """Yield what a source holds; an element that holds codes is one tag with all that is in it."""
     index = 0
     in_cdata = False
+    around: list[Kind] = []
+    """What ends the elements that are open."""
     while index < len(events):
         event = events[index]
         raw = text[event.start : event.end]
@@ -126,14 +130,30 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
             )
         elif event.kind == "other":
             yield from (Atom(raw, "", Kind.ALONE),) if raw.startswith("<") else spelled(raw)
-        elif event.name in _AROUND:
-            yield Atom(raw, event.name, Kind.OPEN if event.kind == "start" else Kind.CLOSE)
+        elif event.kind == "end":
+            yield Atom(raw, event.name, around.pop())
+        elif event.name in _AROUND and not _is_protected(event):
+            is_segment = event.attributes.get("mtype") == "seg"
+            around.append(Kind.BREAK if is_segment else Kind.CLOSE)
+            yield Atom(raw, event.name, Kind.BREAK if is_segment else Kind.OPEN)
         else:
             depth = 1
             while depth:
                 depth += {"start": 1, "end": -1}.get(events[index].kind, 0)
                 index += 1
-            yield _tag(text[event.start : events[index - 1].end], event)
+            whole = text[event.start : events[index - 1].end]
+            yield _protected(whole) if _is_protected(event) else _tag(whole, event)
+
+
+def _is_protected(event: Event) -> bool:
+    attributes = event.attributes
+    return event.name == "mrk" and (attributes.get("mtype") == "protected" or attributes.get("translate") == "no")
+
+
+def _protected(raw: str) -> Atom:
+    """Return the atom of an element whose text is not translated."""
+    words = unescape(re.sub(r"<[^<>]*>", "", raw))
+    return Atom(raw, shown(words), Kind.PLACEHOLDER if words.strip() else Kind.ALONE)
 
 
 def _tag(raw: str, event: Event) -> Atom:

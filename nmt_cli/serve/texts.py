@@ -12,9 +12,11 @@ from nmt_cli.documents.document import (
     DocumentCounts,
     Paragraph,
     translate_document,
+    translate_page,
     translate_paragraphs,
     translated_paragraphs,
 )
+from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.errors import InputError
 from nmt_cli.serve.engine import Cancellation, Engine
@@ -154,7 +156,7 @@ def translate_html(direction: Direction, text: str, request: Request, cancellati
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
 
     def rendered(rank: int) -> str:
-        return _document(direction, "q.html", text.encode("utf-8"), sentences.ranked(rank)).decode("utf-8")
+        return translate_page(text, sentences.ranked(rank), direction.split, target_lang=direction.target)
 
     best = rendered(0)
     others = [rendered(rank) for rank in range(1, 1 + request.alternatives)]
@@ -170,14 +172,11 @@ def translate_file(direction: Direction, name: str, data: bytes, request: Reques
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
     if name.lower().endswith(".txt"):
-        lines = data.decode("utf-8", errors="replace").split("\n")
-        found = translate_paragraphs(lines, sentences.ranked(0), direction.split, DocumentCounts())
-        return "\n".join(found).encode("utf-8", errors="replace")
-    return _document(direction, name, data, sentences.ranked(0))
-
-
-def _document(direction: Direction, name: str, data: bytes, translate: Translate) -> bytes:
-    return translate_document(name, data, translate, direction.split, target_lang=direction.target).content
+        document = decoded(name, data, None)
+        mark, text = ("\ufeff", document.text[1:]) if document.text.startswith("\ufeff") else ("", document.text)
+        found = translate_paragraphs(text.split("\n"), sentences.ranked(0), direction.split, DocumentCounts())
+        return encoded(document, mark + "\n".join(found), has_references=False)
+    return translate_document(name, data, sentences.ranked(0), direction.split, target_lang=direction.target).content
 
 
 def _others(best: str, candidates: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -101,12 +102,15 @@ class Glossary:
 
     @classmethod
     def of_lines(cls, name: str, lines: Iterable[bytes]) -> Glossary:
-        """Return the glossary that the lines of a file make.
+        """Return the glossary that the lines of a file make; a byte order mark before them is ignored.
 
         Raises:
             InputError: a line is wrong (`name` and line are named).
         """
-        found = (_entry(name, number, line) for number, line in enumerate(lines, start=1))
+        found = (
+            _entry(name, number, line.removeprefix(BOM_UTF8) if number == 1 else line)
+            for number, line in enumerate(lines, start=1)
+        )
         return cls.of(name, [entry for entry in found if entry is not None])
 
     def matches(self, text: str) -> list[Match]:

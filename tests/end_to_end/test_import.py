@@ -216,6 +216,16 @@ def test_standard_input_is_never_guessed_at(here, model):
     assert done.code in (0, 2)  # a file that is given as standard input is a file
 
 
+def test_a_byte_order_mark_before_plain_text_is_warned_of(here):
+    (here / "t").write_bytes(b"\xef\xbb\xbfa text\n")
+    (here / "u").write_bytes(b"a text\n")
+    code, _, err = nmt("score", "t", "--reference", "u", "--metric", "chrf")
+    assert code == 0, err
+    message = "t: begins with a byte order mark, which is read as a character of line 1; `nmt import` removes it"
+    assert err.count("byte order mark") == 1
+    assert f"warning: {message}\n" in err
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

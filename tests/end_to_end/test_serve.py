@@ -84,6 +84,15 @@ def test_html_keeps_its_tags(server):
     assert found.endswith("</p><!-- note -->")
 
 
+@pytest.mark.parametrize(
+    "head", ["<meta charset='iso-8859-1'>", "<meta charset='nonsense'>", "<?xml version='1.0' encoding='utf-16'?>"]
+)
+def test_an_encoding_that_html_declares_means_nothing_in_a_request(server, head):
+    body = "<p>The car is red – 😀.</p>"
+    alone = server.translate(body, format="html")["translatedText"]
+    assert server.translate(head + body, format="html")["translatedText"] == head + alone
+
+
 def test_the_language_is_detected_where_that_is_asked(server):
     found = server.translate("Where is the red car, and the house of the cat?", source="auto")
     assert found["detectedLanguage"]["language"] == "en"
@@ -108,6 +117,8 @@ def test_a_translation_begins_with_its_prefix(server, model, tmp_path):
     expected = run_here("translate", str(tmp_path / "source"), "--prefix", str(tmp_path / "prefix"),
                         "--model", str(model), "--threads", "1").out.decode()  # fmt: skip
     assert server.translate("The car is red.", prefix="Les")["translatedText"] == expected.removesuffix("\n")
+    odd = "Les <b>50%</b> {x}  https://a.org/%s, v"
+    assert server.translate("The car is red.", prefix=odd)["translatedText"].startswith(odd)
     answer = server.ask("/translate", {"q": "The car. The cat.", "source": "en", "target": "fr", "prefix": "Les"})
     assert (answer.status, answer.json["error"]) == (400, "Invalid request: prefix goes with a text of one sentence")
 
@@ -211,6 +222,8 @@ def test_a_glossary_goes_with_a_form_with_html_and_with_files(server):
          "Invalid request: glossary parameter must be lines of term, tab and translation, or terms"),
         ({"q": "a", "source": "en", "target": "fr", "prefix": "x" * 1_001}, 413,
          "Invalid request: prefix (1001) exceeds its limit (1000)"),
+        ({"q": "a", "source": "en", "target": "fr", "prefix": "x\ny"}, 400,
+         "Invalid request: prefix has a line end; it must be one line"),
         ({"q": "a", "source": "en", "target": "fr", "glossary": "x" * 100_001}, 413,
          "Invalid request: glossary (100001) exceeds its limit (100000)"),
         ({"q": "a", "source": "en", "target": "fr", "confidence": "maybe"}, 400,
@@ -299,12 +312,19 @@ def test_every_answer_has_the_headers_of_the_page(server):
 def test_a_file_is_translated_and_fetched(server, paragraphs):
     def send(name, content):
         data = (
-            f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n{content}\r\n'
-            '--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n'
-            '--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nfr\r\n--x--\r\n'
+            f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode()
+            + (content if isinstance(content, bytes) else content.encode())
+            + b'\r\n--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n'
+            b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nfr\r\n--x--\r\n'
         )
-        return server.ask("/translate_file", data=data.encode(), Content_Type="multipart/form-data; boundary=x")
+        return server.ask("/translate_file", data=data, Content_Type="multipart/form-data; boundary=x")
 
+    wide = send("wide.txt", TEXT.encode("utf-16")).json["translatedFileUrl"]
+    assert server.ask(wide.removeprefix(server.address)).body == paragraphs(TEXT).encode("utf-16")
+    message = (
+        "a.txt:1: byte 0xe9 is not valid UTF-8; the file is damaged or mixes encodings. Convert all of it to UTF-8"
+    )
+    assert send("a.txt", b"The caf\xe9").json == {"error": f"Invalid request: {message}"}
     address = send("../my file.txt", TEXT).json["translatedFileUrl"]
     assert address.startswith(f"{server.address}/download_file/")
     fetched = server.ask(address.removeprefix(server.address))

@@ -104,6 +104,28 @@ def test_paragraphs_are_translated_sentence_by_sentence(nmt, model: Path):
     assert "1 line not valid UTF-8" in result.err
 
 
+def test_addresses_and_signs_in_plain_paragraphs_are_text_like_any_other(nmt, model: Path, tmp_path: Path):
+    sentences = [
+        "The red dog, see https://a.org/x?y=1",
+        "Mail joe@a.org a hat",
+        "<b>The dog</b> sleeps",
+        "20%d of $USD {x}",
+    ]
+    source, terms = tmp_path / "source", tmp_path / "terms.tsv"
+    source.write_text("\n".join(sentences) + "\n")
+    terms.write_bytes(b"\xef\xbb\xbfdog\thttps://b.org/%s\n")
+    for more in ((), ("--glossary", terms)):
+        alone = nmt("translate", source, "--model", model, *more)
+        result = nmt("translate", source, "--paragraphs", "--model", model, *more)
+        assert result.lines == alone.lines
+        assert "stays as it was" not in result.err
+    assert "https://b.org/%s" in alone.lines[0]
+    page, out = tmp_path / "page.html", tmp_path / "page.fr.html"
+    page.write_bytes(PAGE)
+    assert nmt("translate", page, "-o", out, "--model", model, "--glossary", terms).code == 0
+    assert b"https://b.org/%s" in re.search(rb"<p class.*?</p>", out.read_bytes())[0]
+
+
 def test_a_document_without_an_output_is_lines_as_before(nmt, model: Path, tmp_path: Path):
     page = tmp_path / "page.html"
     page.write_bytes(PAGE)

@@ -39,6 +39,17 @@ def test_text_is_translated_and_all_else_stays(before: str, after: str | None):
     assert page(before) == (before if after is None else after)
 
 
+def test_a_byte_order_mark_before_text_is_no_part_of_it():
+    seen: list[str] = []
+
+    def translate(lines):
+        seen.extend(lines)
+        return upper(lines)
+
+    assert page("\ufeff<b>a</b> dog", translate) == "\ufeff<b>A</b> DOG"
+    assert seen == ["a dog"]
+
+
 def test_tags_go_where_the_attention_lies():
     assert page("<p>the <b>red</b> car <i>sleeps</i>.</p>", backwards) == "<p><i>SLEEPS</i>. CAR <b>RED</b> THE</p>"
 

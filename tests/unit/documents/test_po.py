@@ -49,6 +49,13 @@ def test_messages_without_a_translation_are_filled(before: str, after: str | Non
     assert catalogue(before) == (before if after is None else after)
 
 
+@pytest.mark.parametrize("flag", ["qt-format", "kde-format", "qt-plural-format"])
+def test_numbered_arguments_of_qt_and_kde_stay_in_any_order(flag: str):
+    message = f'#, {flag}\nmsgid "open %1 and %L2, 5% or %n"\nmsgstr ""\n'
+    assert catalogue(message).splitlines()[-1] == 'msgstr "OPEN %1 AND %L2, 5% OR %n"'
+    assert catalogue(message, backwards).splitlines()[-1] == 'msgstr "%n OR 5% %L2, AND %1 OPEN"'
+
+
 def test_overwriting_takes_the_fuzzy_mark_away():
     before = '#, fuzzy, c-format\nmsgid "a %s"\nmsgstr "x"\n\n#, fuzzy\nmsgid "b"\nmsgstr "y"\n'
     assert catalogue(before, overwrite=True) == '#, c-format\nmsgid "a %s"\nmsgstr "A %s"\n\nmsgid "b"\nmsgstr "B"\n'

@@ -71,6 +71,36 @@ def units(text: str, translate=upper, overwrite: bool = False) -> str:
             ),
         ),
         (
+            (
+                '<trans-unit><source>a <mrk mtype="protected">b <g id="1">c</g></mrk>'
+                ' <mrk mtype="term">d</mrk></source></trans-unit>'
+            ),
+            (
+                '<trans-unit><source>a <mrk mtype="protected">b <g id="1">c</g></mrk>'
+                ' <mrk mtype="term">d</mrk></source>'
+                '<target>A <mrk mtype="protected">b <g id="1">c</g></mrk> <mrk mtype="term">D</mrk></target>'
+                "</trans-unit>"
+            ),
+        ),
+        (
+            (
+                '<trans-unit><source>a b</source><seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">'
+                '<g id="1">b</g></mrk></seg-source><target><mrk mtype="seg" mid="1"/></target></trans-unit>'
+            ),
+            (
+                '<trans-unit><source>a b</source><seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">'
+                '<g id="1">b</g></mrk></seg-source><target><mrk mtype="seg" mid="1">A</mrk> <mrk mtype="seg" mid="2">'
+                '<g id="1">B</g></mrk></target></trans-unit>'
+            ),
+        ),
+        (
+            "<unit><segment><source>a <mrk id='1' translate='no'>b</mrk></source></segment></unit>",
+            (
+                "<unit><segment><source>a <mrk id='1' translate='no'>b</mrk></source>"
+                "<target>A <mrk id='1' translate='no'>b</mrk></target></segment></unit>"
+            ),
+        ),
+        (
             "<unit><segment state='initial'><source>a</source></segment></unit>",
             "<unit><segment state='translated'><source>a</source><target>A</target></segment></unit>",
         ),
