@@ -27,7 +27,7 @@ class Columns:
     source: int
     target: int
     width: int
-    """Cells in most rows; a row with more text than that has a separator in its text."""
+    """Cells of the header row, or else in most rows; a row with more text has a separator in its text."""
     has_header: bool = False
     attribution: int | None = None
     reason: str = ""
@@ -58,7 +58,8 @@ def rows_as_pairs(
         if len(cells) < 2 and not any(cells):
             report.note("blank lines")
         elif not is_grid and len(cells) > columns.width and any(cells[columns.width :]):
-            report.skip("more cells than the other rows: a separator in the text", f"{name}:{place}")
+            others = "header row: a column without a name, or" if columns.has_header else "other rows:"
+            report.skip(f"more cells than the {others} a separator in the text", f"{name}:{place}")
         elif not is_grid and len(cells) == 1:
             report.skip("one cell only", f"{name}:{place}")
         else:
@@ -79,15 +80,19 @@ def choose_columns(
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
         raise InputError(f"{name}: holds no rows")
-    widths = [len(row) for row in filled]
-    width = max(widths) if is_grid else max({*widths}, key=lambda width: (widths.count(width), width))
-    header = filled[0] if _is_header(filled[0]) and rows[0] is filled[0] else None
+    is_header = rows[0] is filled[0] and (_is_header(filled[0]) or _has_names(filled[0], asked))
+    header = filled[0] if is_header else None
     body = filled[1:] if header else filled
-    width = max(width, len(header or ()))
+    widths = [len(row) for row in filled]
+    if is_grid:
+        width = max(widths)
+    else:
+        width = len(header) if header else max({*widths}, key=lambda width: (widths.count(width), width))
     attribution = next((c for c in range(width) if _share(body, c, _ATTRIBUTION.search)), None)
     if asked is not None:
-        source, target = (_asked_column(part, header, width, name, asked) for part in _two(asked))
+        source, target = _asked_columns(asked, header, max(widths) if header else width, name)
         attribution = None if attribution in (source, target) else attribution
+        width = max(width, source + 1, target + 1)
         return Columns(source, target, width, header is not None, attribution, f"--columns {asked}")
     if width < 2:
         raise InputError(
@@ -170,11 +175,28 @@ def _is_text(rows: Sequence[list[str]], column: int) -> bool:
     return 2 * sum(bool(cell.strip()) for cell in _cells(rows, column)) >= len(rows)
 
 
-def _two(asked: str) -> list[str]:
+def two_parts(asked: str) -> list[str]:
+    """Return the two columns or fields that --columns names, source first; `InputError` where they are not two."""
     parts = [part.strip() for part in asked.split(",")]
     if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
         raise InputError(f"--columns {asked}: give two columns, source first, such as --columns 1,2")
     return parts
+
+
+def _has_names(row: list[str], asked: str | None) -> bool:
+    """Return True if --columns names cells of the row; a number beside a name is that of a column."""
+    names = [part for part in two_parts(asked) if not part.isdecimal()] if asked is not None else []
+    return bool(names) and {*names} <= {cell.strip() for cell in row}
+
+
+def _asked_columns(asked: str, header: list[str] | None, width: int, name: str) -> tuple[int, int]:
+    source, target = (_asked_column(part, header, width, name, asked) for part in two_parts(asked))
+    if source == target:
+        raise InputError(
+            f"--columns {asked}: both are column {source + 1} of {name}; give two columns, source first, such as "
+            "--columns 1,2"
+        )
+    return source, target
 
 
 def _asked_column(part: str, header: list[str] | None, width: int, name: str, asked: str) -> int:

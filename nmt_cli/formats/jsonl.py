@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from nmt_cli.errors import InputError
+from nmt_cli.formats.columns import two_parts
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, language_in, primary
 from nmt_cli.formats.opening import Input
@@ -55,13 +57,13 @@ def read_json_lines(
 
 def _keys(record: dict[str, Any], name: str, languages: Languages, asked: str | None) -> tuple[str, str]:
     if asked is not None:
-        source, _, target = asked.partition(",")
-        if missing := [key for key in (source.strip(), target.strip()) if key not in record]:
+        source, target = two_parts(asked)
+        if missing := [key for key in (source, target) if key not in record]:
             raise InputError(
                 f"--columns {asked}: {name} has no field {' or '.join(map(repr, missing))}; the fields are "
                 f"{', '.join(record)}"
             )
-        return source.strip(), target.strip()
+        return source, target
     for language_keys in (_exact(record, languages), _named(record, languages)):
         if language_keys is not None:
             return language_keys
@@ -69,7 +71,7 @@ def _keys(record: dict[str, Any], name: str, languages: Languages, asked: str | 
         if source in record and target in record:
             return source, target
     texts = [key for key, value in record.items() if isinstance(value, str)]
-    tries = "; or ".join(f"--columns {first},{second}" for first, second in _orders(texts)) or "--columns SOURCE,TARGET"
+    tries = "; or ".join(f"--columns {shlex.quote(order)}" for order in _orders(texts)) or "--columns SOURCE,TARGET"
     raise InputError(
         f"{name}: it is not certain which fields are {languages.source} and {languages.target}. Run the same command "
         f"with what is right: {tries}"
@@ -85,5 +87,5 @@ def _named(record: dict[str, Any], languages: Languages) -> tuple[str, str] | No
     return (found[0][0], found[1][0]) if len(found[0]) == len(found[1]) == 1 and found[0] != found[1] else None
 
 
-def _orders(keys: list[str]) -> list[tuple[str, str]]:
-    return [(keys[0], keys[1]), (keys[1], keys[0])] if len(keys) > 1 else []
+def _orders(keys: list[str]) -> list[str]:
+    return [f"{keys[0]},{keys[1]}", f"{keys[1]},{keys[0]}"] if len(keys) > 1 else []

@@ -114,6 +114,13 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
             "look like TSV. Run the same command with what is right: --format text; or --format",
         ),
         (("t.tsv", "--target-lang", "de", "--columns", "3,1"), "--columns 3,1: t.tsv has no column 3; there are 2"),
+        (("t.tsv", "--columns", "1,01"), "--columns 1,01: both are column 1 of t.tsv; give two columns, source first"),
+        (("t.jsonl", "--columns", "en"), "--columns en: give two columns, source first, such as --columns 1,2"),
+        (
+            ("wide.csv",),
+            "wide.csv: no pair was found; 9: more cells than the header row: a column without a name, or a separator "
+            "in the text (such as wide.csv:2)",
+        ),
     ],
 )
 def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, message):
@@ -126,6 +133,8 @@ def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, m
     (here / "a.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(99))
     (here / "damaged.zip").write_bytes(b"PK\x03\x04" + bytes(99))
     (here / "noise").write_bytes(bytes(range(256)) * 99)
+    (here / "t.jsonl").write_text('{"en": "a", "fr": "b"}\n', encoding="utf-8")
+    (here / "wide.csv").write_text("en,fr\n" + "one,un, deux\n" * 9, encoding="utf-8")
     for language in ("en", "fr"):
         (here / f"train.{language}").write_text("a\tb\n" * 9, encoding="utf-8")
     before = names(here)

@@ -49,6 +49,9 @@ def test_the_sides_are_found_by_their_words_or_by_the_header(tmp_path):
         ([("a", "b")], {"columns": "1,3"}, "--columns 1,3: .*t.tsv has no column 3; there are 2"),
         ([("a", "b")], {"columns": "2"}, "--columns 2: give two columns, source first, such as --columns 1,2"),
         ([("en", "fr"), ("a", "b")], {"columns": "en,Deutsch"}, "has no column Deutsch; the columns are en, fr"),
+        ([("en", "fr"), ("a", "b")], {"columns": "en,1"}, "--columns en,1: both are column 1 of .*t.tsv; give two"),
+        ([("a", "b")], {"columns": "1,01"}, "--columns 1,01: both are column 1 of .*t.tsv; give two columns, source"),
+        ([("Question", "b")], {"columns": "Question,c"}, "has no column Question; there are 2"),
         ([("abc",)], {}, "t.tsv: has one column only"),
         ([("", ""), ("", "")], {}, "t.tsv: holds no rows"),
         ([("je", "the cat is not here"), ("the", "vous avez")], {}, "column 1 should be en and column 2 fr"),
@@ -88,6 +91,22 @@ def test_rows_that_are_not_like_the_others_are_counted_and_not_shifted(tmp_path)
     assert made.report["notes"] == {"blank lines": 1}
 
 
+def test_rows_with_more_cells_than_the_header_are_counted_and_not_shifted(tmp_path):
+    rows = [("en", "fr"), ("1", "the house", "la maison"), ("2", "the dog", "le chien"), ("a", "b"), ("c", "d", "")]
+    made = imported(tsv(tmp_path, rows))
+    assert made.pairs == [("a", "b"), ("c", "d")]
+    assert made.report["skipped"] == {
+        "more cells than the header row: a column without a name, or a separator in the text": 2
+    }
+    assert imported(tsv(tmp_path, rows[:3]), columns="2,3").pairs == [row[1:] for row in rows[1:3]]
+
+
+@pytest.mark.parametrize("columns", ["Question,Answer", "Question,3", "1,Answer"])
+def test_columns_of_any_names_are_asked_for(tmp_path, columns):
+    rows = [("Question", "Nr", "Answer"), ("a", "1", "b")]
+    assert imported(tsv(tmp_path, rows), columns=columns).pairs == [("a", "b")]
+
+
 @pytest.mark.parametrize("separator", [",", ";", "|"])
 def test_a_csv_with_any_separator_and_header(tmp_path, separator):
     path = tmp_path / "t.csv"
@@ -125,6 +144,9 @@ def test_json_lines_of_any_shape(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"p": "a", "q": "b"}\n{"p": "\\ud800", "q": "x"}\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"not certain which fields are en and fr.*: --columns p,q; or --columns q,p"):
         imported(tmp_path / "t.jsonl")
+    for columns in ("p", "p,", "p,p", "p,q,p"):
+        with pytest.raises(InputError, match=f"--columns {columns}: give two columns, source first"):
+            imported(tmp_path / "t.jsonl", columns=columns)
     made = imported(tmp_path / "t.jsonl", columns="q,p")
     assert (made.pairs, made.report["skipped"]) == ([("b", "a")], {"not valid in its encoding": 1})
 
