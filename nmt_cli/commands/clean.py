@@ -108,6 +108,8 @@ def _check_options(target: str | None, tag: str | None) -> None:
         raise InputError("--tag: marks the sources of pairs; give SOURCE and TARGET, or leave it out")
     if tag is not None and (not tag or tag.split() != [tag]):
         raise InputError(f"--tag {tag!r}: must be one word without blanks, such as <BT>")
+    if tag is not None and any("\ud800" <= letter <= "\udfff" for letter in tag):
+        raise InputError(f"--tag {tag!r}: is not valid UTF-8; give one word, such as <BT>")
 
 
 def cleaned_paths(texts: Sequence[str], prefix: str) -> list[Path]:

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import NamedTuple, NoReturn
 
 from nmt_cli.errors import InputError
+from nmt_cli.formats.encoding import text_codec
 from nmt_cli.formats.recognise import utf16_encoding, why_not_text
 
 MAX_BYTES = 32_000_000
@@ -44,9 +45,9 @@ def decoded(name: str, data: bytes, declared: str | None) -> Characters:
     if encoding is None:
         encoding = "UTF-8" if has_mark or declared is None else declared
     try:
-        codec = codecs.lookup(encoding).name
+        codec = text_codec(encoding)
         text = data.decode(codec)
-    except (LookupError, TypeError):
+    except LookupError:
         raise InputError(
             f"{name}:1: declares the encoding {encoding}, which is not known; convert it to UTF-8"
         ) from None

@@ -19,6 +19,7 @@ from nmt_cli.formats.recognise import utf16_encoding
 
 MAX_LINE_CHARACTERS = 64_000_000
 SAMPLE_BYTES = 1 << 17
+_NOT_FOR_TEXTS = frozenset(("idna", "punycode"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,7 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None) -> 
     if marked is not None:
         return _counted(given, marked, marked, has_mark=not marked.endswith("E"))
     has_mark = head.startswith(codecs.BOM_UTF8)
-    decoder = codecs.getincrementaldecoder("utf-8")("strict")
-    try:
-        for chunk in given.chunks():
-            decoder.decode(chunk)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
+    if not _is_utf8(given):
         num_valid, sample = _odd_lines(given)
         if has_mark or num_valid > sample.count(b"\n"):
             return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark, is_broken=True)
@@ -69,12 +65,48 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None) -> 
     return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark)
 
 
-def _asked(given: Input, asked: str) -> TextFacts:
+def _is_utf8(given: Input) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
     try:
-        name = codecs.lookup(asked).name
+        for chunk in given.chunks():
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_plainly_utf8(given: Input) -> bool:
+    """Return True for valid UTF-8 with characters beyond ASCII, which text in another encoding hardly ever is."""
+    return _is_utf8(given) and not all(chunk.isascii() for chunk in given.chunks())
+
+
+def text_codec(encoding: str) -> str:
+    """Return Python's name of an encoding.
+
+    Raises:
+        LookupError: it is not known, or no encoding of whole texts, such as hex, rot13 or idna.
+    """
+    try:
+        name = codecs.lookup(encoding).name
         "".encode(name)
-    except (LookupError, TypeError):
+    except (TypeError, ValueError) as error:
+        raise LookupError(str(error)) from None
+    if name in _NOT_FOR_TEXTS:
+        raise LookupError(f"{name} encodes names of computers, not texts")
+    return name
+
+
+def asked_codec(asked: str) -> str:
+    """Return Python's name of the encoding that --encoding names; `InputError` where it is none of texts."""
+    try:
+        return text_codec(asked)
+    except LookupError:
         raise InputError(f"--encoding {asked}: is not known; examples are UTF-8, cp1252, GB18030, Shift_JIS") from None
+
+
+def _asked(given: Input, asked: str) -> TextFacts:
+    name = asked_codec(asked)
     return _counted(given, asked, "utf-8-sig" if name == "utf-8" else name)
 
 

@@ -10,7 +10,7 @@ from nmt_cli.console import warn
 from nmt_cli.errors import InputError
 from nmt_cli.formats.columns import rows_as_pairs
 from nmt_cli.formats.comma import read_csv
-from nmt_cli.formats.encoding import TextFacts, text_facts, text_head
+from nmt_cli.formats.encoding import TextFacts, asked_codec, is_plainly_utf8, text_facts, text_head
 from nmt_cli.formats.jsonl import read_json_lines
 from nmt_cli.formats.languages import Languages, language_of_name
 from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
@@ -126,10 +126,19 @@ def _job_of_two(two: Sequence[Recognised], settings: Settings, ignored: tuple[st
         )
     if first.given.path == second.given.path and first.given.member == second.given.member:
         raise InputError(f"{first.given.name}: is given twice; give the source text and its translations")
-    facts = [text_facts(one.given, settings.languages, settings.encoding) for one in two]
+    facts = [_facts_of_side(one.given, settings) for one in two]
     sides = (first.given, facts[0]), (second.given, facts[1])
     ordered, reason = in_order(sides, settings.languages)
     return Job(", ".join(dict.fromkeys(one.format for one in two)), ordered, reason, ignored)
+
+
+def _facts_of_side(given: Input, settings: Settings) -> TextFacts:
+    """Return the encoding of one of two files. The other one alone may need --encoding."""
+    asked = settings.encoding
+    if asked is not None and not asked_codec(asked).startswith("utf-8") and is_plainly_utf8(given):
+        warn(f"{given.name}: is valid UTF-8 and is read so, not as --encoding {asked} says")
+        asked = None
+    return text_facts(given, settings.languages, asked)
 
 
 def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,8 @@ from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found, ImportReport
 
 MAX_BYTES = 1 << 29
+_TEXT_LINE = re.compile(r'(?:#~(?!\|)\s*)?(?:msg(?:id_plural|id|ctxt|str(?:\[\d+\])?)\s*|(?="))')
+_WHOLE = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def read_po(given: Input, facts: TextFacts, languages: Languages, report: ImportReport) -> Iterator[Found]:
@@ -26,10 +28,10 @@ def read_po(given: Input, facts: TextFacts, languages: Languages, report: Import
     polib = load_polib(given.name)
     if sum(map(len, given.chunks())) > MAX_BYTES:
         raise InputError(f"{given.name}: is larger than {MAX_BYTES:,} bytes; cut the catalogue into parts")
-    text = "".join(read_lines(given, facts, universal=True))
+    text = re.sub(r"\r\n?", "\n", "".join(read_lines(given, facts, universal=True)))
+    _refuse_unquoted(text, given.name)
     try:
-        # polib takes a text without a line end for a file name.
-        catalogue = polib.pofile(re.sub(r"\r\n?", "\n", text) + "\n", encoding="utf-8")
+        catalogue = polib.pofile(text + "\n", encoding="utf-8")  # without a line end it would be a file name
     except (OSError, ValueError) as error:
         raise InputError(f"{given.name}: is not a PO file as gettext reads it: {error}") from None
     is_swapped = _is_swapped(catalogue.metadata.get("Language", ""), given.name, languages)
@@ -55,8 +57,19 @@ def load_polib(name: str) -> Any:
     return polib
 
 
+def _refuse_unquoted(text: str, name: str) -> None:
+    """Refuse a text that is not within quotes: polib, for which U+2028 too ends a line, would take letters from it."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        for part in map(str.strip, line.splitlines()):
+            if (begin := _TEXT_LINE.match(part)) and not _WHOLE.fullmatch(part, begin.end()):
+                raise InputError(
+                    f"{name}:{number}: the text does not stand between two quotes; mend the line, and write a quote in "
+                    'the text as \\"'
+                )
+
+
 def _pairs(singular: str, plural: str, translation: str, forms: dict[int, str]) -> list[tuple[str, str]]:
-    if not plural:
+    if not plural or not forms:
         return [(singular, translation)]
     texts = [forms[number] for number in sorted(forms)]
     if len(texts) == 1:  # one form for any number

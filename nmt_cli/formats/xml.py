@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol, TypeVar
 from xml.parsers import expat
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.encoding import TextFacts
+from nmt_cli.formats.encoding import TextFacts, asked_codec, text_codec
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import utf16_encoding
 
@@ -45,7 +45,7 @@ def declared_encoding(given: Input, asked: str | None) -> TextFacts:
     declared = DECLARED.search(head)
     encoding = asked or marked or (declared[1].decode("ascii") if declared else "UTF-8")
     try:
-        codec = codecs.lookup(encoding).name
+        codec = asked_codec(asked) if asked else text_codec(encoding)
     except LookupError:
         raise InputError(
             f"{given.name}: declares the encoding {encoding}, which is not known; give --encoding"

@@ -146,6 +146,7 @@ def test_compressed_files_go_in_and_out_and_equal_endings_are_told_apart(here):
         (["a.en", "a.fr", "-o", "made", "--keep", "copys"], "--keep copys: there is no such rule; did you mean copy?"),
         (["a.en", "a.fr", "-o", "made", "--drop", "xyz"], "--drop xyz: there is no such rule; the rules are empty, "),
         (["a.en", "a.fr", "-o", "made", "--drop", "copy", "--keep", "copy"], "--keep copy and --drop copy contradict"),
+        (["a.en", "a.fr", "-o", "made", "--tag", "\udcff"], "--tag '\\udcff': is not valid UTF-8; give one word, such"),
         (["a.en", "cr.fr", "-o", "made"], "cr.fr: its lines end in CR only, so it would be one line; `nmt import`"),
     ],
 )

@@ -104,6 +104,11 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         (("noise",), "noise: holds zero bytes and is not text in any format that is known here"),
         (("t.tsv", "--format", "xml"), "--format xml: must be one of text, tsv, csv"),
         (("t.tsv", "--encoding", "utf-88"), "--encoding utf-88: is not known; examples are UTF-8, cp1252"),
+        *(
+            (("t.tsv", "--encoding", name), f"--encoding {name}: is not known; examples are UTF-8, cp1252")
+            for name in ("undefined", "idna", "punycode", "hex")
+        ),
+        (("t.tsv", "--encoding", "\udcff"), "--encoding \\udcff: is not known; examples are UTF-8, cp1252"),
         (("t.tsv", "--encoding", "ascii"), "t.tsv: is not valid ascii (ordinal not in range(128)); give its encoding"),
         (("t.tsv", "--source-lang", "../x"), "--source-lang ../x: must be a language code, such as en or pt_BR"),
         (("t.tsv", "-o", "no/such"), "no/such.en: there is no directory no; make it first"),
@@ -118,8 +123,7 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         (("t.jsonl", "--columns", "en"), "--columns en: give two columns, source first, such as --columns 1,2"),
         (
             ("wide.csv",),
-            "wide.csv: no pair was found; 9: more cells than the header row: a column without a name, or a separator "
-            "in the text (such as wide.csv:2)",
+            "wide.csv: no pair was found; 9: more cells than the header row: a column without a name, or a separator",
         ),
     ],
 )

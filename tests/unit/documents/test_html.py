@@ -108,6 +108,7 @@ def test_characters_that_the_encoding_lacks_become_references():
         (b"\n" + b"<div>" * 1001, "a.html:2: elements lie within elements more than 1,000 deep"),
         (b"<p>\n" * 12_000_000, "a.html:8000001: the document is larger than 32 MB; cut it into parts"),
         (b"<meta charset=klingon>", "a.html:1: declares the encoding klingon, which is not known"),
+        (b"<meta charset=undefined>", "a.html:1: declares the encoding undefined, which is not known"),
         (b"<p>\n\0</p>", "a.html:2: has a zero byte, so it is damaged or no text"),
     ],
 )

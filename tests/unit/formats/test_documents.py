@@ -51,6 +51,17 @@ def test_a_document_is_read_in_the_encoding_that_it_declares(tmp_path, encoding)
     assert (made.pairs, made.report["encoding"]) == ([("a", text)], encoding)
 
 
+@pytest.mark.parametrize("encoding", ["hex", "rot13", "undefined", "idna", "punycode", "klingon"])
+def test_a_document_in_what_is_no_encoding_of_text_is_refused(tmp_path, encoding):
+    path = tmp_path / "m.tmx"
+    path.write_text(f'<?xml version="1.0" encoding="{encoding}"?>{TMX.format(unit(en="a", fr="b"))}', encoding="utf-8")
+    with pytest.raises(InputError, match=rf"m\.tmx: declares the encoding {encoding}, which is not known; give --enc"):
+        imported(path)
+    assert imported(path, encoding="utf-8").pairs == [("a", "b")]
+    with pytest.raises(InputError, match="--encoding rot13: is not known; examples are UTF-8, cp1252"):
+        imported(path, encoding="rot13")
+
+
 BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha"}">' for n in range(10))
 SECRET = '<!ENTITY e9 SYSTEM "file:///etc/passwd">'
 
@@ -131,6 +142,41 @@ def test_messages_of_a_catalogue(tmp_path):
     assert imported(path, source="fr", target="en").pairs[1] == ("%d fichier", "%d file")
     with pytest.raises(InputError, match=r"m\.po: translates into fr, which is neither en nor de"):
         imported(path, target="de")
+
+
+def test_a_plural_with_one_translation_is_that_of_the_singular(tmp_path):
+    pytest.importorskip("polib")
+    path = tmp_path / "m.po"
+    path.write_text(
+        'msgid "file"\nmsgid_plural "files"\nmsgstr "fichier"\n\nmsgid "a"\nmsgid_plural "b"\nmsgstr ""\n\n'
+        'msgid "c"\nmsgstr "d"\n',
+        encoding="utf-8",
+    )
+    made = imported(path)
+    assert (made.pairs, made.report["skipped"]) == ([("file", "fichier"), ("c", "d")], {"empty target": 1})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'msgstr "bonjour',
+        "msgstr bonjour",
+        '#~ msgid "bonjour',
+        '"bon \\"',
+        '"',
+        'msgstr[0] "a"b"',
+        'msgstr ""a"',
+        'msgstr "a\u2028"',
+    ],
+)
+def test_a_line_of_a_catalogue_without_its_quotes_is_refused(tmp_path, line):
+    pytest.importorskip("polib")
+    path = tmp_path / "m.po"
+    path.write_text(
+        f'msgid ""\nmsgstr ""\n\n# "\n#| msgid "x\nmsgid "hello \\"you\\" \\\\"\n{line}\nmsgstr "x"\n', encoding="utf-8"
+    )
+    with pytest.raises(InputError, match=r"m\.po:7: the text does not stand between two quotes; mend the line"):
+        imported(path)
 
 
 def workbook(path, **sheets):

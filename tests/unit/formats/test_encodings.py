@@ -59,6 +59,18 @@ def test_an_encoding_in_doubt_is_refused_with_the_options_that_settle_it(tmp_pat
     assert imported(tmp_path / "a.en", tmp_path / "a.fr", encoding="cp1250").report["pairs"] == 1
 
 
+@pytest.mark.parametrize(("encoding", "english"), [("cp1251", "a “b”"), ("cp1251", "Ш, ©"), ("utf-16", "été")])
+def test_an_encoding_for_two_files_is_not_that_of_a_file_in_utf_8(tmp_path, capsys, encoding, english):
+    (tmp_path / "a.en").write_text(f"{english}\n", encoding="utf-8")
+    (tmp_path / "a.ru").write_bytes("Большая дверь.\n".encode(encoding))
+    made = imported(tmp_path / "a.en", tmp_path / "a.ru", target="ru", encoding=encoding)
+    assert made.pairs == [(english, "Большая дверь.")]
+    assert made.report["encoding"] == f"UTF-8, {encoding}"
+    err = capsys.readouterr().err
+    assert f"a.en: is valid UTF-8 and is read so, not as --encoding {encoding} says" in err
+    assert err.count("--encoding") == 1
+
+
 def test_few_broken_lines_do_not_make_another_encoding_of_utf_8(tmp_path):
     french = [b"\xc3\xa9t\xc3\xa9 %d" % number for number in range(40)]
     french[7] = b"\xe9t\xe9"
