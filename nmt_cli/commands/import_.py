@@ -17,6 +17,7 @@ from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
     from nmt_cli.formats.members import Settings
+    from nmt_cli.formats.opening import Input
     from nmt_cli.formats.report import ImportReport
 
 _TICK = 1000
@@ -106,20 +107,23 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
         InputError: a file is not understood, holds no pair, or an output exists already.
     """
     from nmt_cli.commands.reading import readable_again
+    from nmt_cli.data.lines import input_name
+    from nmt_cli.formats.opening import Input
 
     made = imported_paths(prefix, (settings.languages.source, settings.languages.target))
     with readable_again(files) as paths:
-        report = _written(paths, made, settings)
+        inputs = [Input(path, shown=input_name(file)) for path, file in zip(paths, files, strict=True)]
+        report = _written(inputs, made, settings)
     _tell(report, made)
     return made
 
 
-def _written(paths: Sequence[str], made: Imported, settings: Settings) -> ImportReport:
+def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> ImportReport:
     from nmt_cli.data.output import open_new_outputs
     from nmt_cli.formats.importing import plan, read_job
     from nmt_cli.formats.report import ImportReport
 
-    jobs = plan(paths, settings)
+    jobs = plan(inputs, settings)
     report = ImportReport()
     for job in jobs:
         log(str(job))
@@ -135,7 +139,8 @@ def _written(paths: Sequence[str], made: Imported, settings: Settings) -> Import
                 if not report.pairs % _TICK:
                     progress.advance(_TICK)
         if not report.pairs:
-            raise InputError(f"{', '.join(paths)}: no pair was found; {_losses(report) or 'nothing is in it'}")
+            names = ", ".join(given.file for given in inputs)
+            raise InputError(f"{names}: no pair was found; {_losses(report) or 'nothing is in it'}")
         values = json.dumps(report.as_values(), ensure_ascii=False, indent=1)
         report_file.write(values.encode(errors="backslashreplace") + b"\n")
     return report
@@ -157,7 +162,8 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
     except InputError as error:
         if "Run the same command" not in str(error):
             raise
-        command = f"nmt import {' '.join(files)} -o {prefix} --source-lang {languages[0]} --target-lang {languages[1]}"
+        options = ("-o", prefix, "--source-lang", languages[0], "--target-lang", languages[1])
+        command = shlex.join(["nmt", "import", *files, *options])
         advice = str(error).replace("the same command", f"`{command}`")
         raise InputError(f"{advice}. Then give what it writes as --source and --target") from None
     with removed_on_failure(made):

@@ -107,7 +107,8 @@ def init(
             _configure(output, header, corpora, dev)
     log(f"configuration: {output}")
     _offer_cleaning(corpora, output, header, dev)
-    log(f"try: nmt check --config {output}; nmt train --config {output}")
+    config = shlex.quote(str(output))
+    log(f"try: nmt check --config {config}; nmt train --config {config}")
 
 
 def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:

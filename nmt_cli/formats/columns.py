@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.languages import Languages, language_in, order_of, other_language, primary
@@ -47,7 +47,7 @@ def rows_as_pairs(
 
     In a grid, such as a spreadsheet, no separator can stand in the text, so rows may have any number of cells.
     """
-    rows = iter(rows)
+    rows = dropwhile(lambda row: not any(cell.strip() for cell in row[1]), rows)  # so the header comes first
     sample = list(islice(rows, SAMPLE_ROWS))
     columns = choose_columns([cells for _, cells in sample], name, languages, asked, is_grid=is_grid)
     report.inputs[-1]["columns"] = [columns.source + 1, columns.target + 1]

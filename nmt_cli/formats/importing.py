@@ -23,7 +23,7 @@ from nmt_cli.formats.subtitles import matched, read_cues
 from nmt_cli.formats.tmx import TmxEvents
 from nmt_cli.formats.tsv import read_tsv
 from nmt_cli.formats.xliff import XliffEvents
-from nmt_cli.formats.xlsx import load_openpyxl, read_xlsx
+from nmt_cli.formats.xlsx import advice_on_formulas, load_openpyxl, read_xlsx
 from nmt_cli.formats.xml import declared_encoding, read_events
 
 _LIBRARIES = {"PO": load_polib, "XLSX": load_openpyxl}
@@ -48,7 +48,7 @@ class Job:
         return ", ".join([f"{names}: {shown_format(self.format)}", *known, *packed])
 
 
-def plan(paths: Sequence[str], settings: Settings) -> list[Job]:
+def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
     """Recognise the files and say how each is to be read.
 
     Raises:
@@ -57,8 +57,8 @@ def plan(paths: Sequence[str], settings: Settings) -> list[Job]:
     whole: list[Recognised] = []
     singles: list[Recognised] = []
     ignored: tuple[str, ...] = ()
-    for path in paths:
-        chosen, left = recognised(path, settings)
+    for given in inputs:
+        chosen, left = recognised(given, settings)
         ignored += tuple(left)
         for one in chosen:
             (singles if one.format in ONE_SIDE else whole).append(one)
@@ -149,7 +149,7 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
     report.encodings += encodings
     report.inputs.append(
         {
-            "files": [os.path.basename(given.path) for given, _ in job.inputs],
+            "files": [os.path.basename(given.file) for given, _ in job.inputs],
             "members": [given.member for given, _ in job.inputs if given.member],
             "format": kind,
             "encodings": encodings,
@@ -158,7 +158,16 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
             **({"ignored": list(job.ignored)} if job.ignored else {}),
         }
     )
-    yield from whole_pairs(_found(job, settings, report), job.inputs[0][0].name, report)
+    given, num_before = job.inputs[0][0], report.pairs
+    try:
+        yield from whole_pairs(_found(job, settings, report), given.name, report)
+    except InputError as error:
+        if job.format != "XLSX" or not (advice := advice_on_formulas(given, settings.sheet)):
+            raise
+        raise InputError(f"{error}. {advice[0].upper()}{advice[1:]}") from None
+    is_lost = job.format == "XLSX" and report.pairs == num_before
+    if is_lost and (advice := advice_on_formulas(given, settings.sheet)):
+        raise InputError(f"{given.name}: no pair was found; {advice}")
 
 
 def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found]:

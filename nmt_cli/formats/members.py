@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, text_head
 from nmt_cli.formats.languages import Languages, language_of_name
 from nmt_cli.formats.opening import Input, opened, zip_archive
-from nmt_cli.formats.recognise import text_format, utf16_encoding, why_not_text
+from nmt_cli.formats.recognise import json_objects, text_format, utf16_encoding, why_not_text
 
 FORMATS = {
     "text": "text", "tsv": "TSV", "csv": "CSV", "tmx": "TMX", "xliff": "XLIFF", "po": "PO", "jsonl": "JSON lines",
@@ -43,22 +44,22 @@ class Recognised:
     format: str
 
 
-def recognised(path: str, settings: Settings) -> tuple[list[Recognised], list[str]]:
-    """Return what of a path is to be read, and the names of the members of an archive that are not.
+def recognised(whole: Input, settings: Settings) -> tuple[list[Recognised], list[str]]:
+    """Return what of a file is to be read, and the names of the members of an archive that are not.
 
     Raises:
         InputError: it is in no format that is known here, or several members of an archive could be meant.
     """
-    inputs, foreign = opened(path)
+    inputs, foreign = opened(whole)
     if inputs[0].member is not None:
-        return _chosen_members(path, inputs, settings)
+        return _chosen_members(whole, inputs, settings)
     (given,) = inputs
     if foreign is not None and given.compression is not None and foreign.what.endswith(("archive", "spreadsheet")):
-        raise InputError(f"{path}: {_WRAPPED}")
+        raise InputError(f"{given.name}: {_WRAPPED}")
     if foreign is not None and foreign.what == "a spreadsheet":
-        return [Recognised(given, _spreadsheet_format(path))], []
+        return [Recognised(given, _spreadsheet_format(given))], []
     if foreign is not None and not _is_text(foreign.what):
-        raise InputError(f"{path}: is {foreign.what}; {foreign.advice.replace('`nmt import`', 'this command')}")
+        raise InputError(f"{given.name}: is {foreign.what}; {foreign.advice.replace('`nmt import`', 'this command')}")
     return [_by_head(given, settings)], []
 
 
@@ -66,19 +67,30 @@ def _is_text(what: str) -> bool:
     return what.startswith(("UTF-", "a TMX", "an XLIFF"))
 
 
-def _spreadsheet_format(path: str) -> str:
-    with zip_archive(path) as archive:
+def _spreadsheet_format(given: Input) -> str:
+    with zip_archive(given) as archive:
         return "XLSX" if "xl/workbook.xml" in archive.namelist() else "ODS"
 
 
 def _by_head(given: Input, settings: Settings) -> Recognised:
     """Recognise a text by its beginning. The bytes that tell formats apart are the same in all encodings but UTF-16."""
-    if settings.format is not None:
+    if settings.format in ("xlsx", "ods"):
+        raise InputError(f"{given.name}: is no spreadsheet, as --format {settings.format} says; leave out --format")
+    if settings.format not in (None, "jsonl"):
         return Recognised(given, FORMATS[settings.format])
     head = given.head(1 << 17)
     marked = utf16_encoding(head[: 1 << 12])
     facts = TextFacts("", marked or "utf-8", "none")
     text = text_head(given, facts)
+    if (objects := json_objects(text)) is not None:
+        old = given.path if given.name == given.path and given.compression is None else "a.json"
+        new = f"{old.removesuffix('.json')}.jsonl"
+        raise InputError(
+            f"{given.name}: is JSON, of which each line must hold one object. For example "
+            f"`jq -c {shlex.quote(objects)} {shlex.quote(old)} > {shlex.quote(new)}` writes such lines"
+        )
+    if settings.format is not None:
+        return Recognised(given, FORMATS[settings.format])
     kind = text_format(text, given.inner_name)
     if kind == "HTML":
         raise InputError(f"{given.name}: is HTML, a page for a browser; copy its sentences into a table or two files")
@@ -89,15 +101,15 @@ def _by_head(given: Input, settings: Settings) -> Recognised:
     return Recognised(given, kind)
 
 
-def _chosen_members(path: str, members: list[Input], settings: Settings) -> tuple[list[Recognised], list[str]]:
+def _chosen_members(whole: Input, members: list[Input], settings: Settings) -> tuple[list[Recognised], list[str]]:
     """Choose the one parallel text of an archive: a member with both sides, or two named after the languages."""
     if settings.member is not None:
         if not (asked := [one for one in members if one.member == settings.member]):
             names = ", ".join(str(one.member) for one in members[:20])
-            raise InputError(f"--member {settings.member}: {path} has no such member; it has {names}")
+            raise InputError(f"--member {settings.member}: {whole.name} has no such member; it has {names}")
         members = asked
     kinds = _texts_of(members, settings)
-    whole = [one for one in kinds if one.format not in ONE_SIDE]
+    both = [one for one in kinds if one.format not in ONE_SIDE]
     languages = settings.languages
     named = {
         language: [one for one in kinds if language_of_name(one.given.inner_name, languages, at_end=True) == language]
@@ -106,23 +118,25 @@ def _chosen_members(path: str, members: list[Input], settings: Settings) -> tupl
     sides = [named[language] for language in dict.fromkeys(languages)]
     if len(sides) == 2 and all(len(side) == 1 for side in sides):
         chosen = [sides[0][0], sides[1][0]]
-        whole = [one for one in whole if one.given.inner_name.lower().endswith(_ENDINGS)]
+        both = [one for one in both if one.given.inner_name.lower().endswith(_ENDINGS)]
         if settings.format is None:
             chosen = [Recognised(one.given, one.format if one.format in ONE_SIDE else "text") for one in chosen]
-        whole = [one for one in whole if one.given not in [side.given for side in chosen]]
+        both = [one for one in both if one.given not in [side.given for side in chosen]]
     else:
-        chosen = whole[:1]
-    rivals = [one for one in whole if one not in chosen]
+        chosen = both[:1]
+    rivals = [one for one in both if one not in chosen]
     if rivals:
-        tries = "; or ".join(f"--member '{one.given.member}'" for one in [*chosen, *rivals][:4])
-        raise InputError(f"{path}: holds several parallel texts. Run the same command with what is right: {tries}")
+        tries = "; or ".join(f"--member {shlex.quote(str(one.given.member))}" for one in [*chosen, *rivals][:4])
+        raise InputError(
+            f"{whole.name}: holds several parallel texts. Run the same command with what is right: {tries}"
+        )
     if not chosen:
         names = ", ".join(str(one.member) for one in members[:20])
         raise InputError(
-            f"{path}: no parallel text is recognised in this archive ({names}); unpack it and give the files"
+            f"{whole.name}: no parallel text is recognised in this archive ({names}); unpack it and give the files"
         )
     read = {one.given.member for one in chosen}
-    return chosen, [str(one.member) for one in opened(path)[0] if one.member not in read]
+    return chosen, [str(one.member) for one in opened(whole)[0] if one.member not in read]
 
 
 def _texts_of(members: list[Input], settings: Settings) -> list[Recognised]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from nmt_cli.errors import InputError
@@ -37,6 +38,7 @@ class OdsEvents:
         self._cells: list[str] = []
         self._text: list[str] | None = None
         self._cell_repeated = self._row_repeated = 1
+        self._is_error = False
 
     def start(self, name: str, attributes: dict[str, str], _: int) -> None:
         """Begin a sheet, a row, a cell or a part of its text."""
@@ -47,6 +49,7 @@ class OdsEvents:
             self._row_repeated = _count(attributes, "table:number-rows-repeated")
         elif name in _CELLS:
             self._text, self._paragraphs = [], 0
+            self._is_error = attributes.get("calcext:value-type") == "error"  # such as #N/A
             self._cell_repeated = _count(attributes, "table:number-columns-repeated")
         elif name == "annotation":
             self._aside += 1
@@ -69,7 +72,7 @@ class OdsEvents:
         if name == "annotation":
             self._aside -= 1
         elif name in _CELLS and self._text is not None:
-            cell, self._text = "".join(self._text), None
+            cell, self._text = "" if self._is_error else "".join(self._text), None
             self._cells += [cell] * min(self._cell_repeated, MAX_COLUMNS - len(self._cells))
         elif name == "table-row":
             while self._cells and not self._cells[-1]:
@@ -92,24 +95,24 @@ def read_ods(given: Input, sheet: str | None) -> Iterator[tuple[str, list[str]]]
     Raises:
         InputError: the file is damaged or protected, or several sheets could be meant.
     """
-    check_no_declarations(given.path)
-    with zip_archive(given.path) as archive:
+    check_no_declarations(given)
+    with zip_archive(given) as archive:
         manifest = "META-INF/manifest.xml"
         if _CONTENT not in archive.namelist():
-            raise InputError(f"{given.path}: holds no {_CONTENT}, so it is not a spreadsheet that can be read")
+            raise InputError(f"{given.name}: holds no {_CONTENT}, so it is not a spreadsheet that can be read")
         if manifest in archive.namelist() and b"encryption-data" in archive.read(manifest):
-            raise InputError(f"{given.path}: is encrypted; save it again without a password")
+            raise InputError(f"{given.name}: is encrypted; save it again without a password")
     is_table: dict[str, bool] = {}
     for row in _rows(given):
         filled = sum(bool(cell) and not cell.isspace() for cell in row.cells)
         is_table[row.sheet] = is_table.get(row.sheet, False) or filled > 1
     if sheet is not None and sheet not in is_table:
-        raise InputError(f"--sheet {sheet}: {given.path} has no such sheet with text; it has {', '.join(is_table)}")
-    chosen = sheet or only_sheet(given.path, [title for title, is_one in is_table.items() if is_one], list(is_table))
+        raise InputError(f"--sheet {sheet}: {given.name} has no such sheet with text; it has {', '.join(is_table)}")
+    chosen = sheet or only_sheet(given.name, [title for title, is_one in is_table.items() if is_one], list(is_table))
     for row in _rows(given):
         if row.sheet == chosen:
             yield f"{chosen}!{row.number}", row.cells
 
 
 def _rows(given: Input) -> Iterator[Row]:
-    return read_events(Input(given.path, _CONTENT), TextFacts("UTF-8", "utf-8-sig", "none"), OdsEvents())
+    return read_events(replace(given, member=_CONTENT), TextFacts("UTF-8", "utf-8-sig", "none"), OdsEvents())

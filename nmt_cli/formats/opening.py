@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, cast
 
 from nmt_cli.errors import InputError
@@ -20,7 +20,7 @@ from nmt_cli.formats.recognise import Foreign, why_not_text
 CHUNK_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _ENDINGS = (".gz", ".xz", ".zst", ".bz2")
-_DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, NotImplementedError, OSError)
+_DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,18 @@ class Input:
     """Its name in a zip archive."""
     compression: str | None = None
     """`gzip`, `xz`, `zstd` or `bzip2`."""
+    shown: str | None = None
+    """What messages call the path, where that is a temporary copy of standard input."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file in messages."""
+        return self.path if self.shown is None else self.shown
 
     @property
     def name(self) -> str:
         """The name in messages."""
-        return self.path if self.member is None else f"{self.path}: {self.member}"
+        return self.file if self.member is None else f"{self.file}: {self.member}"
 
     @property
     def inner_name(self) -> str:
@@ -50,17 +57,17 @@ class Input:
     def open(self) -> Iterator[IO[bytes]]:
         """Open the decompressed content; `InputError` where it is damaged or cannot be read."""
         if self.member is not None:
-            with zip_archive(self.path) as archive, archive.open(self.member) as stream:
+            with zip_archive(self) as archive, archive.open(self.member) as stream:
                 yield stream
             return
         try:
             with open(self.path, "rb") as file:
                 yield self._decompressed(file)
         except FileNotFoundError:
-            raise InputError(f"{self.path}: there is no such file") from None
+            raise InputError(f"{self.file}: there is no such file") from None
         except _DAMAGED as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise InputError(f"{self.path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+                raise InputError(f"{self.file}: cannot be read: {(error.strerror or str(error)).lower()}") from None
             raise InputError(
                 f"{self.name}: the compressed data is damaged or cut off ({error}); get the file again"
             ) from None
@@ -72,7 +79,7 @@ class Input:
             return cast(IO[bytes], lzma.LZMAFile(file))
         if self.compression == "bzip2":
             return cast(IO[bytes], bz2.BZ2File(file))
-        return _zstd_reader(file, self.path) if self.compression == "zstd" else file
+        return _zstd_reader(file, self.file) if self.compression == "zstd" else file
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the content in pieces of about a megabyte."""
@@ -89,12 +96,12 @@ class Input:
             return head
 
 
-def _zstd_reader(file: IO[bytes], path: str) -> IO[bytes]:
+def _zstd_reader(file: IO[bytes], name: str) -> IO[bytes]:
     try:
         import zstandard
     except ImportError:
         raise InputError(
-            f"{path}: reading zstd data needs zstandard: pip install 'nmt-cli[formats]'; or decompress it first"
+            f"{name}: reading zstd data needs zstandard: pip install 'nmt-cli[formats]'; or decompress it first"
         ) from None
 
     class Reader(io.RawIOBase):
@@ -116,57 +123,57 @@ def _zstd_reader(file: IO[bytes], path: str) -> IO[bytes]:
     return cast(IO[bytes], io.BufferedReader(Reader(), CHUNK_BYTES))
 
 
-def opened(path: str) -> tuple[list[Input], Foreign | None]:
-    """Return what a path holds: itself, or the members of its zip archive; and what it is where it is not text.
+def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
+    """Return what a file holds: itself, or the members of its zip archive; and what it is where it is not text.
 
     Raises:
         InputError: it is not a file, cannot be read, or holds other archives than can be read.
     """
+    path = whole.path
     if not path:
         raise InputError("the name of an input file is empty")
     if os.path.isdir(path):
         raise InputError(f"{path}: is a directory; give the files in it")
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{path}: is a pipe or a device; an import reads a file more than once, so save it first")
-    whole = Input(path)
     head = whole.head(1 << 12)
     compression = next((name for start, name in _COMPRESSIONS.items() if head.startswith(start)), None)
     if compression == "bzip2" and head[4:10] != b"1AY&SY":
         compression = None
     if compression is not None:
-        whole = Input(path, compression=compression)
+        whole = replace(whole, compression=compression)
         head = whole.head(1 << 12)
     foreign = why_not_text(head)
-    if foreign is not None and foreign.what == "a zip archive" and _is_spreadsheet(path):
+    if foreign is not None and foreign.what == "a zip archive" and _is_spreadsheet(whole):
         foreign = Foreign("a spreadsheet", "")
     if foreign is None or foreign.what != "a zip archive" or compression is not None:
         return [whole], foreign
-    return _members(path), None
+    return _members(whole), None
 
 
-def _is_spreadsheet(path: str) -> bool:
+def _is_spreadsheet(given: Input) -> bool:
     """Return True for a spreadsheet in whose archive other members come first."""
-    with zip_archive(path) as archive:
+    with zip_archive(given) as archive:
         return bool({"xl/workbook.xml", "content.xml"} & set(archive.namelist()))
 
 
-def _members(path: str) -> list[Input]:
-    with zip_archive(path) as archive:
+def _members(given: Input) -> list[Input]:
+    with zip_archive(given) as archive:
         names = [
             info.filename
             for info in archive.infolist()
             if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/")
         ]
     if not names:
-        raise InputError(f"{path}: is a zip archive without files")
-    return [Input(path, member) for member in names]
+        raise InputError(f"{given.file}: is a zip archive without files")
+    return [replace(given, member=member) for member in names]
 
 
 @contextmanager
-def zip_archive(path: str) -> Iterator[zipfile.ZipFile]:
+def zip_archive(given: Input) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive; `InputError` where it, or a member that is read, is damaged or encrypted."""
     try:
-        with open(path, "rb") as file:
+        with open(given.path, "rb") as file:
             try:
                 archive = zipfile.ZipFile(file)
             except UnicodeDecodeError as error:  # of a name
@@ -175,20 +182,24 @@ def zip_archive(path: str) -> Iterator[zipfile.ZipFile]:
                 yield archive
     except _DAMAGED as error:
         if isinstance(error, FileNotFoundError):
-            raise InputError(f"{path}: there is no such file") from None
-        raise InputError(f"{path}: is a damaged zip archive ({error}); get it again") from None
+            raise InputError(f"{given.file}: there is no such file") from None
+        raise InputError(f"{given.file}: is a damaged zip archive ({error}); get it again") from None
+    except NotImplementedError as error:
+        raise InputError(
+            f"{given.file}: is compressed in a way that is not known here ({error}); unpack it and give the files"
+        ) from None
     except RuntimeError as error:
         if "password" not in str(error):
             raise
-        raise InputError(f"{path}: is encrypted; unpack it with its password, or save it without one") from None
+        raise InputError(f"{given.file}: is encrypted; unpack it with its password, or save it without one") from None
 
 
-def check_no_declarations(path: str) -> None:
+def check_no_declarations(given: Input) -> None:
     """Raise `InputError` if the XML in a spreadsheet declares entities, which no program writes there."""
-    with zip_archive(path) as archive:
+    with zip_archive(given) as archive:
         for info in archive.infolist():
             if not info.filename.endswith((".xml", ".rels")):
                 continue
             with archive.open(info) as member:
                 if b"<!DOCTYPE" in (head := member.read(1 << 12)) or b"<!ENTITY" in head:
-                    raise InputError(f"{path}: {info.filename} declares XML entities; such a file is not read")
+                    raise InputError(f"{given.file}: {info.filename} declares XML entities; such a file is not read")

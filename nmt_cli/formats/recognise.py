@@ -140,6 +140,14 @@ def _is_json_object(line: str, *, is_whole: bool) -> bool:
         return not is_whole and bool(re.match(r'\s*\{\s*"[^"]+"\s*:', line))
 
 
+def json_objects(text: str) -> str | None:
+    """Return how jq calls the objects of an array, or of objects over several lines; None for any other text."""
+    text = text.lstrip("\ufeff")
+    if re.match(r"\s*\[\s*\{\s*\"", text):
+        return ".[]"
+    return "." if re.match(r'\s*\{[ \t]*[\r\n]\s*"(?:[^"\\]|\\.)*"[ \t]*:', text) else None
+
+
 def is_tsv(lines: list[str]) -> bool:
     """Return True if nearly every line has a tab between two cells with letters."""
     lines = [line for line in lines if not line.startswith("#")]

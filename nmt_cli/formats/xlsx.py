@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.opening import Input, check_no_declarations
 
+_NUM_SURVEYED = 50
+"""Rows by which the sheet is found that has a table."""
 _ESCAPE = re.compile(r"_x(00[01][0-9A-Fa-f]|005[Ff](?=_x))_")
 
 
@@ -19,68 +23,101 @@ def read_xlsx(given: Input, sheet: str | None) -> Iterator[tuple[str, list[str]]
     Raises:
         InputError: the file is damaged or protected, or several sheets could be meant.
     """
-    openpyxl = load_openpyxl(given.path)
-    check_no_declarations(given.path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles and extensions, which say nothing of the text
-            book = openpyxl.load_workbook(given.path, read_only=True, data_only=True)
-    except Exception as error:  # openpyxl lets the errors of its own libraries through
-        raise _unreadable(given.path, error) from None
-    try:
-        chosen = _sheet(given.path, {one.title: one for one in book.worksheets}, sheet)
-        for number, row in enumerate(chosen.iter_rows(values_only=True), start=1):
-            yield f"{chosen.title}!{number}", [_text(value) for value in row]
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:
-        raise _unreadable(given.path, error) from None
-    finally:
-        book.close()
+    with _workbook(given) as book:
+        chosen = _sheet(given.name, {one.title: one for one in book.worksheets}, sheet)
+        for number, row in enumerate(chosen.iter_rows(), start=1):
+            yield f"{chosen.title}!{number}", [_text(cell) for cell in row]
 
 
-def _unreadable(path: str, error: Exception) -> InputError:
-    return InputError(f"{path}: is damaged, or no spreadsheet that openpyxl can read ({error}); save it again")
+def advice_on_formulas(given: Input, sheet: str | None) -> str:
+    """Return what to do where a formula in the sheet, or in any sheet, has no saved result; an empty text if none."""
+    with _workbook(given) as results, _workbook(given, data_only=False) as formulas:
+        for one, other in zip(results.worksheets, formulas.worksheets, strict=True):
+            if sheet not in (None, one.title):
+                continue
+            for row, others in zip(one.iter_rows(), other.iter_rows(), strict=True):
+                for cell, formula in zip(row, others, strict=True):
+                    if formula.data_type == "f" and cell.value is None and cell.data_type == "n":  # not an empty text
+                        return (
+                            f"the cell {one.title}!{formula.coordinate} and perhaps others hold formulas without saved "
+                            "results; open the file in a spreadsheet program and save it"
+                        )
+    return ""
 
 
-def load_openpyxl(path: str) -> Any:
+@contextmanager
+def _workbook(given: Input, *, data_only: bool = True) -> Iterator[Any]:
+    """Open a workbook with the results of its formulas, or with the formulas; `InputError` where it cannot be read."""
+    openpyxl = load_openpyxl(given.name)
+    check_no_declarations(given)
+    with open(given.path, "rb") as file:  # a copy of standard input has no ending, which openpyxl asks of a name
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of styles and extensions, which say nothing of the text
+                book = openpyxl.load_workbook(file, read_only=True, data_only=data_only)
+        except Exception as error:  # openpyxl lets the errors of its own libraries through
+            raise _unreadable(given.name, error) from None
+        try:
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # some programs write wrong ones
+            yield book
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:
+            raise _unreadable(given.name, error) from None
+        finally:
+            book.close()
+
+
+def _unreadable(name: str, error: Exception) -> InputError:
+    return InputError(f"{name}: is damaged, or no spreadsheet that openpyxl can read ({error}); save it again")
+
+
+def load_openpyxl(name: str) -> Any:
     """Return the library; `InputError` where the extra is not installed."""
     try:
         import openpyxl
     except ImportError:
         raise InputError(
-            f"{path}: reading XLSX needs openpyxl: pip install 'nmt-cli[formats]'; or save the sheet as CSV in UTF-8"
+            f"{name}: reading XLSX needs openpyxl: pip install 'nmt-cli[formats]'; or save the sheet as CSV in UTF-8"
         ) from None
     return openpyxl
 
 
-def _sheet(path: str, sheets: dict[str, Any], asked: str | None) -> Any:
+def _sheet(name: str, sheets: dict[str, Any], asked: str | None) -> Any:
     if asked is not None:
         if asked not in sheets:
-            raise InputError(f"--sheet {asked}: {path} has no such sheet; it has {', '.join(sheets)}")
+            raise InputError(f"--sheet {asked}: {name} has no such sheet; it has {', '.join(sheets)}")
         return sheets[asked]
     usable = []
     for title, one in sheets.items():
-        one.reset_dimensions()  # some programs write wrong ones
-        rows = one.iter_rows(max_row=50, values_only=True)
-        if any(sum(isinstance(value, str) and not value.isspace() for value in row) > 1 for row in rows):
+        rows = one.iter_rows(max_row=_NUM_SURVEYED)
+        if any(sum(isinstance(cell.value, str) and bool(_text(cell).strip()) for cell in row) > 1 for row in rows):
             usable.append(title)
-    return sheets[only_sheet(path, usable, list(sheets))]
+    return sheets[only_sheet(name, usable, list(sheets), _NUM_SURVEYED)]
 
 
-def only_sheet(path: str, usable: list[str], sheets: list[str]) -> str:
-    """Return the only sheet that can be meant, else refuse with the commands that settle it."""
+def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | None = None) -> str:
+    """Return the only sheet that can be meant, else refuse with the commands that settle it.
+
+    With `num_rows`, only so many rows at the beginning of each sheet have been looked at.
+    """
     if not usable:
-        raise InputError(f"{path}: no sheet has two columns of text; its sheets are {', '.join(sheets)}")
+        where = "" if num_rows is None else f" in its first {num_rows} rows"
+        advice = "" if num_rows is None else ". If the table begins further down, name its sheet: --sheet NAME"
+        raise InputError(f"{name}: no sheet has two columns of text{where}; its sheets are {', '.join(sheets)}{advice}")
     if len(usable) > 1:
-        tries = "; or ".join(f"--sheet '{title}'" for title in usable)
+        tries = "; or ".join(f"--sheet {shlex.quote(title)}" for title in usable)
         raise InputError(
-            f"{path}: {len(usable)} sheets have columns of text. Run the same command with what is right: {tries}"
+            f"{name}: {len(usable)} sheets have columns of text. Run the same command with what is right: {tries}"
         )
     return usable[0]
 
 
-def _text(value: object) -> str:
-    """Return a cell as text. Control characters are written as `_x000D_`, and that as `_x005F_x000D_`."""
-    text = "" if value is None else str(value)
+def _text(cell: Any) -> str:
+    """Return a cell as text, and nothing of an error such as #N/A.
+
+    Control characters are written as `_x000D_`, and that as `_x005F_x000D_`.
+    """
+    text = "" if cell.value is None or cell.data_type == "e" else str(cell.value)
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text) if "_x" in text else text

@@ -60,6 +60,35 @@ def test_standard_input_is_read_as_a_file_is(here, pack):
     ]
 
 
+def test_standard_input_is_called_so_in_messages_and_in_the_report(here):
+    def piped(data, *options):
+        done = run_here("import", "-", "-o", "piped", *LANGUAGES, *options, stdin=data)
+        assert "nmt-" not in done.err
+        return done
+
+    done = piped(b"en\tfr\nThe house\tLa maison\n\tchien\n", "--format", "tsv")
+    assert (done.code, "empty source (such as standard input:3)" in done.err) == (0, True), done.err
+    report = json.loads((here / "piped.report.json").read_text(encoding="utf-8"))
+    assert report["skipped_places"] == {"empty source": ["standard input:3"]}
+    assert report["inputs"][0]["files"] == ["standard input"]
+    for name in ("piped.en", "piped.fr", "piped.report.json"):
+        (here / name).unlink()
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        for name in ("one.tsv", "it's two.tsv"):
+            archive.writestr(name, "a\tb\n")
+    for data, message in (
+        (gzip.compress(TABLE.encode())[:50], "standard input: the compressed data is damaged or cut off"),
+        (b"en\tfr\n", "standard input: no pair was found"),
+        (b"one line\n", "standard input: is plain text in one language"),
+        (b"%PDF-1.7\n", "standard input: is a PDF document"),
+        (b"PK\x03\x04" + bytes(99), "standard input: is a damaged zip archive"),
+        ((here / "a.zip").read_bytes(), "--member one.tsv; or --member 'it'\"'\"'s two.tsv'"),
+    ):
+        done = piped(data)
+        assert (done.code, message in done.err) == (2, True), done.err
+    assert names(here) == ["a.zip"]
+
+
 def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
     with zipfile.ZipFile("a.zip", "w") as archive:
         archive.writestr("__MACOSX/x", "x")
@@ -78,7 +107,7 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         archive.writestr("other.tsv", TABLE)
     code, _, err = nmt("import", "a.zip", "-o", "two", *LANGUAGES)
     assert code == 2
-    assert "a.zip: holds several parallel texts. Run the same command with what is right: --member 'corpus" in err
+    assert "a.zip: holds several parallel texts. Run the same command with what is right: --member corpus" in err
     assert nmt("import", "a.zip", "-o", "two", *LANGUAGES, "--member", "other.tsv")[0] == 0
     assert (here / "two.fr").read_bytes() == (here / "made.fr").read_bytes()
 
@@ -101,6 +130,19 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         (("paper.pdf",), "paper.pdf: is a PDF document; this command cannot read it either; copy the text out of it"),
         (("a.7z",), "a.7z: is a 7z archive; unpack it, then give the file in it to this command"),
         (("damaged.zip",), "damaged.zip: is a damaged zip archive"),
+        (("deflate64.zip",), "deflate64.zip: is compressed in a way that is not known here"),
+        (("t.tsv", "--format", "xlsx"), "t.tsv: is no spreadsheet, as --format xlsx says; leave out --format"),
+        (("t.tsv", "--format", "ods"), "t.tsv: is no spreadsheet, as --format ods says; leave out --format"),
+        (
+            ("a.json",),
+            "a.json: is JSON, of which each line must hold one object. For example `jq -c '.[]' a.json > a.jsonl`",
+        ),
+        (("a.json", "--format", "jsonl"), "a.json: is JSON, of which each line must hold one object. For example"),
+        (("an indented.json",), "For example `jq -c . 'an indented.json' > 'an indented.jsonl'` writes such lines"),
+        (
+            ("a.json.gz",),
+            "a.json.gz: is JSON, of which each line must hold one object. For example `jq -c '.[]' a.json",
+        ),
         (("noise",), "noise: holds zero bytes and is not text in any format that is known here"),
         (("t.tsv", "--format", "xml"), "--format xml: must be one of text, tsv, csv"),
         (("t.tsv", "--encoding", "utf-88"), "--encoding utf-88: is not known; examples are UTF-8, cp1252"),
@@ -137,6 +179,14 @@ def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, m
     (here / "a.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(99))
     (here / "damaged.zip").write_bytes(b"PK\x03\x04" + bytes(99))
     (here / "noise").write_bytes(bytes(range(256)) * 99)
+    with zipfile.ZipFile(here / "deflate64.zip", "w") as archive:
+        archive.writestr("t.tsv", TABLE)
+    packed = bytearray((here / "deflate64.zip").read_bytes())
+    packed[8] = packed[packed.index(b"PK\1\2") + 10] = 9  # the compression, at the member and in the directory
+    (here / "deflate64.zip").write_bytes(packed)
+    (here / "a.json").write_text('[\n{"en": "a", "fr": "b"},\n{"en": "c", "fr": "d"}\n]\n', encoding="utf-8")
+    (here / "a.json.gz").write_bytes(gzip.compress((here / "a.json").read_bytes()))
+    (here / "an indented.json").write_text('{\n  "en": "a",\n  "fr": "b"\n}\n', encoding="utf-8")
     (here / "t.jsonl").write_text('{"en": "a", "fr": "b"}\n', encoding="utf-8")
     (here / "wide.csv").write_text("en,fr\n" + "one,un, deux\n" * 9, encoding="utf-8")
     for language in ("en", "fr"):
@@ -179,6 +229,17 @@ def test_init_imports_first_and_leaves_nothing_where_it_fails(here):
         code, _, err = nmt("init", *arguments, *LANGUAGES, "-o", "new.yaml")
         assert (code, message in err) == (2, True), err
         assert names(here) == before
+
+
+def test_the_commands_that_init_prints_work_with_blanks_in_names(here):
+    (here / "t.tsv").write_text(TABLE, encoding="utf-8")
+    code, _, err = nmt("init", "--pairs", "t.tsv", *LANGUAGES, "-o", "my own.yaml")
+    assert (code, err.splitlines()[-1]) == (
+        0, "try: nmt check --config 'my own.yaml'; nmt train --config 'my own.yaml'",
+    )  # fmt: skip
+    (here / "three ways.tsv").write_text("a b\tc d\te f\n" * 9, encoding="utf-8")
+    code, _, err = nmt("init", "--pairs", "three ways.tsv", *LANGUAGES, "-o", "its own.yaml")
+    assert (code, "`nmt import 'three ways.tsv' -o 'its own' --source-lang en" in err) == (2, True), err
 
 
 FOREIGN = {

@@ -1,6 +1,7 @@
 """Translation memories, catalogues, spreadsheets and subtitles: what is text in them, and what is refused."""
 
 import sys
+import zipfile
 
 import pytest
 from importing_here import imported
@@ -208,12 +209,80 @@ def test_rows_of_a_spreadsheet(tmp_path):
 
 
 def test_a_spreadsheet_with_two_tables_is_refused_with_the_options_that_settle_it(tmp_path):
-    path = workbook(tmp_path / "t.xlsx", One=[("a", "b")], Two=[("c", "d")])
-    with pytest.raises(InputError, match=r"2 sheets have columns of text\. .*: --sheet 'One'; or --sheet 'Two'"):
+    path = workbook(tmp_path / "t.xlsx", One=[("a", "b")], **{"The second": [("c", "d")]})
+    with pytest.raises(InputError, match=r"2 sheets have columns of text\. .*: --sheet One; or --sheet 'The second'"):
         imported(path)
-    assert imported(path, sheet="Two").pairs == [("c", "d")]
-    with pytest.raises(InputError, match=r"--sheet Six: .*t\.xlsx has no such sheet; it has One, Two"):
+    assert imported(path, sheet="The second").pairs == [("c", "d")]
+    with pytest.raises(InputError, match=r"--sheet Six: .*t\.xlsx has no such sheet; it has One, The second"):
         imported(path, sheet="Six")
+
+
+def rewritten(path, old, new):
+    """The workbook with another text in the XML of its first sheet."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    assert old in parts[sheet]
+    parts[sheet] = parts[sheet].replace(old, new)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return path
+
+
+def test_the_size_that_a_sheet_says_it_has_may_be_wrong(tmp_path):
+    rows = [("a", "b"), ("c", "d"), ("e", "f")]
+    path = rewritten(workbook(tmp_path / "t.xlsx", One=rows), b'ref="A1:B3"', b'ref="A1:B2"')
+    assert imported(path).pairs == imported(path, sheet="One").pairs == rows
+
+
+def test_a_spreadsheet_may_have_any_name(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", One=[("a", "b")])
+    assert imported(path.rename(tmp_path / "standard input")).pairs == [("a", "b")]
+
+
+def test_errors_in_cells_are_no_sentences(tmp_path):
+    errors = ("#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!")
+    path = workbook(
+        tmp_path / "t.xlsx", One=[("en", "fr"), *((f"word {error}", error) for error in errors), ("a", "b")]
+    )
+    made = imported(path)
+    assert (made.pairs, made.report["skipped"]) == ([("a", "b")], {"empty target": 7})
+    path = workbook(tmp_path / "t.xlsx", One=[("en", "fr"), ("a", "x")])
+    path = rewritten(path, b'"B2" t="inlineStr"><is><t>x<', b'"B2" t="inlineStr"><is><t>#N/A<')
+    assert imported(path).pairs == [("a", "#N/A")]  # a text that somebody wrote
+
+
+def test_errors_in_cells_of_open_document_are_no_sentences(tmp_path):
+    cells = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+    error = cells.replace("cell>", 'cell calcext:value-type="error">', 1)
+    rows = [cells.format("a") + error.format("#N/A"), cells.format("b") + cells.format("c")]
+    body = "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+    with zipfile.ZipFile(tmp_path / "t.ods", "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("content.xml", f'<doc><table:table table:name="One">{body}</table:table></doc>')
+    made = imported(tmp_path / "t.ods")
+    assert (made.pairs, made.report["skipped"]) == ([("b", "c")], {"empty target": 1})
+
+
+@pytest.mark.parametrize("settings", [{}, {"sheet": "One"}, {"sheet": "One", "columns": "1,2"}])
+@pytest.mark.parametrize("header", [[("en", "fr")], []])
+def test_formulas_without_saved_results_are_named(tmp_path, header, settings):
+    rows = [*header, *((f"word {number}", f"=UPPER(A{number})") for number in range(2, 9))]
+    path = workbook(tmp_path / "t.xlsx", One=rows)
+    hint = rf"One!B{len(header) + 1} and perhaps others hold formulas without saved results; open the file in a spread"
+    with pytest.raises(InputError, match=rf"t\.xlsx: .*[tT]he cell {hint}"):
+        imported(path, **settings)
+    rewritten(path, b"<v></v>", b"<v>5</v>")
+    if header:
+        assert len(imported(path, **settings).pairs) == 7
+
+
+def test_a_table_that_begins_far_down_is_read_where_its_sheet_is_named(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", One=[*[(None, None)] * 60, ("French", "English"), ("a", "b")])
+    with pytest.raises(InputError, match=r"two columns of text in its first 50 rows; its sheets are One\. .* --sheet"):
+        imported(path)
+    assert imported(path, sheet="One").pairs == [("b", "a")]
 
 
 @pytest.mark.parametrize(("library", "name"), [("polib", "t.po"), ("openpyxl", "t.xlsx"), ("zstandard", "t.tsv.zst")])
@@ -222,8 +291,6 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, library, name):
     begin = {"t.po": b'msgid "a"\nmsgstr "b"\n', "t.tsv.zst": b"\x28\xb5\x2f\xfd" + bytes(9), "t.xlsx": b""}[name]
     (tmp_path / name).write_bytes(begin)
     if name == "t.xlsx":
-        import zipfile
-
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             archive.writestr("xl/workbook.xml", "")
     with pytest.raises(InputError, match=rf"{name}: reading .* needs {library}: pip install 'nmt-cli\[formats\]'"):

@@ -141,6 +141,9 @@ def test_json_lines_of_any_shape(tmp_path):
                    {"translation": {"fr": "b", "en": "a"}}, {"text_en": "a", "text_fr": "b"}):  # fmt: skip
         (tmp_path / "t.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
         assert imported(tmp_path / "t.jsonl").pairs == [("a", "b")]
+    (tmp_path / "t.jsonl").write_text('{"my own": "a", "q": "b"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="--columns 'my own,q'; or --columns 'q,my own'"):
+        imported(tmp_path / "t.jsonl")
     (tmp_path / "t.jsonl").write_text('{"p": "a", "q": "b"}\n{"p": "\\ud800", "q": "x"}\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"not certain which fields are en and fr.*: --columns p,q; or --columns q,p"):
         imported(tmp_path / "t.jsonl")
