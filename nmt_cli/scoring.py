@@ -378,7 +378,7 @@ def _compare(
         baseline,
         _estimate(hypothesis_sample),
         _estimate(baseline_sample),
-        1.0 if is_identical else (num_beyond + 1) / (len(shifted) + 1),
+        1.0 if is_identical or not differences.any() else (num_beyond + 1) / (len(shifted) + 1),
         signature,
         is_identical,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, SourceText, TargetText, Threads
-from nmt_cli.console import log
+from nmt_cli.console import counted, log
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def align(
                 weights = scored.weights if level == "word" else scored.piece_weights
                 links = hard_links(weights)
                 if gold is not None:
+                    for gold_links in (sure, possible):
+                        _check_links(gold, gold_links[len(found) :][:1], pair.number, weights.shape)
                     found.append(links)
                 if format_ == "pharaoh":
                     line = pharaoh(links)
@@ -83,6 +85,18 @@ def align(
             raise InputError(f"{input_name(gold)} has {len(sure):,} lines, but {len(found):,} pairs were aligned")
     if gold is not None:
         log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
+
+
+def _check_links(gold: str, links: Sequence[set[Link]], number: int, shape: tuple[int, ...]) -> None:
+    """Refuse links of a line of the gold file to words that its pair (target words, source words) does not have."""
+    from nmt_cli.data.lines import input_name
+
+    for source, target in sorted(link for of_line in links for link in of_line):
+        if source >= shape[1] or target >= shape[0]:
+            raise InputError(
+                f"{input_name(gold)}:{number}: {source}-{target} names a word that the pair does not have. It has "
+                f"{counted(shape[1], 'source word')} and {counted(shape[0], 'target word')}, counted from 0"
+            )
 
 
 def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) -> dict[str, Any]:

@@ -277,10 +277,10 @@ class TrainedModels:
 
     @torch.inference_mode()
     def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities (B, T) and weights (B, T, S) of given targets; sources are padded to a multiple of
-        16.
+        """Return log-probabilities (B, T), nan at padding, and weights (B, T, S) of given targets; sources are padded
+        to a multiple of 16.
 
-        What stands at the padding of targets means nothing; it comes after them, so it changes nothing in them.
+        The padding of targets comes after them, so it changes nothing in them.
 
         Raises:
             PredictionError: the log-probability of a target's piece is not finite.
@@ -288,19 +288,21 @@ class TrainedModels:
         num_sentences = inputs_BT.shape[0]
         rows = padded_rows(torch.arange(num_sentences))
         padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
-        inputs_PT, outputs_PT = inputs_BT[rows].to(self._device), outputs_BT[rows].to(self._device)
+        inputs_PT = inputs_BT[rows].to(self._device)
+        places_M = (outputs_BT != PAD).flatten().nonzero().squeeze(1)
+        outputs_M = outputs_BT.flatten()[places_M]
         log_probs, weights = [], []
         for model in self._models:
             memory = model.encode(*padded)
             decoded = model.decode(inputs_PT, memory, model.start(memory))
-            logits_NV = model.logits(decoded.readout_BTR.flatten(0, 1)).float()
-            chosen_N1 = F.log_softmax(logits_NV, dim=-1).gather(1, outputs_PT.flatten().unsqueeze(1))
-            log_probs.append(chosen_N1.view(outputs_PT.shape)[:num_sentences])
+            readout_MR = decoded.readout_BTR.flatten(0, 1)[places_M.to(self._device)]
+            log_probs.append(self._scored(model, readout_MR, outputs_M))
             weights.append(decoded.weights_BTS[:num_sentences].float())
-        log_probs_BT, valid_BT = _log_mean(log_probs).cpu(), outputs_BT != PAD
-        if not bool(log_probs_BT[valid_BT].isfinite().all()):
-            self._refuse([~part_BT.cpu()[valid_BT].isfinite() for part_BT in log_probs])
-        return log_probs_BT, _mean(weights).cpu()
+        log_probs_M = _log_mean(log_probs)
+        if not bool(log_probs_M.isfinite().all()):
+            self._refuse([~part_M.isfinite() for part_M in log_probs])
+        log_probs_N = torch.full((outputs_BT.numel(),), torch.nan).index_copy(0, places_M, log_probs_M)
+        return log_probs_N.view_as(outputs_BT), _mean(weights).cpu()
 
     @torch.inference_mode()
     def observe(

@@ -69,6 +69,12 @@ class Writing:
         self._source_lang, self._target_lang = source_lang, target_lang
         self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self._known = frozenset(profile.characters)
+        # Capitals may lack what small letters have: ß becomes SS, and in Greek accents are left out.
+        self._by_capitals = {
+            capitals: form
+            for form in reversed(list(profile.forms.values()))  # the most usual one last, so it stays
+            if lower(capitals := upper(form, source_lang), source_lang) != lower(form, source_lang)
+        }
 
     def reading(self, tokenizers: tuple[Tokenizer, Tokenizer]) -> tuple[Tokenizer, Tokenizer]:
         """Return the tokenizers of both sides, the first with an eye for the writing of its text."""
@@ -85,7 +91,7 @@ class Writing:
         if not is_capital(plain):
             return False
         long = [word for word in WORD.findall(plain) if len(word) > 1]
-        forms = [self.profile.forms.get(lower(word, self._source_lang)) for word in long]
+        forms = [self._form(word) for word in long]
         known = any(form is not None and form != word for form, word in zip(forms, long, strict=True))
         return known or forms.count(None) >= MIN_UNKNOWN
 
@@ -172,10 +178,14 @@ class Writing:
 
     def _usual(self, word: str) -> str:
         """Return the usual form of a word; of one with apostrophes that is unknown, that of its parts."""
-        key = lower(word, self._source_lang)
-        if key not in self.profile.forms and len(parts := re.split("(['’])", key)) > 1:
-            return "".join(self.profile.forms.get(part, part) for part in parts)
-        return self.profile.forms.get(key, key)
+        form = self._form(word)
+        if form is None and len(parts := re.split("(['’])", word)) > 1:
+            return "".join(self._form(part) or lower(part, self._source_lang) for part in parts)
+        return form or lower(word, self._source_lang)
+
+    def _form(self, word: str) -> str | None:
+        """Return the form in which the training text has a word, or None if it has none."""
+        return self.profile.forms.get(lower(word, self._source_lang)) or self._by_capitals.get(word)
 
     def _characters(self, text: str, places: Sequence[Span]) -> tuple[str, list[Span]]:
         """Return a word, or the white space between words, with the characters that the training text has."""

@@ -169,6 +169,12 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
     assert wrong.code == 2
     assert "gold:1: '0-x' is no link; write 0-0 for a sure one, 0?1 for a possible one" in wrong.err
     pairs = ("align", tmp_path / "s", tmp_path / "t", "--model", model)
+    for link in ("0-2", "2?1"):
+        (tmp_path / "gold").write_text(f"0-0\n\n0-0 {link}\n")
+        outside = nmt(*pairs, "--gold", tmp_path / "gold")
+        assert outside.code == 2
+        message = f"gold:3: {link.replace('?', '-')} names a word that the pair does not have. It has 2 source words"
+        assert f"{message} and 2 target words, counted from 0\n" in outside.err
     short = nmt(*pairs, "--gold", "-", "-o", tmp_path / "out", stdin=b"0-0\n")
     assert (short.code, short.err) == (2, "nmt: standard input has 1 lines, but 3 pairs were aligned\n")
     assert not (tmp_path / "out").exists()

@@ -87,6 +87,8 @@ def test_a_program_that_waits_for_its_answer_gets_it(exported):
     [
         (("--n-best", "9"), "--n-best 9 is more than the beam, 3; raise --beam-size"),
         (("--beam-size", "0"), "--beam-size and --n-best must be at least 1"),
+        (("--beam-size", "1001"), "--beam-size 1001: must be at most 1000"),
+        (("--length-penalty", "nan"), "--length-penalty nan: must be a number from 0 to 10"),
     ],
 )
 def test_the_python_program_says_what_is_wrong(exported, options, message):
@@ -95,6 +97,18 @@ def test_the_python_program_says_what_is_wrong(exported, options, message):
     ran = subprocess.run(command, input=b"", capture_output=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, b"")
     assert ran.stderr.decode().endswith(f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("streams", "message"),
+    [("<&-", "standard input or standard output is closed"),
+     (">/dev/full", "the input or the output failed: No space left on device")],
+)  # fmt: skip
+def test_the_python_program_says_which_stream_fails(exported, streams, message):
+    pytest.importorskip("onnxruntime")
+    command = f'echo "the red car" | {sys.executable} {exported / "translate.py"} --threads 1 {streams}'
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr.decode()) == (1, f"translate.py: error: {message}\n")
 
 
 def test_the_directory_holds_what_its_readme_says(exported, model):

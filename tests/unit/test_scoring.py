@@ -155,6 +155,13 @@ def test_equal_scores_of_different_sentences_are_compared():
     assert 0.05 < found.p_value < 1.0
 
 
+def test_where_no_sample_has_another_score_there_is_no_difference():
+    """BLEU is 0 for sentences of two words, whatever they are."""
+    (found,) = paired_bootstrap(["a b", "c x"] * 9, ["a x", "y z"] * 9, [["a b", "c b"] * 9], metrics=["bleu"])
+    assert (found.hypothesis.score, found.baseline.score, found.is_identical) == (0.0, 0.0, False)
+    assert found.p_value == 1.0
+
+
 @pytest.mark.parametrize("metric", scoring.METRICS)
 def test_the_interval_is_that_of_the_sacrebleu_command(metric, tmp_path):
     options = ("--confidence", "--confidence-n", "200")

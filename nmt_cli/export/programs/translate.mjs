@@ -306,12 +306,14 @@ function settingsOf(defaults) {
     console.log("usage: node translate.mjs [--beam-size N] [--n-best N] [--length-penalty ALPHA] [--alignment none|hard] [--threads N]");
     process.exit(0);
   }
-  const number = (name, least, whole) => {
+  const number = (name, least, most, whole) => {
     const value = Number(given[name]);
-    if (!(value >= least) || (whole && !Number.isInteger(value))) refuse(`--${name} ${given[name]}: must be a number, at least ${least}`);
+    if (!(value >= least && value <= most) || (whole && !Number.isInteger(value))) {
+      refuse(`--${name} ${given[name]}: must be a number from ${least} to ${most}`);
+    }
     return value;
   };
-  const beam = number("beam-size", 1, true), nBest = number("n-best", 1, true);
+  const beam = number("beam-size", 1, 1000, true), nBest = number("n-best", 1, 1000, true);
   if (nBest > beam) refuse(`--n-best ${nBest} is more than the beam, ${beam}; raise --beam-size`);
   if (!["none", "hard"].includes(given.alignment)) refuse(`--alignment ${given.alignment}: must be none or hard`);
   if (given.alignment !== "none" && !defaults.has_attention) refuse("--alignment: this model has no attention");
@@ -319,9 +321,9 @@ function settingsOf(defaults) {
     ...defaults,
     beam_size: beam,
     n_best: nBest,
-    length_penalty: number("length-penalty", 0, false),
+    length_penalty: number("length-penalty", 0, 10, false),
     with_alignment: given.alignment === "hard",
-    threads: number("threads", 0, true),
+    threads: number("threads", 0, 1024, true),
   };
 }
 

@@ -25,6 +25,7 @@ import sentencepiece
 
 HERE = Path(__file__).resolve().parent
 WINDOW_BYTES = 1 << 20  # of lines that are translated together
+MAX_BEAM, MAX_LENGTH_PENALTY = 1000, 10
 BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched together
 Array = np.ndarray[Any, Any]
 
@@ -312,6 +313,10 @@ def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
     given = parser.parse_args()
     if given.beam_size < 1 or given.n_best < 1:
         parser.error("--beam-size and --n-best must be at least 1")
+    if given.beam_size > MAX_BEAM:
+        parser.error(f"--beam-size {given.beam_size}: must be at most {MAX_BEAM}")
+    if not 0 <= given.length_penalty <= MAX_LENGTH_PENALTY:
+        parser.error(f"--length-penalty {given.length_penalty}: must be a number from 0 to {MAX_LENGTH_PENALTY}")
     if given.n_best > given.beam_size:
         parser.error(f"--n-best {given.n_best} is more than the beam, {given.beam_size}; raise --beam-size")
     if given.alignment != "none" and not defaults["has_attention"]:
@@ -321,6 +326,8 @@ def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def main() -> None:
+    if sys.stdin is None or sys.stdout is None:
+        sys.exit("translate.py: error: standard input or standard output is closed")
     settings, threads = options_of(json.loads((HERE / "defaults.json").read_text(encoding="utf-8")))
     translator = Translator(settings, threads)
     for texts in windows():
@@ -342,3 +349,6 @@ if __name__ == "__main__":
         sys.exit(130)
     except BrokenPipeError:  # the reader has gone away
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(f"translate.py: error: the input or the output failed: {error.strerror}")

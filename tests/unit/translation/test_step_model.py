@@ -16,12 +16,14 @@ from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
 from nmt_cli.errors import PredictionError
 from nmt_cli.model.build import build_model, initialize
+from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
 from nmt_cli.search.beam import beam_search
 from nmt_cli.search.constraints import Constraints, Term
 from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample
+from nmt_cli.translation import step_model
 from nmt_cli.translation.shortlist import NONE, Shortlist
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
 
@@ -280,6 +282,20 @@ def with_bias(trained: TrainedModels, piece: int | slice, value: float) -> Train
 def forced(trained: TrainedModels, ids) -> torch.Tensor:
     batch = make_batch(ids, ids)
     return trained.force(pad_sources(ids, multiple=MULTIPLE), batch.inputs_BT, batch.outputs_BT)[0]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_targets_are_scored_a_part_at_a_time_with_the_same_result(precision, monkeypatch):
+    """Breaks where memory grows with the pieces of a target."""
+    trained = models(precision)
+    ids = of_lengths([15 - number % 9 for number in range(20)])
+    whole = forced(trained, ids)
+    rows: list[int] = []
+    logits = Seq2Seq.logits
+    monkeypatch.setattr(Seq2Seq, "logits", lambda model, given: rows.append(len(given)) or logits(model, given))
+    monkeypatch.setattr(step_model, "SCORED_AT_ONCE", 32)
+    torch.testing.assert_close(forced(trained, ids), whole, rtol=0, atol=0, equal_nan=True)
+    assert max(rows) <= 32
 
 
 def drawn(trained: TrainedModels, ids):

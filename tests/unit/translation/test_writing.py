@@ -57,6 +57,21 @@ def test_a_line_is_read_as_the_training_text_is_written(text, expected):
 
 
 @pytest.mark.parametrize(
+    ("language", "lines", "text", "expected"),
+    [
+        ("de", ["Die Straße ist lang.", "Er geht auf der Straße."], "STRASSE", "Straße"),
+        ("de", ["Die Straße ist lang.", "Er geht auf der Straße."], "DIE STRASSE IST LANG.", "Die Straße ist lang."),
+        ("de", ["Die Masse ist groß, die Maße sind es nicht."], "DIE MASSE", "Die Masse"),
+        ("el", ["Ο δρόμος είναι μακρύς.", "Εδώ είναι ο δρόμος."], "ΜΑΚΡΥΣ ΔΡΟΜΟΣ", "Μακρύς δρόμος"),
+        ("el", ["Ο δρόμος είναι μακρύς.", "Εδώ είναι ο δρόμος."], "ΜΑΚΡΎΣ ΔΡΌΜΟΣ", "Μακρύς δρόμος"),
+    ],
+)
+def test_capitals_get_back_what_capitals_leave_out(language, lines, text, expected):
+    found = writing(lines * 3, source=language).adapted(text)
+    assert (found.text, len(found.places)) == (expected, len(expected))
+
+
+@pytest.mark.parametrize(
     "text", [*TEXT, "", " ", "NATO", "EU", "I", "TOM SEES the cat!", "B2B 42", "猫は家にいる。", "Ünß ñ"]
 )
 def test_ordinary_text_is_left_alone(text):
