@@ -72,8 +72,9 @@ def align(
                 weights = scored.weights if level == "word" else scored.piece_weights
                 links = hard_links(weights)
                 if gold is not None:
-                    for gold_links in (sure, possible):
-                        _check_links(gold, gold_links[len(found) :][:1], pair.number, weights.shape)
+                    if pair.number <= len(sure):
+                        own = sure[pair.number - 1] | possible[pair.number - 1]
+                        _check_links(f"{input_name(gold)}:{pair.number}", own, weights.shape)
                     found.append(links)
                 if format_ == "pharaoh":
                     line = pharaoh(links)
@@ -87,14 +88,12 @@ def align(
         log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
 
 
-def _check_links(gold: str, links: Sequence[set[Link]], number: int, shape: tuple[int, ...]) -> None:
-    """Refuse links of a line of the gold file to words that its pair (target words, source words) does not have."""
-    from nmt_cli.data.lines import input_name
-
-    for source, target in sorted(link for of_line in links for link in of_line):
+def _check_links(place: str, links: set[Link], shape: tuple[int, ...]) -> None:
+    """Refuse links to words that a pair of this shape (target words, source words) does not have."""
+    for source, target in sorted(links):
         if source >= shape[1] or target >= shape[0]:
             raise InputError(
-                f"{input_name(gold)}:{number}: {source}-{target} names a word that the pair does not have. It has "
+                f"{place}: {source}-{target} names a word that the pair does not have. It has "
                 f"{counted(shape[1], 'source word')} and {counted(shape[0], 'target word')}, counted from 0"
             )
 

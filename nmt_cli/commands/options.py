@@ -127,7 +127,7 @@ GlossaryFile = Annotated[
     typer.Option(
         "--glossary", metavar="FILE.tsv", rich_help_panel=SEARCH,
         help="Terms and their translations: the source term, a tab, and the translation, or several separated by |. "
-        "Each term of a line is translated so. A third column, exact, makes case matter.",
+        "Each term of a line is translated so. A third column, exact, makes case matter. - for standard input.",
     ),
 ]  # fmt: skip
 GlossaryWeight = Annotated[
@@ -150,7 +150,7 @@ Prefixes = Annotated[
     typer.Option(
         "--prefix", metavar="FILE", rich_help_panel=SEARCH,
         help="The beginning of each translation, one for each line of the input. The output keeps it byte for byte and "
-        "goes on from it, in the middle of a word too. An empty line stands for no beginning.",
+        "goes on from it, in the middle of a word too. An empty line stands for no beginning. - for standard input.",
     ),
 ]  # fmt: skip
 Shortlist = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from html import unescape
 
 from nmt_cli.documents.segments import Atom, Kind
 
@@ -125,6 +126,12 @@ def as_code(raw: str, text: str) -> Atom:
             return Atom(raw, "", Kind.ALONE)
         return Atom(raw, name[1].lower(), Kind.CLOSE if text.startswith("</") else Kind.OPEN)
     return Atom(raw, shown(text), Kind.PLACEHOLDER)
+
+
+def untranslated(raw: str) -> Atom:
+    """Return the atom of an element whose text stays as it is."""
+    words = unescape(re.sub(r"<[^<>]*>", "", raw))
+    return Atom(raw, shown(words), Kind.PLACEHOLDER if words.strip() else Kind.ALONE)
 
 
 def shown(text: str) -> str:

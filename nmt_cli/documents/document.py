@@ -111,6 +111,7 @@ def _in_place(
     target_lang: str | None,
     overwrite: bool = False,
 ) -> tuple[str, DocumentCounts]:
+    """Return the text of a document of this format (a module of `ENDINGS`) with its sentences translated."""
     located: Located = form.locate(document, target_lang, overwrite=overwrite)
     counts = DocumentCounts(notes=located.notes)
     edits = _translated(located.segments, translate, split, counts, keeps_codes=True).edits

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from html import unescape
 from itertools import pairwise
 
 from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import shown, with_codes
+from nmt_cli.documents.codes import untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.html_events import Event, events_of
 from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
@@ -149,8 +148,7 @@ class _Walk:
             self._untouched = None
             if name in _INLINE:
                 whole = self._text[begin : event.start] + raw * (name == event.name)
-                words = unescape(re.sub(r"<[^<>]*>", "", whole))
-                self._add(begin, Atom(whole, shown(words), Kind.PLACEHOLDER if words.strip() else Kind.ALONE))
+                self._add(begin, untranslated(whole))
             if name == event.name:
                 return
         if event.name in _INLINE:

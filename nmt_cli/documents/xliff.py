@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import unescape
 
 from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import shown, with_codes
+from nmt_cli.documents.codes import untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
@@ -118,7 +117,7 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
     index = 0
     in_cdata = False
     around: list[Kind] = []
-    """What ends the elements that are open."""
+    """The kind of the end tag of each element that is open, the innermost last."""
     while index < len(events):
         event = events[index]
         raw = text[event.start : event.end]
@@ -142,18 +141,13 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
                 depth += {"start": 1, "end": -1}.get(events[index].kind, 0)
                 index += 1
             whole = text[event.start : events[index - 1].end]
-            yield _protected(whole) if _is_protected(event) else _tag(whole, event)
+            yield untranslated(whole) if _is_protected(event) else _tag(whole, event)
 
 
 def _is_protected(event: Event) -> bool:
+    """Return True for the beginning of a mark that forbids translation, in XLIFF 1.2 or 2."""
     attributes = event.attributes
     return event.name == "mrk" and (attributes.get("mtype") == "protected" or attributes.get("translate") == "no")
-
-
-def _protected(raw: str) -> Atom:
-    """Return the atom of an element whose text is not translated."""
-    words = unescape(re.sub(r"<[^<>]*>", "", raw))
-    return Atom(raw, shown(words), Kind.PLACEHOLDER if words.strip() else Kind.ALONE)
 
 
 def _tag(raw: str, event: Event) -> Atom:

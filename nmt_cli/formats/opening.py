@@ -33,7 +33,7 @@ class Input:
     compression: str | None = None
     """`gzip`, `xz`, `zstd` or `bzip2`."""
     shown: str | None = None
-    """What messages call the file, whose path may be that of a temporary copy."""
+    """The name of the file in messages, where it is not the path: standard input lies in a temporary copy."""
 
     @property
     def file(self) -> str:

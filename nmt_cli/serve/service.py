@@ -99,7 +99,7 @@ class Service:
         prefix, most = fields.text("prefix") if fields.values.get("prefix") else "", self.limits.prefix_characters
         if len(prefix) > most:
             raise Refused(413, f"Invalid request: prefix ({len(prefix)}) exceeds its limit ({most})")
-        if "\n" in prefix or "\r" in prefix:
+        if "\n" in prefix:
             raise Refused(400, "Invalid request: prefix has a line end; it must be one line")
         return Request(
             fields.number("alternatives", most=self.limits.alternatives),

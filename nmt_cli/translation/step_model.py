@@ -272,7 +272,8 @@ class TrainedModels:
         ):
             rows = padded_rows(torch.arange(len(outputs_C)))
             log_probs_CV = F.log_softmax(model.logits(readout_CR[rows.to(readout_CR.device)]).float(), dim=-1)
-            found.append(log_probs_CV[: len(outputs_C)].cpu().gather(1, outputs_C.unsqueeze(1)).squeeze(1))
+            chosen_C1 = outputs_C.unsqueeze(1).to(log_probs_CV.device)
+            found.append(log_probs_CV[: len(outputs_C)].gather(1, chosen_C1).squeeze(1).cpu())
         return torch.cat(found)
 
     @torch.inference_mode()
