@@ -20,10 +20,11 @@ class MetricsLog:
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
 
-    def cut(self, keep_to_step: int) -> None:
-        """Remove the records after a step, which will come again."""
+    def cut(self, keep_to_step: int, *, without: str | None = None) -> None:
+        """Remove the records after a step, which will come again, and those of the event `without` at that step."""
         if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
+            kept = [line for line in kept if _event_of(line) != (without, keep_to_step)]
             with atomic_path(self._path) as temporary:
                 temporary.write_bytes(b"".join(line + b"\n" for line in kept))
         if self._tensorboard is not None:
@@ -77,7 +78,7 @@ def _record(event: str, step: int, values: Mapping[str, Any]) -> str:
     return json.dumps({"event": event, "step": step, **finite}) + "\n"
 
 
-def _event_of(line: str) -> tuple[str | None, int]:
+def _event_of(line: str | bytes) -> tuple[str | None, int]:
     record = json.loads(line)
     return record.get("event"), record["step"]
 

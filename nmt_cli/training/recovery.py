@@ -49,6 +49,8 @@ class Recovery:
         self._saved_step: int | None = None
         self._saved_is_judged = False
         """True if the dev set has judged it. A checkpoint that a signal saves is not judged."""
+        self._passing_step: int | None = None
+        """The step of a checkpoint that is kept no longer than until the next one."""
 
     # Going back ---------------------------------------------------------------------------------------------------
 
@@ -86,12 +88,15 @@ class Recovery:
         # Earlier versions did not keep these.
         return replace(state, text=state.text or first.text, accumulate=state.accumulate or first.accumulate)
 
-    def go_on_from(self, step: int) -> None:
-        """Forget the checkpoints and log records after a step.
+    def go_on_from(self, state: TrainingState) -> None:
+        """Forget the checkpoints and log records after a step, and that a signal had this one saved.
 
         Call this only when all processes have agreed on the step: one that cannot read a file must not discard it.
         """
-        self._metrics.cut(step)
+        step = state.step
+        is_due = self._rhythm.is_due(step) or self._limits.reached(state) is not None
+        self._passing_step = None if is_due else step
+        self._metrics.cut(step, without=None if is_due else "checkpoint")
         if self._checkpoints.index().last not in (None, step):
             self._leave_branch(step)
 
@@ -207,9 +212,11 @@ class Recovery:
         self._checkpoints.prune(index)
 
     def finish(self, reason: str) -> None:
-        """Write down why the training ended."""
+        """Write down why the training ended, after what a kill has left since the last save is removed."""
         if self._world.is_primary:
-            self._checkpoints.write_index(replace(self._checkpoints.index(), finished=reason))
+            index = self._checkpoints.index()
+            self._checkpoints.prune(index)
+            self._checkpoints.write_index(replace(index, finished=reason))
 
     def best_but(self, step: int) -> list[Ranked]:
         """Return the best checkpoints without that of `step`, best first."""
@@ -226,8 +233,12 @@ class Recovery:
         return Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(state), None)
 
     def _recent(self, state: TrainingState) -> tuple[int, ...]:
-        """Return the newest `keep_last` checkpoints, with that of this step, and perhaps an older one for a rewind."""
-        others = [step for step in self._checkpoints.index().recent if step < state.step]
+        """Return the newest `keep_last` checkpoints, with that of this step, and perhaps an older one for a rewind.
+
+        One from which the training went on, and which an undisturbed run would not have written, goes.
+        """
+        before = self._checkpoints.index().recent
+        others = [step for step in before if step < state.step and step != self._passing_step]
         recent = [state.step, *sorted(others, reverse=True)]
         kept = recent[: self._rhythm.keep_last]
         if self._rewinds and (state.skipped_in_a_row or not self._rhythm.is_due(state.step)):

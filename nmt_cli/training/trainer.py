@@ -109,7 +109,7 @@ class Trainer:
         """
         started, seconds_before = time.monotonic(), self.state.seconds
         total = self._expected_steps()
-        self._recovery.go_on_from(self.state.step)
+        self._recovery.go_on_from(self.state)
         with (
             native.path(self.state.path),
             self._signals.listening(),

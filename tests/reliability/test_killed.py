@@ -77,6 +77,17 @@ def test_killed_at_each_kind_of_operation_on_the_disk_it_ends_like_an_undisturbe
     killed_at(faulty, config, one_of_each_kind)
 
 
+@pytest.mark.slow
+def test_killed_in_its_last_acts_it_leaves_no_checkpoint_that_does_not_count(faulty: Faulty, config: Path):
+    """Breaks where the end does not remove what was left by a kill behind the last index."""
+
+    def after_the_last_save(operations: Sequence[Operation]) -> list[int]:
+        indices = [number for number, (what, path) in enumerate(operations) if what == "replace" and "index" in path]
+        return [number for number in telling(operations) if number > indices[-2]]
+
+    killed_at(faulty, config, after_the_last_save, "training.checkpoint_freq=2")
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("sets", VARIANTS.values(), ids=VARIANTS)

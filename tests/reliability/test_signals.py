@@ -307,6 +307,30 @@ def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stop_at", [(2,), (4,), (8,), (11,), (4, 5, 7, 8)], ids=str)
+def test_stopped_between_its_checkpoints_a_training_leaves_the_files_of_an_undisturbed_one(
+    nmt, config: Path, monkeypatch, stop_at: tuple[int, ...]
+):
+    """Breaks where the checkpoint of a signal takes the place of one that is due, or stays in the metrics."""
+    from nmt_cli.training import trainer
+
+    assert nmt(*train(config, "whole")).code == 0
+    real = trainer.Trainer._step
+    for step in stop_at:
+
+        def stopped(self, *rest, step=step):
+            if self.state.step == step - 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+            real(self, *rest)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(trainer.Trainer, "_step", stopped)
+            assert nmt(*train(config, "run")).code == 143
+    assert nmt(*train(config, "run")).code == 0
+    assert all_of(config.parent / "run") == all_of(config.parent / "whole")
+
+
+@pytest.mark.slow
 def test_a_signal_in_a_step_that_is_to_be_validated_does_not_wait_for_it(nmt, config: Path, monkeypatch):
     from nmt_cli.training import trainer
 
