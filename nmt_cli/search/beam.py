@@ -81,8 +81,9 @@ def beam_search(
     at_once: int,
     observe: Observer | None = None,
     guide: Guide | None = None,
-) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done.
+) -> Iterator[tuple[int, list[Hypothesis]] | None]:
+    """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done, and None
+    after each step.
 
     At most `at_once` are searched together. `begin` gives the sentences that wait, whenever there is room for them.
     The search ends when all sentences are done and none waits. A sentence is done when it has as many finished
@@ -105,6 +106,7 @@ def beam_search(
             live = search.join(live, newcomers) if live and newcomers else live or newcomers
         if live:
             live = yield from search.advance(live)
+        yield None
 
 
 @dataclass(slots=True)

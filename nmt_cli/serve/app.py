@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -148,24 +148,33 @@ class App:
     # Answers --------------------------------------------------------------------------------------------------------
 
     async def _translate(self, request: Request, fields: Fields) -> Response:
-        task = self.service.task(fields)
-        if self._logs_text:
-            log(f"text: {json.dumps(task.texts, ensure_ascii=False)}")
-        return JSONResponse(await self._worked(request, lambda cancelled: self.service.translate(task, cancelled)))
+        def answer(cancellation: Cancellation) -> dict[str, Any]:
+            task = self.service.task(fields)
+            if self._logs_text:
+                log(f"text: {json.dumps(task.texts, ensure_ascii=False)}")
+            return self.service.translate(task, cancellation)
+
+        return JSONResponse(await self._worked(request, answer))
 
     async def _detect(self, request: Request, fields: Fields) -> Response:
         return JSONResponse(await self._worked(request, lambda _: self.service.detect(fields)))
 
     async def _translate_file(self, request: Request, fields: Fields) -> Response:
-        task = self.service.file_task(fields)
-        name = await self._worked(request, lambda cancelled: self.service.translate_file(task, cancelled))
+        def answer(cancellation: Cancellation) -> str:
+            return self.service.translate_file(self.service.file_task(fields), cancellation)
+
+        name = await self._worked(request, answer)
         return JSONResponse({"translatedFileUrl": f"{_origin(request)}/download_file/{quote(name)}"})
 
     async def _download(self, request: Request) -> Response:
         name = request.path_params["name"]
         content = self.service.file(name)
-        shown = name.partition(".")[2].encode("ascii", errors="replace").decode().replace("?", "_")
-        headers = {"content-disposition": f'attachment; filename="{shown}"'}
+        shown = name.partition(".")[2]
+        plain = shown.encode("ascii", errors="replace").decode().replace("?", "_")
+        disposition = f'attachment; filename="{plain}"'
+        if plain != shown:
+            disposition += f"; filename*=UTF-8''{quote(shown)}"
+        headers = {"content-disposition": disposition}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
     async def _languages(self, _: Request) -> Response:
@@ -210,7 +219,12 @@ def _origin(request: Request) -> str:
 
 def _bearer(request: Request) -> str:
     kind, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if kind.lower() == "bearer" else ""
+    if kind.lower() != "bearer":
+        return ""
+    try:
+        return key.strip().encode("latin-1").decode("utf-8")  # as the bytes came
+    except UnicodeDecodeError:
+        return key.strip()
 
 
 async def _until_gone(request: Request, cancellation: Cancellation) -> None:

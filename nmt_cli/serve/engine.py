@@ -330,7 +330,7 @@ class _Search:
         at_once = translator.at_once(kind.usual_width)
         first = self._more(at_once)
         more = None if kind.wanted.has_constraints else self._more
-        self._steps = translator.search(first, more=more, at_once=at_once)
+        self._steps = translator.search_by_steps(first, more=more, at_once=at_once)
 
     @property
     def num_requests(self) -> int:
@@ -344,9 +344,15 @@ class _Search:
         return [part for _, part in taken]
 
     def advance(self) -> bool:
-        """Search until the next sentence is done, and return True at the end."""
+        """Search a step further, and return True at the end. A search whose answers nobody waits for ends at once."""
+        if self.members and all(job.done.is_set() for job, _ in self.members.values()):
+            self._steps = iter(())  # so that its memory is free at once
+            return True
         try:
-            part, hypotheses = next(self._steps)
+            found = next(self._steps)
+            if found is None:
+                return False
+            part, hypotheses = found
             job, _ = self.members[id(part)]
             self._engine.answer(job, job.translator.finish(part, hypotheses))
             del self.members[id(part)]
@@ -360,6 +366,8 @@ class _Search:
     def _search_each(self) -> None:
         """Search each sentence alone, so that the one that fails does not spoil the others' answers."""
         for job, part in self.members.values():
+            if job.done.is_set():
+                continue
             try:
                 for _, hypotheses in job.translator.search([part]):
                     self._engine.answer(job, job.translator.finish(part, hypotheses))

@@ -74,5 +74,6 @@ class Metrics:
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
             for labels, values in engines:
                 shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
-                lines.append(f"{name}{{{shown}}} {values[name]:g}")
+                value = values[name]
+                lines.append(f"{name}{{{shown}}} {value:{'.6f' if isinstance(value, float) else 'd'}}")
         return lines

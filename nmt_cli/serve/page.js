@@ -9,7 +9,9 @@
   const DOUBTFUL = 0.5;    // words with less confidence are underlined: they are more likely wrong than right
   let directions = [];
   let settings = {charLimit: Infinity, keyRequired: false, supportedFilesFormat: []};
-  let shown = {source: "", text: "", alternatives: [], alignment: []};  // the answer on the screen
+  const nothing = {source: "", text: "", alternatives: [], alignment: []};
+  let shown = nothing;     // the answer on the screen, with the text and the direction that it belongs to
+  let arrived = null;      // the answer that waits until a correction is finished
   let sentences = [];      // of it: {source: [span], target: [span], weights, sure}
   let pinned = null;       // {number, side, index}: the word that stays chosen when the pointer goes away
   let timer = 0, retrying = 0, asked = null;
@@ -30,11 +32,12 @@
   // ---- translation ----
   function soon() {
     clearTimeout(timer);
-    clearTimeout(retrying);
+    if (directions.length) clearTimeout(retrying);  // else the page still asks for the languages
     const text = $("source").value;
     $("count").textContent = text.length ? `${text.length.toLocaleString()} characters` : "";
     fit($("source"));
-    if ($("mirror").textContent !== text) {  // what lit up belongs to the text of before
+    const isOfAnother = shown.text && shown.direction !== direction();
+    if ($("mirror").textContent !== text || isOfAnother) {  // what lit up belongs to the text of before
       $("mirror").textContent = text;
       document.body.classList.toggle("old", Boolean(text.trim()));
     }
@@ -44,11 +47,11 @@
 
   async function translate() {
     const text = $("source").value, chosen = direction();
-    clearTimeout(retrying);
     if (!chosen) return;
+    clearTimeout(retrying);
     if (!text.trim()) {
-      show({source: text, text: "", alternatives: [], alignment: []});
-      return say("");
+      say("");
+      return arrive({...nothing, source: text, direction: chosen});
     }
     if (text.length > settings.charLimit) {
       return say(`The text is too long: at most ${settings.charLimit.toLocaleString()} characters at once.`, true);
@@ -60,8 +63,8 @@
         alternatives: detailed ? ALTERNATIVES : 0, alignment: detailed,
         confidence: detailed && knowsConfidence(chosen), signal: own.signal});
       if (own.signal.aborted) return;
-      show({source: text, ...found});
       say("");
+      arrive({source: text, direction: chosen, ...found});
     } catch (error) {
       if (error.name === "AbortError" || own.signal.aborted) return;
       later(error, translate);
@@ -76,10 +79,17 @@
   }
 
   // ---- the answer ----
+  function arrive(answer) {  // what somebody is writing is not taken away
+    if ($("correction").hidden) return show(answer);
+    arrived = answer;
+    say("A new translation is there. Keep or cancel the correction to see it.");
+  }
+
   function show(answer) {
     shown = answer;
-    pinned = null;
+    arrived = pinned = null;
     endCorrection();
+    if (answer.direction) $("target").lang = answer.direction.target;
     document.body.classList.remove("old");
     draw(answer.text, answer.alignment);
     $("others").hidden = !answer.alternatives.length;
@@ -89,6 +99,7 @@
       return element("li", {}, button);
     }));
     for (const name of ["copy", "correct"]) $(name).disabled = !answer.text;
+    fit($("source"));  // a long translation has kept it high
   }
 
   function take(text) {  // an alternative changes places with what is shown
@@ -246,14 +257,17 @@
       area.focus();
       return;
     }
-    corrections.push({source: shown.source, target: area.value, direction: direction()});
-    show({...shown, text: area.value, alignment: []});
-    $("kept").hidden = false;
-    $("kept-count").textContent = corrections.length === 1 ? "1 correction." : `${corrections.length} corrections.`;
+    corrections.push({source: shown.source, target: area.value, direction: shown.direction});
+    show(arrived || {...shown, text: area.value, alignment: []});
+    offerCorrections();
     say("The correction is kept.");
     $("correct").focus();
   });
-  $("cancel").addEventListener("click", () => { endCorrection(); $("correct").focus(); });
+  $("cancel").addEventListener("click", () => {
+    if (arrived) show(arrived);
+    else endCorrection();
+    $("correct").focus();
+  });
   $("correction").addEventListener("input", () => fit($("correction")));
   const cell = (text) => text.replace(/[\t\r\n]+/g, " ").trim();
   const rows = ({source, target}) => {  // a row for each paragraph, where there are as many
@@ -261,15 +275,25 @@
     const pairs = left.length === right.length ? left.map((text, index) => [text, right[index]]) : [[source, target]];
     return pairs.map((pair) => pair.map(cell)).filter((pair) => pair.some(Boolean)).map((pair) => pair.join("\t"));
   };
-  $("download").addEventListener("click", () => {
-    const {source, target} = corrections[0].direction;
+  function offerCorrections() {  // a file for each direction, as `nmt import` takes it
+    $("kept").hidden = false;
+    $("kept-count").textContent = corrections.length === 1 ? "1 correction." : `${corrections.length} corrections.`;
+    const corrected = [...new Set(corrections.map((one) => one.direction))];
+    $("downloads").replaceChildren(...corrected.map((one) => {
+      const name = corrected.length > 1 ? `Download ${one.sourceName} → ${one.targetName} as TSV` : "Download as TSV";
+      const button = element("button", {type: "button", class: "plain"}, name);
+      button.addEventListener("click", () => download(one));
+      return button;
+    }));
+  }
+  function download({source, target}) {
     const own = corrections.filter((one) => one.direction.source === source && one.direction.target === target);
     const text = [`${source}\t${target}`, ...own.flatMap(rows)].map((row) => `${row}\n`).join("");
     const link = element("a", {download: `corrections.${source}-${target}.tsv`,
       href: URL.createObjectURL(new Blob([text], {type: "text/tab-separated-values"}))});
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  });
+  }
 
   // ---- files ----
   async function translateFile(file) {
@@ -328,13 +352,14 @@
     $("source-name").textContent = sourceName;
     $("target-name").textContent = targetName;
     $("source").lang = source;
-    $("target").lang = $("correction").lang = target;
+    $("correction").lang = target;
     $("swap").hidden = backwards() < 0;
     soon();
   }
   $("direction").addEventListener("change", chosen);
   $("swap").addEventListener("click", () => {
-    $("source").value = shown.text;
+    // What is typed stays if its translation is not there.
+    if (shown.source === $("source").value && shown.direction === direction()) $("source").value = shown.text;
     $("direction").selectedIndex = backwards();
     chosen();
   });
@@ -342,6 +367,6 @@
   $("key-form").addEventListener("submit", (event) => { event.preventDefault(); soon(); });
   $("source").addEventListener("input", soon);
   addEventListener("resize", () => { fit($("source")); if (!$("correction").hidden) fit($("correction")); });
-  show(shown);
+  show(nothing);
   begin();
 })();

@@ -191,7 +191,9 @@ def _json(body: bytes) -> dict[str, Any]:
 
 def _pairs(text: str) -> dict[str, str]:
     try:
-        found = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace")
+        found = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+    except UnicodeDecodeError:
+        raise Refused(400, "Invalid request: the fields are not UTF-8") from None
     except ValueError:
         raise Refused(400, f"Invalid request: more than {MAX_FIELDS:,} fields") from None
     values: dict[str, str] = {}

@@ -8,13 +8,23 @@ from pathlib import PurePath
 from typing import Any
 
 from nmt_cli.documents.document import ENDINGS
+from nmt_cli.errors import InputError
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.engine import Cancellation
 from nmt_cli.serve.files import KeptFiles
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
 from nmt_cli.serve.requests import Fields, File, Refused
-from nmt_cli.serve.texts import Answer, Direction, Request, translate_file, translate_html, translate_texts
+from nmt_cli.serve.texts import (
+    Answer,
+    Direction,
+    Request,
+    translate_file,
+    translate_html,
+    translate_texts,
+    words_of_file,
+    words_of_html,
+)
 from nmt_cli.translation.alignment import hard_links
 from nmt_cli.translation.formats import confidence_of
 from nmt_cli.translation.results import Translated
@@ -40,7 +50,9 @@ class Task:
 class FileTask:
     """A request to translate a file, read and checked."""
 
-    direction: Direction
+    direction: Direction | None
+    """None if the file is in the target language already."""
+    target: str
     file: File
     request: Request
 
@@ -79,7 +91,7 @@ class Service:
         detected = None
         if source == "auto":
             self._check_detection()
-            detected = self.directions.detect_each(texts, found_target)
+            detected = self.directions.detect_each(self._words(texts, kind), found_target)
             sources = [one["language"] for one in detected]
         else:
             sources = [self._language(source)] * len(texts)
@@ -93,6 +105,16 @@ class Service:
                     "operator of the server can fit it: nmt evaluate --calibrate --model DIR",
                 )  # fmt: skip
         return Task(texts, isinstance(given, list), detected, sources, found_target, kind == "html", request)
+
+    def _words(self, texts: Sequence[str], kind: str) -> Sequence[str]:
+        """Return what tells the language of each text: of HTML not the names of its tags."""
+        if kind == "text":
+            return texts
+        split = next(iter(self.directions)).split
+        try:
+            return [words_of_html(text, split) for text in texts]
+        except InputError as error:
+            raise Refused(400, f"Invalid request: {error}") from None
 
     def _request(self, fields: Fields) -> Request:
         """Return what is asked for beside texts and languages."""
@@ -186,24 +208,25 @@ class Service:
             raise Refused(400, "Invalid request: file format not supported")
         if source == "auto":
             self._check_detection()
-            sample = file.content[:4096].decode("utf-8", errors="replace")
-            found = self.directions.detect_each([sample], target)[0]["language"]
+            words = words_of_file(file.name, file.content, next(iter(self.directions)))
+            found = self.directions.detect_each([words], target)[0]["language"]
         else:
             found = self._language(source)
         direction = self.directions.between(found, target)
-        if direction is None:
+        if direction is None and found != target:
             raise Refused(400, f"{target} is not available as a target language from {found}")
         if fields.flag("confidence"):
             raise Refused(400, "Invalid request: confidence goes with texts, not with files")
         glossary = fields.glossary("glossary", most=self.limits.glossary_characters)
-        return FileTask(direction, file, Request(glossary=glossary))
+        return FileTask(direction, target, file, Request(glossary=glossary))
 
     def translate_file(self, task: FileTask, cancellation: Cancellation) -> str:
         """Translate a file, and return the name under which it can be fetched for a while."""
         direction, file = task.direction, task.file
-        name = PurePath(file.name).name[-100:]
-        content = translate_file(direction, name, file.content, task.request, cancellation)
-        return self._files.add(name, direction.target, content)
+        name, content = PurePath(file.name).name[-100:], file.content
+        if direction is not None:
+            content = translate_file(direction, name, content, task.request, cancellation)
+        return self._files.add(name, task.target, content)
 
     def file(self, name: str) -> bytes:
         """Return a translated file.

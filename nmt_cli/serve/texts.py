@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,8 @@ from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Translated, Translation
 
 Translate = Callable[[Sequence[str]], list[Translation]]
+MAX_DETECTED = 4096
+"""Characters of a page or a document from which its language is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +174,46 @@ def translate_file(direction: Direction, name: str, data: bytes, request: Reques
             glossary.
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
+    return _file_in_place(name, data, sentences.ranked(0), direction.split, direction.target)
+
+
+def _file_in_place(name: str, data: bytes, translate: Translate, split: Splitter, target_lang: str) -> bytes:
     if name.lower().endswith(".txt"):
         document = decoded(name, data, None)
         mark, text = ("\ufeff", document.text[1:]) if document.text.startswith("\ufeff") else ("", document.text)
-        found = translate_paragraphs(text.split("\n"), sentences.ranked(0), direction.split, DocumentCounts())
+        found = translate_paragraphs(text.split("\n"), translate, split, DocumentCounts())
         return encoded(document, mark + "\n".join(found), has_references=False)
-    return translate_document(name, data, sentences.ranked(0), direction.split, target_lang=direction.target).content
+    return translate_document(name, data, translate, split, target_lang=target_lang).content
+
+
+# What tells the language ------------------------------------------------------------------------------------------
+
+
+def words_of_html(text: str, split: Splitter) -> str:
+    """Return the beginning of what would be translated of a piece of HTML; errors as of `translate_html`."""
+    return _to_be_translated(lambda translate: translate_page(text, translate, split, target_lang=None))
+
+
+def words_of_file(name: str, data: bytes, direction: Direction) -> str:
+    """Return the beginning of what would be translated of a document; errors as of `translate_file`."""
+    split, target = direction.split, direction.target
+    return _to_be_translated(lambda translate: _file_in_place(name, data, translate, split, target))
+
+
+class _Enough(Exception):  # noqa: N818 (nothing is wrong)
+    """The sentences are known."""
+
+
+def _to_be_translated(render: Callable[[Translate], object]) -> str:
+    found: list[str] = []
+
+    def take(sentences: Sequence[str]) -> list[Translation]:
+        found.extend(sentences)
+        raise _Enough
+
+    with suppress(_Enough):
+        render(take)
+    return "\n".join(found)[:MAX_DETECTED]
 
 
 def _others(best: str, candidates: Sequence[str]) -> tuple[str, ...]:

@@ -201,7 +201,17 @@ class Translator:
         more: MoreParts | None = None,
         at_once: int | None = None,
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
-        """Yield each part with its hypotheses, as they are found.
+        """Yield each part with its hypotheses, as they are found; arguments are those of `search_by_steps`."""
+        return (found for found in self.search_by_steps(parts, observe, more, at_once=at_once) if found is not None)
+
+    def search_by_steps(
+        self,
+        parts: Sequence[Part],
+        observe: Observer | None = None,
+        more: MoreParts | None = None,
+        at_once: int | None = None,
+    ) -> Iterator[tuple[Part, list[Hypothesis]] | None]:
+        """Yield each part with its hypotheses, as they are found, and None after each step of the search.
 
         At most `at_once` are searched together; if not told otherwise, as many as the length of the first allows. Those
         of like length are searched faster. In fp32 the hypotheses depend on neither. `more` gives further parts while
@@ -211,11 +221,11 @@ class Translator:
         while True:
             queue = _Queue(self, deque(parts), more)
             try:
-                for number, found in beam_search(
+                for done in beam_search(
                     self.models, queue.begin, self._vocabulary(), self.options, at_once=at_once, observe=observe,
                     guide=self._guide(parts),
                 ):  # fmt: skip
-                    yield queue.live.pop(number), found
+                    yield None if done is None else (queue.live.pop(done[0]), done[1])
                 return
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or at_once == 1:

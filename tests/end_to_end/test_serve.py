@@ -101,6 +101,8 @@ def test_the_language_is_detected_where_that_is_asked(server):
     assert server.translate([text], source="auto")["translatedText"] == [text]  # it is in the target language already
     assert server.ask("/detect", {"q": text}).json[0]["language"] == "fr"
     assert server.ask("/detect", data=b"q=%E4%B8%AD%E6%96%87").json[0]["confidence"] < 30
+    page = '<div class="container main-content"><span class="the-quick-brown">la voiture du chat</span></div>'
+    assert server.translate(page, source="auto", format="html")["translatedText"] == page
 
 
 def test_alternatives_differ_from_the_translation_and_from_each_other(server, paragraphs):
@@ -258,6 +260,11 @@ def test_a_glossary_with_an_error_is_refused_with_its_line(server, glossary, mes
     assert answer.json["error"].startswith(message)
 
 
+def test_a_form_that_is_not_utf_8_is_refused(server):
+    answer = server.ask("/translate", data=b"q=caf%E9&source=en&target=fr")
+    assert (answer.status, answer.json) == (400, {"error": "Invalid request: the fields are not UTF-8"})
+
+
 def test_a_host_that_is_none_is_no_failure(server):
     assert server.ask("/spec", Host="[::1").status in (200, 400)  # as the version of Starlette takes it
     data = json.dumps({"q": "The car", "source": "en", "target": "fr"}).encode()
@@ -310,17 +317,28 @@ def test_every_answer_has_the_headers_of_the_page(server):
 
 
 def test_a_file_is_translated_and_fetched(server, paragraphs):
-    def send(name, content):
+    def send(name, content, source=b"en"):
         data = (
             f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode()
             + (content if isinstance(content, bytes) else content.encode())
-            + b'\r\n--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n'
+            + b'\r\n--x\r\nContent-Disposition: form-data; name="source"\r\n\r\n'
+            + source
+            + b"\r\n"
             b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nfr\r\n--x--\r\n'
         )
         return server.ask("/translate_file", data=data, Content_Type="multipart/form-data; boundary=x")
 
     wide = send("wide.txt", TEXT.encode("utf-16")).json["translatedFileUrl"]
     assert server.ask(wide.removeprefix(server.address)).body == paragraphs(TEXT).encode("utf-16")
+    told = send("wide.txt", TEXT.encode("utf-16"), b"auto").json["translatedFileUrl"]
+    assert server.ask(told.removeprefix(server.address)).body == paragraphs(TEXT).encode("utf-16")
+    styled = f"<style>{'.the-house { color: red } ' * 200}</style><p>Où est la voiture rouge, et la maison ?</p>"
+    as_it_was = send("页.html", styled, b"auto").json["translatedFileUrl"]  # it is in the target language already
+    fetched = server.ask(as_it_was.removeprefix(server.address))
+    assert fetched.body.decode() == styled
+    assert fetched.headers["content-disposition"] == (
+        "attachment; filename=\"__fr.html\"; filename*=UTF-8''%E9%A1%B5_fr.html"
+    )
     message = (
         "a.txt:1: byte 0xe9 is not valid UTF-8; the file is damaged or mixes encodings. Convert all of it to UTF-8"
     )
@@ -401,6 +419,9 @@ def test_another_address_needs_keys_or_a_word(nmt, model, tmp_path):
         "nmt: --host 0.0.0.0: others can reach this address; give --api-key-file FILE, or --public if anybody may "
         "translate here\n"
     ))  # fmt: skip
+    result = nmt("serve", "--model", model, "--host", "999.1.1.1")
+    assert result.code == 2
+    assert result.err.splitlines()[-1].startswith("nmt: --host 999.1.1.1: there is no such address: ")
     result = nmt("serve", "--model", model, "--api-key-file", tmp_path / "none")
     assert (result.code, result.err) == (2, f"nmt: {tmp_path / 'none'}: cannot be read: no such file or directory\n")
 
@@ -417,7 +438,8 @@ def test_a_port_in_use_and_two_models_of_one_direction_are_refused(nmt, model, s
 
 def test_keys_rates_origins_and_the_end(model, tmp_path):
     keys = tmp_path / "keys"
-    keys.write_bytes(b"\xef\xbb\xbfsecret-1\n# of Anna\n\nsecret-2\n")  # Windows puts a mark before the first
+    # Windows puts a mark before the first.
+    keys.write_bytes("\ufeffsecret-1\n# of Anna\n\nsecret-2\nschlüssel\n".encode())
     with running_server(
         "--model", model, "--api-key-file", keys, "--requests-per-minute", "3", "--cors", "https://example.org"
     ) as server:
@@ -427,6 +449,7 @@ def test_keys_rates_origins_and_the_end(model, tmp_path):
         assert (wrong.status, wrong.json["error"]) == (403, "Invalid API key")
         assert server.ask("/metrics").status == 403
         assert server.ask("/metrics", Authorization="Bearer secret-1").status == 200
+        assert server.ask("/metrics", Authorization="Bearer schlüssel".encode()).status == 200
         asked = [server.ask("/translate", fields | {"api_key": "secret-2"}) for _ in range(4)]
         assert [answer.status for answer in asked] == [200, 200, 200, 429]
         assert 1 <= int(asked[3].headers["retry-after"]) <= 20

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,7 +185,7 @@ def test_a_correction_is_kept_as_a_row(page):
     page.run("document.getElementById('correction').value = 'La voiture\\test rouge.'")
     page.click("#correct")
     assert page.run("return document.getElementById('target').textContent") == "La voiture\test rouge."
-    page.click("#download")
+    page.click("#downloads button")
     assert until(page, "return window.saved[0]") == f"en\tfr\n{TEXT}\tLa voiture est rouge.\n"
 
 
@@ -214,3 +216,128 @@ def test_the_page_waits_for_a_server_that_goes_away(browser, model):
         until(browser, "return document.getElementById('target').textContent === arguments[0]", expected)
         assert browser.run(STATUS) == ""
     browser.console()
+
+
+# Answers that are late -----------------------------------------------------------------------------------------------
+
+HOLD = """const ask = window.fetch, found = (text) => new Response(JSON.stringify({translatedText: text}));
+    window.answers = [];
+    window.fetch = (path, more) => path === "translate" ? new Promise((resolve) =>
+        answers.push((text) => resolve(found(text)))) : ask(path, more)"""
+CHOOSE = """const list = document.getElementById("direction"); list.selectedIndex = arguments[0];
+    list.dispatchEvent(new Event("change"))"""
+CORRECT = """document.getElementById("correct").click();
+    document.getElementById("correction").value = arguments[0]"""
+SHOWN = "return document.getElementById('target').textContent"
+SOURCE = "return document.getElementById('source').value"
+
+
+@pytest.fixture(scope="module")
+def both_ways(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    back = tmp_path_factory.mktemp("back") / "model"
+    shutil.copytree(model, back)
+    config = (back / "config.yaml").read_text()
+    languages = ("source_lang: en\n", "target_lang: fr\n"), ("source_lang: fr\n", "target_lang: en\n")
+    for old, new in zip(*languages, strict=True):
+        assert old in config
+        config = config.replace(old, new)
+    (back / "config.yaml").write_text(config)
+    with running_server("--model", model, "--model", back) as running:
+        yield running
+
+
+@pytest.fixture
+def late(browser: Chromium, both_ways: Server) -> Chromium:
+    """The page with two directions, whose answers come when `answer` is called."""
+    browser.size(1200, 800)
+    browser._ask("POST", "/url", {"url": f"{both_ways.address}/"})
+    until(browser, "return document.getElementById('direction').options.length === 2")
+    browser.run(HOLD)
+    return browser
+
+
+def answer(browser: Chromium, number: int, text: str) -> None:
+    until(browser, "return answers.length > arguments[0]", number)
+    browser.run("answers[arguments[0]](arguments[1])", number, text)
+
+
+def test_corrections_belong_to_the_direction_of_what_was_shown(late):
+    late.run("""window.saved = {}; URL.createObjectURL = (blob) => { blob.text().then((text) =>
+        saved[text.slice(0, 5)] = text); return "#"; }""")
+    late.run(TYPE, "the dog")
+    answer(late, 0, "le chien")
+    until(late, f"{SHOWN} === 'le chien'")
+    late.run(CHOOSE, 1)
+    assert late.run("return document.body.classList.contains('old')")
+    assert late.run("return document.getElementById('target').lang") == "fr"
+    late.run(CORRECT, "un chien")
+    late.click("#correct")
+    answer(late, 1, "dog")
+    until(late, f"{SHOWN} === 'dog'")
+    assert late.run("return document.getElementById('target').lang") == "en"
+    late.run(CORRECT, "a dog")
+    late.click("#correct")
+    buttons = "return [...document.querySelectorAll('#downloads button')].map((button) => button.textContent)"
+    assert late.run(buttons) == ["Download English → French as TSV", "Download French → English as TSV"]
+    late.run("document.querySelectorAll('#downloads button').forEach((button) => button.click())")
+    assert until(late, "return Object.keys(saved).length === 2 && Object.values(saved)") == [
+        "en\tfr\nthe dog\tun chien\n", "fr\ten\nthe dog\ta dog\n",
+    ]  # fmt: skip
+
+
+def test_exchanging_the_languages_keeps_what_has_no_translation_yet(late):
+    late.run(TYPE, "the dog")
+    answer(late, 0, "le chien")
+    until(late, f"{SHOWN} === 'le chien'")
+    late.run(TYPE, "the dog sleeps")
+    late.click("#swap")
+    assert late.run(SOURCE) == "the dog sleeps"
+    answer(late, 1, "another")
+    until(late, f"{SHOWN} === 'another'")
+    late.click("#swap")
+    assert late.run(SOURCE) == "another"
+
+
+@pytest.mark.parametrize(("button", "begins"), [("#cancel", "the cat"), ("#correct", "the cat")])
+def test_a_late_answer_leaves_a_correction(late, button, begins):
+    late.run(TYPE, "the dog")
+    answer(late, 0, "le chien")
+    until(late, f"{SHOWN} === 'le chien'")
+    late.run(TYPE, begins)
+    late.run(CORRECT, "un chien")
+    answer(late, 1, "le chat")
+    until(late, f"{STATUS} === 'A new translation is there. Keep or cancel the correction to see it.'")
+    assert late.run("return document.getElementById('correction').value") == "un chien"
+    late.click(button)
+    until(late, f"{SHOWN} === 'le chat'")
+    kept = late.run("return document.getElementById('kept-count').textContent")
+    assert kept == ("" if button == "#cancel" else "1 correction.")
+
+
+def test_the_page_gets_lower_again(late):
+    late.run(TYPE, "the dog sleeps and " * 400)
+    answer(late, 0, "le chien dort et " * 400)
+    until(late, f"{SHOWN}.length > 1000")
+    late.run(TYPE, "the dog")
+    answer(late, 1, "le chien")
+    until(late, f"{SHOWN} === 'le chien'")
+    assert late.run("return document.documentElement.scrollHeight <= innerHeight")
+
+
+def test_who_types_before_the_languages_are_there_gets_them(browser, server):
+    """Breaks where a key stops the next attempt."""
+    refusing = """const ask = window.fetch; let refused = false;
+        window.fetch = (path, more) => { if (path !== "languages" || refused) return ask(path, more);
+            refused = true;
+            return Promise.resolve(new Response("{}", {status: 503, headers: {"Retry-After": "1"}})); }"""
+    command = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": refusing}}
+    added = browser._ask("POST", "/goog/cdp/execute", command)
+    try:
+        browser._ask("POST", "/url", {"url": f"{server.address}/"})
+        until(browser, f"{STATUS}.endsWith('Trying again.')")
+        browser.run(TYPE, TEXT)
+        until(browser, "return document.getElementById('direction').options.length === 1")
+        until(browser, f"{SHOWN}.length > 0")
+    finally:
+        command = {"cmd": "Page.removeScriptToEvaluateOnNewDocument", "params": added}
+        browser._ask("POST", "/goog/cdp/execute", command)

@@ -16,16 +16,15 @@ from nmt_cli.search.hypothesis import Vocabulary, length_penalty, repeated_ngram
 
 def search(model, max_lengths, *, sentences=None, vocabulary=VOCABULARY, observe=None, at_once=1000, **options):
     sentences = range(len(max_lengths)) if sentences is None else sentences
-    found = dict(
-        beam_search(
-            model,
-            in_order(lambda numbers: model.start([sentences[number] for number in numbers]), max_lengths),
-            vocabulary,
-            DecodingOptions(**options),
-            at_once=at_once,
-            observe=observe,
-        )
+    steps = beam_search(
+        model,
+        in_order(lambda numbers: model.start([sentences[number] for number in numbers]), max_lengths),
+        vocabulary,
+        DecodingOptions(**options),
+        at_once=at_once,
+        observe=observe,
     )
+    found = dict(filter(None, steps))
     return [found[number] for number in range(len(max_lengths))]
 
 

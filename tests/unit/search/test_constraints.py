@@ -20,7 +20,7 @@ def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULA
         else None
     )
     begin = in_order(model.start, max_lengths)
-    found = dict(beam_search(model, begin, vocabulary, decoding, at_once=at_once, guide=guide))
+    found = dict(filter(None, beam_search(model, begin, vocabulary, decoding, at_once=at_once, guide=guide)))
     return [found[number] for number in range(len(max_lengths))]
 
 

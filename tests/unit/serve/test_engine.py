@@ -40,7 +40,7 @@ class Held:
         self.searches, self.started, self.go_on = [], threading.Event(), threading.Event()
         self.entered = []
         """The groups of sentences that have entered searches, in order."""
-        original = type(translator).search
+        original = type(translator).search_by_steps
 
         def search(own, parts, observe=None, more=None, **kind):
             def noted(room):
@@ -63,7 +63,7 @@ class Held:
 @pytest.fixture
 def held(engine, translator, monkeypatch):
     holding = Held(translator)
-    monkeypatch.setattr(type(translator), "search", holding.patched)
+    monkeypatch.setattr(type(translator), "search_by_steps", holding.patched)
     yield holding
     holding.go_on.set()
 
@@ -185,7 +185,7 @@ def test_a_length_that_few_ask_for_is_served_beside_one_that_many_ask_for(engine
 def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatch):
     """One newcomer beside 20 sentences waits for six steps, eleven newcomers for none."""
     given, asked, go_on = [], threading.Semaphore(0), threading.Semaphore(0)
-    original = type(translator).search
+    original = type(translator).search_by_steps
 
     def search(own, parts, observe=None, more=None, **kind):
         parts = list(parts)
@@ -198,7 +198,7 @@ def test_few_newcomers_wait_some_steps_for_others(engine, translator, monkeypatc
             parts += came
         yield from original(own, parts, **kind)
 
-    monkeypatch.setattr(type(translator), "search", search)
+    monkeypatch.setattr(type(translator), "search_by_steps", search)
     with ThreadPoolExecutor(8) as pool:
 
         def come(*counts):
@@ -238,6 +238,51 @@ def test_a_request_that_nobody_waits_for_leaves_the_queue(engine, held):
         assert first.result(30)
     assert engine.num_waiting == 0
     assert held.entered == [["the car"]]
+
+
+@pytest.fixture
+def endless(translator, monkeypatch):
+    """The search of long sentences goes on, step by step, until it is told to find something."""
+    find, ended = threading.Event(), threading.Event()
+    original = type(translator).search_by_steps
+
+    def search(own, parts, observe=None, more=None, **kind):
+        try:
+            while len(parts[0].ids) > 64 and not find.wait(0.001):
+                yield None
+            yield from original(own, parts, observe, more, **kind)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(type(translator), "search_by_steps", search)
+    yield find, ended
+    find.set()
+
+
+LONG = "the cat sees the dog and " * 18
+
+
+def test_a_short_request_does_not_wait_until_a_long_sentence_is_done(engine, endless):
+    find, _ = endless
+    with ThreadPoolExecutor(2) as pool:
+        long = pool.submit(engine.translate, [LONG], ONE)
+        assert pool.submit(engine.translate, ["the car"], ONE).result(30)
+        assert not long.done()
+        find.set()
+        assert long.result(30)
+
+
+def test_a_search_whose_answer_nobody_waits_for_ends(engine, endless):
+    _, ended = endless
+    cancellation = Cancellation()
+    with ThreadPoolExecutor(2) as pool:
+        gone = pool.submit(engine.translate, [LONG], ONE, cancellation)
+        wait_for(lambda: engine.counts.sentences == 1)
+        cancellation.set()
+        with pytest.raises(Cancelled):
+            gone.result(10)
+        assert ended.wait(30)
+        assert engine.translate(["the car"], ONE)
 
 
 def test_more_than_may_wait_is_told_to_come_back(engine, held):

@@ -18,6 +18,14 @@ class NoDirections:
         return None
 
 
+def test_large_counts_keep_all_their_digits():
+    values = {"nmt_sentences_total": 12_345_678, "nmt_batches_total": 7, "nmt_search_seconds_total": 1_234_567.25,
+              "nmt_search_failures_total": 0, "nmt_waiting_sentences": 0}  # fmt: skip
+    told = Metrics().text([({"source": "en"}, values)]).splitlines()
+    assert 'nmt_sentences_total{source="en"} 12345678' in told
+    assert 'nmt_search_seconds_total{source="en"} 1234567.250000' in told
+
+
 def test_no_character_is_lost():
     """Seen to fail where a thread adds to a number that another has read."""
     service = Service(NoDirections(), Limits(), Metrics(), needs_key=False)

@@ -67,11 +67,10 @@ def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=No
     limits, vocabulary = [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED)
     decoding = DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options)
     guide = None if constraints is None else Guide(constraints, vocabulary, limits, decoding.glossary_weight)
-    found = dict(
-        beam_search(
-            trained, in_order(start, limits), vocabulary, decoding, at_once=at_once, observe=observe, guide=guide
-        )
+    steps = beam_search(
+        trained, in_order(start, limits), vocabulary, decoding, at_once=at_once, observe=observe, guide=guide
     )
+    found = dict(filter(None, steps))
     return [found[number] for number in range(len(ids))]
 
 
