@@ -123,7 +123,9 @@ def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Clu
             try:
                 with signals.kept():
                     ray.init(**how)
-            except (OSError, ValueError, RuntimeError) as error:
+            except NmtError:
+                raise
+            except Exception as error:  # a plain one where a node does not start in time
                 reason = str(error).strip().partition("\n")[0]
                 if address is None:
                     raise NmtError(f"Ray cannot be started on this machine: {reason}") from error

@@ -96,8 +96,7 @@ class Experiment:
         """The effective configuration that the run wrote here."""
         from nmt_cli.config.loader import load_config
 
-        if not self.directory.is_dir():
-            raise InputError(f"{self.directory}: there is no such model directory")
+        check_model_directory(self.directory)
         if not self.config_path.is_file():
             raise InputError(f"{self.directory}: is not a model directory (it has no config.yaml)")
         try:
@@ -243,6 +242,14 @@ class Experiment:
             if expected in (None, found):
                 break
         return found
+
+
+def check_model_directory(directory: Path) -> None:
+    """Raise `InputError` where there is no directory of this name."""
+    if directory.is_file():
+        raise InputError(f"{directory}: is a file, not a model directory")
+    if not directory.is_dir():
+        raise InputError(f"{directory}: there is no such model directory")
 
 
 def newest_finished(root: Path) -> Experiment | None:

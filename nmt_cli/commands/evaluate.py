@@ -82,7 +82,7 @@ def evaluate(
         int,
         typer.Option(
             "--confidence-samples", min=0, max=100, metavar="N",
-            help="With --calibrate: also use how far N passes with dropout agree. Each makes --confidence slower.",
+            help="With --calibrate: also use how far N passes with dropout agree. With 0, --confidence is fastest.",
         ),
     ] = 0,
     device: Device = "auto",
@@ -202,6 +202,8 @@ def _make_directory(directory: Path, sets: Sequence[_TestSet], inputs: Sequence[
     for output in (*(_output_path(directory, test, config) for test in sets), directory / REPORT):
         check_writable(output)
         refuse_overwriting(output, inputs)
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory}: is a file; -o names a directory. Choose another")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:

@@ -87,7 +87,9 @@ def init(
 
     files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
     dev = Corpus(dev_source, dev_target) if dev_source is not None and dev_target is not None else None
+    given = name
     name = name if name is not None else (output.stem if output.stem != "config" else f"{source_lang}_{target_lang}")
+    _check_name(name, "--name" if given is not None else f"-o {output!s}, which names the run too")
     if output.absolute() == Path("runs", name, "config.yaml").absolute():
         raise InputError(f"{output}: the run keeps its own configuration under this name. Choose another name")
     header = Header(name, seed, source_lang, target_lang)
@@ -184,6 +186,17 @@ def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Co
         words += ["--seed", str(header.seed)]
     words += ["--output", str(output.with_name(f"{output.stem}.clean{output.suffix}"))]
     return shlex.join(["nmt", "init", *words])
+
+
+def _check_name(name: str, option: str) -> None:
+    """Raise `InputError` where a run cannot have a name."""
+    from nmt_cli.config.section import is_name
+
+    if not is_name(name):
+        raise InputError(
+            f"{option}: {name!r} cannot be the name of a run, which is trained in runs/NAME. Take letters, digits, "
+            "'.', '_' and '-'"
+        )
 
 
 def _check_options(

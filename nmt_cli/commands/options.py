@@ -78,7 +78,7 @@ BatchTokens = Annotated[
     int | None,
     typer.Option(
         "--batch-tokens", min=1, metavar="N", rich_help_panel=SPEED,
-        help="Size of a batch: rows of the beam times source positions.",
+        help="Size of a batch: pieces of its sources, each counted as often as the beam is wide. The default is 16384.",
     ),
 ]  # fmt: skip
 Sample = Annotated[

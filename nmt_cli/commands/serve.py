@@ -39,7 +39,10 @@ def serve(
     ] = None,
     public: Annotated[
         bool,
-        typer.Option("--public", rich_help_panel=ACCESS, help="Listen at other addresses than loopback without keys."),
+        typer.Option(
+            "--public", rich_help_panel=ACCESS,
+            help="Let anybody who reaches the address of --host translate, without a key.",
+        ),
     ] = False,
     cors: Annotated[
         list[str] | None,

@@ -70,6 +70,11 @@ def shortlist(
             progress.advance(len(window))
         if not num_pairs:
             raise InputError(f"{input_name(source)} is empty; a shortlist is learnt from parallel text")
+        if not counts.has_links:
+            raise InputError(
+                f"{input_name(source)} | {input_name(target)}: no pair has text on both sides; a shortlist is learnt "
+                "from parallel text"
+            )
         made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0] is sides[1])
         write_shortlist(out, made, Experiment(model).fingerprints)
     log(

@@ -52,12 +52,11 @@ def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", ou
 
 
 def _tokenizer(model: Path, side: str) -> Tokenizer:
-    from nmt_cli.experiment import Experiment
+    from nmt_cli.experiment import Experiment, check_model_directory
 
     if side not in ("source", "target"):
         raise InputError(f"--side {side}: must be source or target")
-    if not model.is_dir():
-        raise InputError(f"{model}: there is no such model directory")
+    check_model_directory(model)
     return Experiment(model).tokenizers[0 if side == "source" else 1]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
-    """Train the SentencePiece tokenizers. A fine-tuning takes those of its origin.
+    """Train the SentencePiece tokenizers. With training.init_from, take those of that run if they fit.
 
     Example: nmt tokenizer --config configs/multi30k_en_de.yaml
     """

@@ -68,7 +68,8 @@ def translate(
     alignment: Annotated[
         str,
         typer.Option(
-            "--alignment", help="none, hard (Pharaoh) or soft (weights).", metavar="A", rich_help_panel=OUTPUT
+            "--alignment", metavar="A", rich_help_panel=OUTPUT,
+            help="none, hard (links such as 0-0 1-2, known as Pharaoh format) or soft (weights).",
         ),
     ] = "none",
     confidence: Confidence = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -17,6 +17,17 @@ Count = Annotated[int, Field(gt=0, le=1_000_000)]
 # One name of a path, neither `.` nor `..`.
 Name = Annotated[str, Field(min_length=1, pattern=r"^(?:\.{0,2}[^./\\\x00-\x1f]|\.{3})[^/\\\x00-\x1f]*$")]
 PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
+_name = TypeAdapter(Name)
+
+
+def is_name(text: str) -> bool:
+    """Return whether a run can have this name."""
+    try:
+        _name.validate_python(text)
+        text.encode("utf-8")
+    except ValueError:
+        return False
+    return True
 
 
 def refuse(problems: Sequence[str]) -> None:

@@ -17,12 +17,14 @@ Files = tuple[IO[bytes], IO[bytes]]
 
 @dataclass(slots=True)
 class Split:
-    """The numbers of pairs with text on both sides that went to each set."""
+    """The numbers of pairs that went to each set, or to none."""
 
     held_out: int = 0
     training: int = 0
     left_out: int = 0
     """Pairs in neither, because their source or target is that of a held-out pair."""
+    without_text: int = 0
+    """Pairs without text on one side, which are in neither too."""
 
 
 def number_to_hold_out(num_pairs: int) -> int:
@@ -34,7 +36,8 @@ def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files
     """Draw pairs by `seed` for `dev` and write the others to `train`, both in their order.
 
     Of the `num_whole` pairs with text on both sides. A pair whose source or target (white space around it aside) is
-    that of a held-out pair goes into neither; nor does what is not UTF-8. Memory is that of the held-out pairs.
+    that of a held-out pair goes into neither; nor does one without text, or what is not UTF-8. Memory is that of the
+    held-out pairs.
     """
     drawn = set(random.Random(seed).sample(range(num_whole), number_to_hold_out(num_whole)))
     held_out = {ordinal: pair for ordinal, pair in _numbered(corpora) if ordinal in drawn}
@@ -45,10 +48,12 @@ def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files
         if ordinal in held_out:
             split.held_out += 1
             _write(dev, pair)
-        elif is_whole(pair) and (pair.source.strip() in sources or pair.target.strip() in targets):
+        elif not is_whole(pair):
+            split.without_text += 1
+        elif pair.source.strip() in sources or pair.target.strip() in targets:
             split.left_out += 1
         else:
-            split.training += is_whole(pair)
+            split.training += 1
             _write(train, pair)
     return split
 

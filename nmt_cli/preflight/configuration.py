@@ -91,10 +91,11 @@ def write_with_held_out(output: Path, header: Header, corpora: Sequence[Corpus],
             with suppress(OSError):  # somebody else has put something into it
                 directory.rmdir()
         raise
-    invalid = f", {text.num_invalid:,} left out because they are not UTF-8" if text.num_invalid else ""
+    others = f", {split.without_text:,} left out because a side has no text" if split.without_text else ""
+    others += f", {text.num_invalid:,} left out because they are not UTF-8" if text.num_invalid else ""
     log(
         f"{directory}: {split.training:,} pairs to train on, {split.held_out:,} held out as the dev set, "
-        f"{split.left_out:,} left out because they share a side with a held-out pair{invalid}"
+        f"{split.left_out:,} left out because they share a side with a held-out pair{others}"
     )
 
 

@@ -122,6 +122,11 @@ class LinkCounts:
         self._links, places = np.unique(np.concatenate(links), return_inverse=True)
         self._counts = np.bincount(places, weights=np.concatenate(shares), minlength=len(self._links))
 
+    @property
+    def has_links(self) -> bool:
+        """True if any pair had pieces on both sides."""
+        return len(self._links) > 0
+
     def shortlist(self, *, frequent: int, likely: int, joint: bool) -> Shortlist:
         """Return the `frequent` most frequent target pieces, with </s>, and for each source piece the `likely` others
         that it is linked with most; with a `joint` vocabulary the piece itself too, as names stay what they are."""

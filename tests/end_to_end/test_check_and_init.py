@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -341,6 +342,32 @@ def test_invalid_lines_of_the_user_are_skipped_by_the_configuration_or_not_copie
     assert init(corpus)[0] == 0
     assert load_config(corpus / "my.yaml").data.invalid_utf8 == "error"
     assert all(nmt(corpus, "check", "--config", name)[0] == 0 for name in ("own.yaml", "my.yaml"))
+
+
+def test_every_pair_is_counted_where_init_parts_the_text(corpus):
+    for ending, line in (("en", b"\n \ncaf\xe9\nlast\n"), ("de", b"eins\nzwei\ndrei\nletztes\n")):
+        with (corpus / f"a.{ending}").open("ab") as file:
+            file.write(line)
+    code, _, err = init(corpus)
+    assert code == 0
+    told = next(line for line in err.splitlines() if line.startswith("my.data: "))
+    train, dev, alike, empty, invalid = (int(number) for number in re.findall(r"\b\d+(?= (?:pairs|held|left))", told))
+    assert (empty, invalid) == (2, 1)
+    assert train + dev + alike + empty + invalid == len(lines(corpus / "a.de"))
+    assert [len(lines(corpus / f"my.data/{part}.en")) for part in ("train", "dev")] == [train, dev]
+
+
+@pytest.mark.parametrize(("options", "output", "told"), [
+    (["--name", "a/b"], "my.yaml", "--name: 'a/b' cannot"),
+    (["--name", ""], "my.yaml", "--name: '' cannot"),
+    ([], "\udcff.yaml", "-o \\udcff.yaml, which names the run too: '\\udcff' cannot"),
+])  # fmt: skip
+def test_a_name_that_a_run_cannot_have_is_refused_first(corpus, options, output, told):
+    code, out, err = init(corpus, *options, output=output)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"nmt: {told} be the name of a run, which is trained in runs/NAME. Take letters, digits, '.', '_' and '-'\n"
+    )
 
 
 def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):

@@ -378,6 +378,11 @@ def test_what_is_wrong_with_a_shortlist_is_said(nmt, model: Path, corpus: Path, 
     empty.touch()
     result = nmt("shortlist", empty, empty, "--model", model, "-o", tmp_path / "out")
     assert (result.code, result.err) == (2, f"nmt: {empty} is empty; a shortlist is learnt from parallel text\n")
+    empty.write_text("\n\n")
+    result = nmt("shortlist", empty, empty, "--model", model, "-o", tmp_path / "out")
+    assert (result.code, result.err.splitlines()[-1]) == (
+        2, f"nmt: {empty} | {empty}: no pair has text on both sides; a shortlist is learnt from parallel text",
+    )  # fmt: skip
     assert not (tmp_path / "out").exists()
 
 
