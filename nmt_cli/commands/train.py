@@ -149,6 +149,7 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
     log(f"finished: {reason}{described}{rewinds}")
     world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
+    trainer.finish(reason)  # killed before, the same command makes the confidence again
     log(f"try: nmt translate FILE --model {experiment.directory}")
 
 

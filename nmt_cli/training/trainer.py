@@ -100,7 +100,7 @@ class Trainer:
     # The loop -----------------------------------------------------------------------------------------------------
 
     def run(self) -> str:
-        """Train to the end and return the reason for it.
+        """Train to the end and return the reason for it, which counts when `finish` has written it down.
 
         Raises:
             Interrupted: a signal came; a checkpoint of the last whole step was written, if its weights predict.
@@ -129,11 +129,15 @@ class Trainer:
                 self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                 bar.advance(note=self._meter.note(self.state))
                 reason = self._after_step()
-            self._finish(reason)
+            self._judge_the_end()
             (num_signals,) = self._world.sums(bool(self._signals.received))
             if num_signals:
                 raise self._interrupted(f"interrupted after the last step, {self.state.step}, which is saved: {reason}")
         return reason
+
+    def finish(self, reason: str) -> None:
+        """Write down why the training has ended, when all that is made of its weights is there too."""
+        self._recovery.finish(reason)
 
     def _step(self) -> None:
         """Make one update: all parts of the batch forward and backward, then one step of the optimizer."""
@@ -219,7 +223,7 @@ class Trainer:
         # A process that ends because another one has received a signal ends as if by SIGTERM.
         return Interrupted(message, self._signals.received or signal.SIGTERM)
 
-    def _finish(self, reason: str) -> None:
+    def _judge_the_end(self) -> None:
         """Judge and save the last step; `DivergenceError` where the dev set shows that its weights do not predict."""
         step = self.state.step
         # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
@@ -232,7 +236,6 @@ class Trainer:
             self._interrupt()
         if values or not self._recovery.is_saved(step):
             self._save(values)
-        self._recovery.finish(reason)
 
     def _expected_steps(self) -> int | None:
         """Return about how many updates there will be, for the progress bar."""

@@ -90,7 +90,7 @@ def main() -> None:
             schedule=Schedule("constant", 0.01), clip_grad_norm=1.0, limits=limits, rhythm=rhythm,
             validator=None, metrics=metrics, world=world,
         )  # fmt: skip
-        trainer.run()
+        trainer.finish(trainer.run())
         if world.is_primary:
             save_tensors(parameters_of(model), directory / "parameters.safetensors")
             lines = (directory / "metrics.jsonl").read_text().splitlines()

@@ -330,6 +330,19 @@ def test_stopped_between_its_checkpoints_a_training_leaves_the_files_of_an_undis
     assert all_of(config.parent / "run") == all_of(config.parent / "whole")
 
 
+def test_stopped_while_it_fits_the_confidence_a_training_fits_it_when_it_goes_on(nmt, config: Path, monkeypatch):
+    """Breaks where a run counts as finished before."""
+    command = sys.modules["nmt_cli.commands.train"]  # the package has a function of this name
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "calibrate_after_training", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        assert nmt(*train(config, "run")).code == 143
+    fitted = []
+    monkeypatch.setattr(command, "calibrate_after_training", lambda *_: fitted.append(1))
+    assert "finished: max_steps 12 reached" in nmt(*train(config, "run")).err
+    assert "finished already (max_steps 12 reached)" in nmt(*train(config, "run")).err
+    assert fitted == [1]
+
+
 @pytest.mark.slow
 def test_a_signal_in_a_step_that_is_to_be_validated_does_not_wait_for_it(nmt, config: Path, monkeypatch):
     from nmt_cli.training import trainer
