@@ -87,9 +87,9 @@ def init(
 
     files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
     dev = Corpus(dev_source, dev_target) if dev_source is not None and dev_target is not None else None
-    given = name
+    named_by = "--name" if name is not None else f"-o {output}, which names the run too"
     name = name if name is not None else (output.stem if output.stem != "config" else f"{source_lang}_{target_lang}")
-    _check_name(name, "--name" if given is not None else f"-o {output!s}, which names the run too")
+    _check_name(name, named_by)
     if output.absolute() == Path("runs", name, "config.yaml").absolute():
         raise InputError(f"{output}: the run keeps its own configuration under this name. Choose another name")
     header = Header(name, seed, source_lang, target_lang)
@@ -188,13 +188,13 @@ def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Co
     return shlex.join(["nmt", "init", *words])
 
 
-def _check_name(name: str, option: str) -> None:
+def _check_name(name: str, named_by: str) -> None:
     """Raise `InputError` where a run cannot have a name."""
     from nmt_cli.config.section import is_name
 
     if not is_name(name):
         raise InputError(
-            f"{option}: {name!r} cannot be the name of a run, which is trained in runs/NAME. Take letters, digits, "
+            f"{named_by}: {name!r} cannot be the name of a run, which is trained in runs/NAME. Take letters, digits, "
             "'.', '_' and '-'"
         )
 

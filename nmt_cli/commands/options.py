@@ -78,7 +78,8 @@ BatchTokens = Annotated[
     int | None,
     typer.Option(
         "--batch-tokens", min=1, metavar="N", rich_help_panel=SPEED,
-        help="Size of a batch: pieces of its sources, each counted as often as the beam is wide. The default is 16384.",
+        help="Size of a batch: pieces of its sources, each counted as often as the beam is wide. If not given, "
+        "decoding.batch_tokens of the model.",
     ),
 ]  # fmt: skip
 Sample = Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import signal
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,23 +101,19 @@ def _need_libraries() -> None:
 
 
 def _check_address(host: str, keys: Keys | None, *, public: bool) -> None:
-    """Refuse an address that others can reach, unless that is asked for; what is no address is told as such."""
+    """Refuse an address that others can reach, unless that is asked for, and what is no address."""
+    from nmt_cli.serve.running import found_address
+
     try:
         is_loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        is_loopback = host == "localhost" or not _exists(host)
+        is_loopback = host == "localhost"
+        found_address(host, 0)
     if not is_loopback and keys is None and not public:
         raise InputError(
             f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
             "translate here"
         )
-
-
-def _exists(host: str) -> bool:
-    try:
-        return bool(socket.getaddrinfo(host, None))
-    except (OSError, UnicodeError):
-        return False
 
 
 def _serve(

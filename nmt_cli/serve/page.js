@@ -286,8 +286,9 @@
       return button;
     }));
   }
-  function download({source, target}) {
-    const own = corrections.filter((one) => one.direction.source === source && one.direction.target === target);
+  function download(corrected) {
+    const {source, target} = corrected;
+    const own = corrections.filter((one) => one.direction === corrected);
     const text = [`${source}\t${target}`, ...own.flatMap(rows)].map((row) => `${row}\n`).join("");
     const link = element("a", {download: `corrections.${source}-${target}.tsv`,
       href: URL.createObjectURL(new Blob([text], {type: "text/tab-separated-values"}))});

@@ -23,18 +23,24 @@ from nmt_cli.signals import answered_by
 BACKLOG = 1024
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address.
-
-    Raises:
-        InputError: the address does not exist here, may not be used, or is in use.
-    """
+def found_address(host: str, port: int) -> tuple[int, int, Any]:
+    """Return the family, the kind and the address of a socket for a host; `InputError` if there is no such host."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
             0
         ]
     except (OSError, UnicodeError) as error:
         raise InputError(f"--host {host}: there is no such address: {getattr(error, 'strerror', error)}") from None
+    return family, kind, address
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address.
+
+    Raises:
+        InputError: the address does not exist here, may not be used, or is in use.
+    """
+    family, kind, address = found_address(host, port)
     opened = socket.socket(family, kind)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

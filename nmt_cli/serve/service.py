@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import Any
 
 from nmt_cli.documents.document import ENDINGS
-from nmt_cli.errors import InputError
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.engine import Cancellation
 from nmt_cli.serve.files import KeptFiles
@@ -72,6 +71,7 @@ class Service:
 
         Raises:
             Refused: something is missing, wrong, not served, or too much.
+            InputError: a piece of HTML whose language is to be detected is damaged.
         """
         given = fields.texts("q")
         source, target = fields.text("source"), fields.text("target")
@@ -110,11 +110,7 @@ class Service:
         """Return what tells the language of each text: of HTML not the names of its tags."""
         if kind == "text":
             return texts
-        split = next(iter(self.directions)).split
-        try:
-            return [words_of_html(text, split) for text in texts]
-        except InputError as error:
-            raise Refused(400, f"Invalid request: {error}") from None
+        return [words_of_html(next(iter(self.directions)), text) for text in texts]
 
     def _request(self, fields: Fields) -> Request:
         """Return what is asked for beside texts and languages."""
@@ -199,6 +195,7 @@ class Service:
 
         Raises:
             Refused: something is missing, wrong, or not served.
+            InputError: a file whose language is to be detected is damaged.
         """
         file = fields.files.get("file")
         if file is None or not file.name:
@@ -208,7 +205,7 @@ class Service:
             raise Refused(400, "Invalid request: file format not supported")
         if source == "auto":
             self._check_detection()
-            words = words_of_file(file.name, file.content, next(iter(self.directions)))
+            words = words_of_file(next(iter(self.directions)), file.name, file.content)
             found = self.directions.detect_each([words], target)[0]["language"]
         else:
             found = self._language(source)

@@ -189,12 +189,13 @@ def _file_in_place(name: str, data: bytes, translate: Translate, split: Splitter
 # What tells the language ------------------------------------------------------------------------------------------
 
 
-def words_of_html(text: str, split: Splitter) -> str:
+def words_of_html(direction: Direction, text: str) -> str:
     """Return the beginning of what would be translated of a piece of HTML; errors as of `translate_html`."""
-    return _to_be_translated(lambda translate: translate_page(text, translate, split, target_lang=None))
+    split, target = direction.split, direction.target
+    return _to_be_translated(lambda translate: translate_page(text, translate, split, target_lang=target))
 
 
-def words_of_file(name: str, data: bytes, direction: Direction) -> str:
+def words_of_file(direction: Direction, name: str, data: bytes) -> str:
     """Return the beginning of what would be translated of a document; errors as of `translate_file`."""
     split, target = direction.split, direction.target
     return _to_be_translated(lambda translate: _file_in_place(name, data, translate, split, target))
