@@ -221,9 +221,12 @@ def test_the_page_waits_for_a_server_that_goes_away(browser, model):
 # Answers that are late -----------------------------------------------------------------------------------------------
 
 HOLD = """const ask = window.fetch, found = (text) => new Response(JSON.stringify({translatedText: text}));
-    window.answers = [];
-    window.fetch = (path, more) => path === "translate" ? new Promise((resolve) =>
-        answers.push((text) => resolve(found(text)))) : ask(path, more)"""
+    window.answers = {};
+    window.fetch = (path, more) => {
+        if (path !== "translate") return ask(path, more);
+        const {q, source} = JSON.parse(more.body);
+        return new Promise((resolve) => { answers[`${source} ${q}`] = (text) => resolve(found(text)); });
+    }"""
 CHOOSE = """const list = document.getElementById("direction"); list.selectedIndex = arguments[0];
     list.dispatchEvent(new Event("change"))"""
 CORRECT = """document.getElementById("correct").click();
@@ -256,23 +259,24 @@ def late(browser: Chromium, both_ways: Server) -> Chromium:
     return browser
 
 
-def answer(browser: Chromium, number: int, text: str) -> None:
-    until(browser, "return answers.length > arguments[0]", number)
-    browser.run("answers[arguments[0]](arguments[1])", number, text)
+def answer(browser: Chromium, text: str, translation: str, source: str = "en") -> None:
+    """Answer the request that names this text and this source language, and wait for it first."""
+    until(browser, "return arguments[0] in answers", f"{source} {text}")
+    browser.run("answers[arguments[0]](arguments[1])", f"{source} {text}", translation)
 
 
 def test_corrections_belong_to_the_direction_of_what_was_shown(late):
     late.run("""window.saved = {}; URL.createObjectURL = (blob) => { blob.text().then((text) =>
         saved[text.slice(0, 5)] = text); return "#"; }""")
     late.run(TYPE, "the dog")
-    answer(late, 0, "le chien")
+    answer(late, "the dog", "le chien")
     until(late, f"{SHOWN} === 'le chien'")
     late.run(CHOOSE, 1)
     assert late.run("return document.body.classList.contains('old')")
     assert late.run("return document.getElementById('target').lang") == "fr"
     late.run(CORRECT, "un chien")
     late.click("#correct")
-    answer(late, 1, "dog")
+    answer(late, "the dog", "dog", source="fr")
     until(late, f"{SHOWN} === 'dog'")
     assert late.run("return document.getElementById('target').lang") == "en"
     late.run(CORRECT, "a dog")
@@ -287,12 +291,12 @@ def test_corrections_belong_to_the_direction_of_what_was_shown(late):
 
 def test_exchanging_the_languages_keeps_what_has_no_translation_yet(late):
     late.run(TYPE, "the dog")
-    answer(late, 0, "le chien")
+    answer(late, "the dog", "le chien")
     until(late, f"{SHOWN} === 'le chien'")
     late.run(TYPE, "the dog sleeps")
     late.click("#swap")
     assert late.run(SOURCE) == "the dog sleeps"
-    answer(late, 1, "another")
+    answer(late, "the dog sleeps", "another", source="fr")
     until(late, f"{SHOWN} === 'another'")
     late.click("#swap")
     assert late.run(SOURCE) == "another"
@@ -301,11 +305,11 @@ def test_exchanging_the_languages_keeps_what_has_no_translation_yet(late):
 @pytest.mark.parametrize(("button", "begins"), [("#cancel", "the cat"), ("#correct", "the cat")])
 def test_a_late_answer_leaves_a_correction(late, button, begins):
     late.run(TYPE, "the dog")
-    answer(late, 0, "le chien")
+    answer(late, "the dog", "le chien")
     until(late, f"{SHOWN} === 'le chien'")
     late.run(TYPE, begins)
     late.run(CORRECT, "un chien")
-    answer(late, 1, "le chat")
+    answer(late, begins, "le chat")
     until(late, f"{STATUS} === 'A new translation is there. Keep or cancel the correction to see it.'")
     assert late.run("return document.getElementById('correction').value") == "un chien"
     late.click(button)
@@ -315,11 +319,12 @@ def test_a_late_answer_leaves_a_correction(late, button, begins):
 
 
 def test_the_page_gets_lower_again(late):
-    late.run(TYPE, "the dog sleeps and " * 400)
-    answer(late, 0, "le chien dort et " * 400)
+    long = "the dog sleeps and " * 400
+    late.run(TYPE, long)
+    answer(late, long, "le chien dort et " * 400)
     until(late, f"{SHOWN}.length > 1000")
     late.run(TYPE, "the dog")
-    answer(late, 1, "le chien")
+    answer(late, "the dog", "le chien")
     until(late, f"{SHOWN} === 'le chien'")
     assert late.run("return document.documentElement.scrollHeight <= innerHeight")
 
