@@ -294,9 +294,10 @@ def test_rounds_ensemble_and_distillation_run_to_the_end(here, inside):
     )
     # A model of six updates may find that every translation is empty, and such pairs are left out.
     learnt = (
-        "--set", "training.max_steps=300", "--set", "training.learning_rate=0.01", "--set", "training.patience=null",
+        "--set", "training.max_steps=150", "--set", "training.learning_rate=0.01", "--set", "training.patience=null",
         "--set", "model.embedding_size=64", "--set", "model.encoder.hidden_size=64", "--set", "training.threads=1",
-        "--set", "model.decoder.hidden_size=64", "--set", "training.validation_freq=100",
+        "--set", "model.decoder.hidden_size=64", "--set", "training.validation_freq=75",
+        "--set", "training.checkpoint_freq=75",
     )  # fmt: skip
     done = improve(here, "--rounds", "2", "--ensemble", "2", "--distil", *learnt)
     assert done.code == 0, done.err

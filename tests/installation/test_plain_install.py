@@ -1,4 +1,4 @@
-"""The package as users get it: wheel and source distribution, each installed without extras in a new environment.
+"""The package as users get it: its wheel, installed without extras in a new environment, and what is packed.
 
 Nothing of the environment of development is there: a library that the package needs and does not declare is missed.
 """
@@ -32,12 +32,12 @@ from nmt_cli.ops import native
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
-MAKE_A_MODEL = {"wheel": "nmt demo", "sdist": "nmt train --config tiny.yaml --set model_dir=runs/demo"}
 CORE_FORMATS = (
     *(f"odd/pairs.{ending}" for ending in ("zip", "tsv.gz", "tsv.xz", "csv", "tmx", "xlf", "jsonl")),
     "odd/cues.en.srt odd/cues.fr.vtt",
     "odd/old.en odd/old.fr",
 )
+MAKE_A_MODEL = "nmt demo"
 NEED_NOTHING = [
     "nmt --version",
     "nmt --help",
@@ -111,8 +111,12 @@ class Installed:
     directory: Path
 
     def run(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a line of shell there, as a user does who has activated the environment."""
-        variables = OF_A_USER | {"PATH": f"{self.environment / 'bin'}:{os.environ['PATH']}"} | more
+        """Run a line of shell there, as a user does who has activated the environment.
+
+        On one thread: another test has the other core, and two threads would wait for each other.
+        """
+        path = f"{self.environment / 'bin'}:{os.environ['PATH']}"
+        variables = OF_A_USER | {"PATH": path, "OMP_NUM_THREADS": "1"} | more
         command = ["bash", "-euo", "pipefail", "-c", script]
         return subprocess.run(
             command, cwd=self.directory, env=variables, capture_output=True, text=True, check=False
@@ -120,9 +124,9 @@ class Installed:
 
 
 @contextmanager
-def installed(form: str, directory: Path) -> Iterator[Installed]:
-    """The package in a new environment, by its wheel or by its source distribution."""
-    package, environment = built(form, directory), directory / "environment"
+def installed(directory: Path) -> Iterator[Installed]:
+    """The package in a new environment, by its wheel."""
+    package, environment = built("wheel", directory), directory / "environment"
     try:
         succeed(sys.executable, "-m", "venv", environment)
         pip = (environment / "bin/python", "-m", "pip")
@@ -134,12 +138,12 @@ def installed(form: str, directory: Path) -> Iterator[Installed]:
 
 def built(form: str, directory: Path) -> Path:
     """The wheel or the source distribution, of nothing but what belongs to the package."""
-    source = directory / "source"
+    source = directory / f"source-of-{form}"
     shutil.copytree(ROOT / "nmt_cli", source / "nmt_cli", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    succeed(sys.executable, "-m", "build", f"--{form}", "--outdir", directory / "dist", source)
-    (package,) = (directory / "dist").iterdir()
+    succeed(sys.executable, "-m", "build", f"--{form}", "--outdir", directory / form, source)
+    (package,) = (directory / form).iterdir()
     return package
 
 
@@ -218,25 +222,39 @@ def commands_in(script: str) -> Iterator[str]:
 
 
 def test_every_command_is_tried_without_extras():
-    scripts = [*MAKE_A_MODEL.values(), *NEED_NOTHING, *(script for script, _ in NEED_MORE)]
+    scripts = [MAKE_A_MODEL, *NEED_NOTHING, *(script for script, _ in NEED_MORE)]
     inner = {f"{name} {command.callback.__name__}" for name in GROUPS for command in GROUPS[name].registered_commands}
     assert {name for script in scripts for name in commands_in(script)} == {*COMMANDS, *inner}
 
 
 @pytest.mark.install
+def test_the_source_distribution_gives_the_wheel(tmp_path: Path):
+    """So what is tried with the wheel is true of the source distribution too."""
+    source, wheel = built("sdist", tmp_path), built("wheel", tmp_path)
+    succeed(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path / "from", source)
+    (from_source,) = (tmp_path / "from").iterdir()
+    assert from_source.name == wheel.name
+    assert packed(from_source) == packed(wheel)
+
+
+def packed(wheel: Path) -> dict[str, bytes | None]:
+    """The files of a wheel; of compiled ones the names, since a compiler writes down where it worked."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/RECORD")]
+        return {name: None if name.endswith(".so") else archive.read(name) for name in names}
+
+
+@pytest.mark.install
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("form", MAKE_A_MODEL)
-def test_the_package_alone_runs_what_needs_no_extra_and_says_how_to_install_what_the_rest_needs(form, tmp_path: Path):
+def test_the_package_alone_runs_what_needs_no_extra_and_says_how_to_install_what_the_rest_needs(tmp_path: Path):
     """One test, so that the environment is made once however tests are shared out."""
-    with installed(form, tmp_path) as package:
+    with installed(tmp_path) as package:
         write_text(package.directory)
         write_odd_files(package.directory)
-        # On one thread: another test has the other core, and two threads would wait for each other.
-        made = package.run(MAKE_A_MODEL[form], OMP_NUM_THREADS="1")
+        made = package.run(MAKE_A_MODEL)
         assert made.returncode == 0, made.stderr
         assert "Warning" not in made.stderr, made.stderr
-        if MAKE_A_MODEL[form] == "nmt demo":
-            check_demo(package, made.stdout)
+        check_demo(package, made.stdout)
         for script in NEED_NOTHING:
             ran = package.run(script)
             assert ran.returncode == 0, (script, ran.stderr)
