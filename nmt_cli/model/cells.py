@@ -111,21 +111,25 @@ class InputProjection(nn.Module):
         """Yield the input's part of the gates of each step of a loop whose inputs (T, B, I) are all known, with D
         leading if the cell has directions."""
         affine, num_steps = _affine(self.norm, self.bias), inputs_TBI.shape[-3]
-        if self.quantised is not None:
-            all_NG = self.quantised(inputs_TBI.flatten(-3, -2))
-            products = all_NG.unflatten(-2, inputs_TBI.shape[-3:-1]).unbind(-3).__getitem__
-        else:
+        if torch.is_grad_enabled() and self.quantised is None:
             products = LoopInputs(inputs_TBI, self.weight)
+        else:
+            all_NG = self._without_gradients(inputs_TBI.flatten(-3, -2))
+            products = all_NG.unflatten(-2, inputs_TBI.shape[-3:-1]).unbind(-3).__getitem__
         for step in range(num_steps):
             yield (GateTerm(products(step), affine),)
 
     def packed_steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
         """Yield the input's part of the gates of each step of a loop, without gradients, from the rows of all steps:
         those of a step follow those of the step before, and `counts` has their numbers."""
-        product, affine = self.quantised or loop_product(self.weight), _affine(self.norm, self.bias)
-        products_NG = torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
-        for product_BG in products_NG.split(list(counts), dim=-2):
+        affine = _affine(self.norm, self.bias)
+        for product_BG in self._without_gradients(inputs_NI).split(list(counts), dim=-2):
             yield (GateTerm(product_BG, affine),)
+
+    def _without_gradients(self, inputs_NI: Tensor) -> Tensor:
+        """Return the products of any number of rows, each of which depends on its own row alone."""
+        product = self.quantised or loop_product(self.weight)
+        return torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
 
     def unroll(self) -> Callable[[Tensor], Gates]:
         """Return the step inputs_BI -> gates of one loop."""

@@ -26,7 +26,8 @@ def loop_product(weight_IO: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 class LoopInputs:
-    """x_t W for the steps t of one loop whose inputs are all known before it: one product for the whole loop."""
+    """x_t W for the steps t of one loop whose inputs are all known before it: one product for the whole loop, whose
+    gradients come after it."""
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
         """Take inputs (T, B, I), or (D, T, B, I) for a weight (D, I, O)."""
@@ -35,8 +36,6 @@ class LoopInputs:
 
     def __call__(self, step: int) -> Tensor:
         """Return the product (B, O) of a step."""
-        if not torch.is_grad_enabled():
-            return self._kept.part(step)
         part_BO: Tensor = _Part.apply(*self._shared, self._kept, step)  # type: ignore[no-untyped-call]
         return part_BO
 

@@ -158,6 +158,16 @@ def test_steps_of_known_inputs_are_those_of_a_loop():
 
 
 @torch.no_grad()
+def test_in_float32_a_step_of_known_inputs_does_not_depend_on_the_others():
+    projection = InputProjection(256, RecurrentCell("gru", 64), layer_norm=False)
+    randomise(projection)
+    inputs = random_values(130, 9, 256).float()
+    for step, given in enumerate(projection.steps(inputs)):
+        (alone,) = projection.steps(inputs[step : step + 1])
+        assert torch.equal(total(given), total(alone))
+
+
+@torch.no_grad()
 def test_recurrent_dropout_takes_units_of_the_state_from_the_product_only():
     """The state itself is passed on whole (Gal & Ghahramani, 2016)."""
     cell, projection = cell_and_projection("gru", layer_norm=False)
