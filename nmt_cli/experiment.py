@@ -33,6 +33,13 @@ class LoadedModel(NamedTuple):
     model: Seq2Seq
     path: Path
 
+    def in_memory(self) -> LoadedModel:
+        """Copy the weights: as they are read, they lie in the mapped file, and a program that still needs them dies
+        when somebody writes over it."""
+        for tensor in (*self.model.parameters(), *self.model.buffers()):
+            tensor.data = tensor.data.clone()
+        return self
+
 
 @dataclass(frozen=True)
 class Experiment:

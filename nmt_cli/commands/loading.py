@@ -27,11 +27,13 @@ def open_translator(
     shortlist: Path | None = None,
     glossary: str | None = None,
     confidence: bool = False,
+    in_memory: bool = False,
     **options: Any,
 ) -> Translator:
     """Return a translator with the models' own decoding defaults; `options` that are not None take their place.
 
-    With `confidence` it tells how sure the models are, by the calibration of the first.
+    With `confidence` it tells how sure the models are, by the calibration of the first. With `in_memory` it needs the
+    files no longer.
 
     Raises:
         InputError: there is no such model, checkpoint or device; the models of an ensemble have different tokenizers;
@@ -75,6 +77,8 @@ def open_translator(
                 f"{other.directory}: has another tokenizer than {first.directory}; an ensemble needs the same one"
             )
     loaded = [experiment.load_model(checkpoint) for experiment in experiments]
+    if in_memory:
+        loaded = [one.in_memory() for one in loaded]
     words = None
     if shortlist is not None:
         sizes = (tokenizers[0].vocab_size, tokenizers[1].vocab_size)
@@ -82,7 +86,7 @@ def open_translator(
     trained = TrainedModels(
         [model for model, _ in loaded],
         device=found_device,
-        precision=precision,
+        precision="fp32" if precision == "auto" else precision,
         shortlist=words,
         refusals=[_refusal(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)],
     )

@@ -176,9 +176,7 @@ def _open_direction(experiment: Experiment, loading: dict[str, Any], limits: Lim
 
     def load() -> Translator:
         has_calibration = experiment.confidence_path.is_file()
-        translator = open_translator([experiment.directory], confidence=has_calibration, **loading)
-        translator.models.leave_files()
-        return translator
+        return open_translator([experiment.directory], confidence=has_calibration, in_memory=True, **loading)
 
     seen = newest()
     engine = Engine(load(), max_waiting=limits.sentences)

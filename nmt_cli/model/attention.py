@@ -82,14 +82,14 @@ class AdditiveScore(nn.Module):
         self.query = nn.Parameter(torch.empty(query_size, size))
         self.key = Linear(annotation_size, size)
         self.v = nn.Parameter(torch.empty(size))
-        self.quantised: Product | None = None
+        self.prepared: Product | None = None
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
 
     def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
         """Return energies of (query, extra) as a step of one loop; `extra_BSA` is added to query and keys."""
-        product, additive = self.quantised or loop_product(self.query), AdditiveEnergies(keys_BSA, self.v, rows)
+        product, additive = self.prepared or loop_product(self.query), AdditiveEnergies(keys_BSA, self.v, rows)
 
         def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
             return additive(product(query_BH).to(query_BH.dtype), extra_BSA)

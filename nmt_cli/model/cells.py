@@ -57,14 +57,14 @@ class RecurrentCell(nn.Module):
         self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(directions), self.gates_size))
         self.norm = GateNorm(self.num_gates, hidden_size, directions) if layer_norm else None
         self.cell_norm = GateNorm(1, hidden_size, directions) if layer_norm and rnn_type == "lstm" else None
-        self.quantised: Product | None = None
+        self.prepared: Product | None = None
 
     def unroll(self, dropout_BH: Tensor | None = None) -> Update:
         """Return the step (inputs, state_BX) -> state_BX of one loop; call `unroll` again for the next loop.
 
         `dropout_BH` is one mask for all steps of a sentence (Gal & Ghahramani, 2016).
         """
-        product, affine = self.quantised or loop_product(self.weight), _affine(self.norm, self.bias)
+        product, affine = self.prepared or loop_product(self.weight), _affine(self.norm, self.bias)
         update = gru_step if self.rnn_type == "gru" else self._lstm_step
 
         def step(inputs: Gates, state_BX: Tensor) -> Tensor:
@@ -105,13 +105,13 @@ class InputProjection(nn.Module):
         self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(cell.directions), cell.gates_size))
         self.norm = GateNorm(cell.num_gates, cell.hidden_size, cell.directions) if layer_norm else None
         self.num_gates = cell.num_gates
-        self.quantised: Product | None = None
+        self.prepared: Product | None = None
 
     def steps(self, inputs_TBI: Tensor) -> Iterator[Gates]:
         """Yield the input's part of the gates of each step of a loop whose inputs (T, B, I) are all known, with D
         leading if the cell has directions."""
         affine, num_steps = _affine(self.norm, self.bias), inputs_TBI.shape[-3]
-        if torch.is_grad_enabled() and self.quantised is None:
+        if torch.is_grad_enabled() and self.prepared is None:
             products = LoopInputs(inputs_TBI, self.weight)
         else:
             all_NG = self._without_gradients(inputs_TBI.flatten(-3, -2))
@@ -128,12 +128,12 @@ class InputProjection(nn.Module):
 
     def _without_gradients(self, inputs_NI: Tensor) -> Tensor:
         """Return the products of any number of rows, each of which depends on its own row alone."""
-        product = self.quantised or loop_product(self.weight)
+        product = self.prepared or loop_product(self.weight)
         return torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
 
     def unroll(self) -> Callable[[Tensor], Gates]:
         """Return the step inputs_BI -> gates of one loop."""
-        product, affine = self.quantised or loop_product(self.weight), _affine(self.norm, self.bias)
+        product, affine = self.prepared or loop_product(self.weight), _affine(self.norm, self.bias)
         return lambda inputs_BI: (GateTerm(product(inputs_BI), affine),)
 
 

@@ -23,7 +23,7 @@ from nmt_cli.ops.matmul import linear
 
 
 class OutputProduct(Protocol):
-    """The product of readout and output matrix in a precision other than that of the parameters (int8)."""
+    """The product of readout and output matrix in another precision or layout than that of the parameters."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the logits of all pieces."""
@@ -68,7 +68,7 @@ class Seq2Seq(nn.Module):
         )
         self.output_bias = nn.Parameter(torch.zeros(target_vocab_size))
         self.lexical = LexicalModel(embedding_size) if lexical_model else None
-        self.quantised_output: OutputProduct | None = None
+        self.prepared_output: OutputProduct | None = None
         self._embedding_dropout = embedding_dropout
         self._source_word_dropout, self._target_word_dropout = source_word_dropout, target_word_dropout
 
@@ -98,14 +98,14 @@ class Seq2Seq(nn.Module):
 
     def logits(self, readout_NR: Tensor) -> Tensor:
         """Return unnormalised scores of the vocabulary (N, V)."""
-        if self.quantised_output is not None:
-            return self.quantised_output(readout_NR)
+        if self.prepared_output is not None:
+            return self.prepared_output(readout_NR)
         return linear(readout_NR, self.output_weight, self.output_bias)
 
     def logits_of(self, pieces_U: Tensor) -> Product:
         """Return the product that gives `logits` of some pieces alone (N, U)."""
-        if self.quantised_output is not None:
-            return self.quantised_output.columns(pieces_U)
+        if self.prepared_output is not None:
+            return self.prepared_output.columns(pieces_U)
         return partial(linear, weight_OI=self.output_weight[pieces_U], bias_O=self.output_bias[pieces_U])
 
     def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:

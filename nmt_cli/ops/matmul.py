@@ -71,6 +71,24 @@ def linear(inputs: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> T
     return F.linear(with_missing_rows(rows_NI), weight_OI, bias_O)[: len(rows_NI)].view(*inputs.shape[:-1], -1)
 
 
+def can_pack(weight_OI: Tensor) -> bool:
+    """Return whether oneDNN has a layout of its own for a matrix."""
+    return _is_for_onednn(weight_OI[:1], weight_OI)
+
+
+def packed(weight_OI: Tensor) -> Tensor:
+    """Return a copy of a matrix in oneDNN's own layout, for `packed_linear`."""
+    copy: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI.detach().contiguous(), MULTIPLE)
+    return copy
+
+
+def packed_linear(inputs: Tensor, packed_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
+    """Return what `linear` returns, to the last bit, for float32 inputs (..., I) and a packed matrix, which need not be
+    laid out anew for each product. No gradient is recorded."""
+    rows_NI = inputs.flatten(0, -2)
+    return _onednn_by_parts(rows_NI, packed_OI, bias_O).view(*inputs.shape[:-1], -1)
+
+
 class Linear(nn.Linear):
     """An `nn.Linear` that computes its product with `linear`."""
 

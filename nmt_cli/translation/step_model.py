@@ -27,7 +27,7 @@ from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.search.hypothesis import Prediction, Reading, SearchState
-from nmt_cli.translation.precision import in_precision
+from nmt_cli.translation.precision import prepared
 from nmt_cli.translation.shortlist import Candidates, Shortlist
 
 MULTIPLE = 16
@@ -139,27 +139,23 @@ class TrainedModels:
         models: Sequence[Seq2Seq],
         *,
         device: torch.device,
-        precision: str = "fp32",
+        precision: str | None = None,
         shortlist: Shortlist | None = None,
         refusals: Sequence[str] = (),
     ) -> None:
-        """Move the models to the device and change them in place to `precision`, which is fp32, bf16 or int8.
+        """Move the models to the device and change them in place to `precision`, which is fp32, bf16 or int8. None
+        leaves them as they are, so that their training can go on.
 
         With a `shortlist` (without banned pieces) a search says only the pieces that go with its source. `refusals`
         has the message of `PredictionError` for each model.
         """
-        self._models = [in_precision(model.to(device), precision) for model in models]
+        self._models = [model.to(device) for model in models]
+        if precision is not None:
+            self._models = [prepared(model, precision) for model in self._models]
         self._device = device
         self._shortlist = shortlist
         self._refusals = refusals
         self.has_attention = all(model.has_attention for model in models)
-
-    def leave_files(self) -> None:
-        """Copy the weights into memory: as they are read, they lie in the mapped file, and a program that still needs
-        them dies when somebody writes over it."""
-        for model in self._models:
-            for tensor in (*model.parameters(), *model.buffers()):
-                tensor.data = tensor.data.clone()
 
     @torch.inference_mode()
     def start(self, sources: Sources, copies: int) -> SearchState:

@@ -23,7 +23,7 @@ from nmt_cli.demo import phrasebook
 from nmt_cli.export.page.description import model_record
 from nmt_cli.export.page.document import engine_script
 from nmt_cli.export.page.packing import Packer
-from nmt_cli.translation.precision import in_precision
+from nmt_cli.translation.precision import prepared
 
 pytestmark = pytest.mark.slow
 
@@ -92,9 +92,7 @@ def check(browser: Chromium, kind: Any, **options: Any) -> None:
     source, inputs = random_ids((6,), seed=3).tolist(), random_ids((5,), seed=2).tolist()
     for wasm in (WASM, None):
         ours = steps_of(browser, model, config, source, inputs, wasm)
-        truth = list(
-            torch_steps(in_precision(tiny_model(kind, dtype=torch.float32, **options), "int8"), source, inputs)
-        )
+        truth = list(torch_steps(prepared(tiny_model(kind, dtype=torch.float32, **options), "int8"), source, inputs))
         for (logits, weights), (true_logits, true_weights) in zip(ours, truth, strict=True):
             assert np.abs(logits - true_logits).max() < 0.1
             assert np.abs(weights - true_weights).max() < 0.02

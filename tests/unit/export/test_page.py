@@ -16,7 +16,7 @@ from nmt_cli.errors import InputError
 from nmt_cli.export.page.description import model_record
 from nmt_cli.export.page.document import PageModel, check_replaceable, render
 from nmt_cli.export.page.packing import Packer
-from nmt_cli.translation.precision import Int8Product, in_precision
+from nmt_cli.translation.precision import Int8Product, prepared
 
 MODELS = (
     PageModel(b"one model", "English", "French", "# A card\n</pre><script>alert(1)</script> & more"),
@@ -122,7 +122,7 @@ def test_in_int8_an_embedding_is_what_its_int8_row_says():
     before = torch.randn(100, 64)
     model.source_embedding = torch.nn.Parameter(before.clone())
     small = model.target_embedding.detach().clone()
-    in_precision(model, "int8")
+    prepared(model, "int8")
     product = Int8Product.of(before.t())
     torch.testing.assert_close(model.source_embedding.detach(), product.weight_OI * product.scale_O[:, None])
     again = Int8Product.of(model.source_embedding.detach().t())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -405,3 +406,15 @@ def test_widths_of_searches_double_for_small_requests(translator):
 def test_sizes_of_requests_grow_by_eight(translator):
     sizes = {count: next(iter(job_of(translator, *[1] * count).waiting)).size for count in (1, 7, 8, 63, 64, 511, 512)}
     assert sizes == {1: 1, 7: 1, 8: 2, 63: 2, 64: 3, 511: 3, 512: 4}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_model_in_memory_needs_its_files_no_longer(model, tmp_path, precision):
+    """Breaks where a part of the weights still lies in the mapped file."""
+    shutil.copytree(model, tmp_path / "model")
+    translator = open_translator([tmp_path / "model"], threads=1, precision=precision, in_memory=True)
+    before = [found.translations for found in translator.translate(["the car is red", "the dog"])]
+    for weights in (tmp_path / "model/checkpoints").rglob("model.safetensors"):
+        with weights.open("r+b") as file:
+            file.write(bytes(weights.stat().st_size))
+    assert [found.translations for found in translator.translate(["the car is red", "the dog"])] == before

@@ -1,9 +1,24 @@
-"""Products in bfloat16 and int8 against those in float32."""
+"""Products laid out for translation, and those in bfloat16 and int8, against those in float32."""
 
 import pytest
 import torch
 
-from nmt_cli.translation.precision import Bf16Product, Int8Product
+from nmt_cli.ops.matmul import MOST_ROWS, can_pack, linear
+from nmt_cli.translation.precision import Bf16Product, Fp32Product, Int8Product
+
+
+@torch.no_grad()
+@pytest.mark.skipif(not can_pack(torch.ones(16, 16)), reason="this build of torch has no oneDNN")
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("shape", [(1,), (7,), (2, 33), (MOST_ROWS + 5,)])
+def test_another_layout_changes_no_bit(shape, with_bias):
+    generator = torch.Generator().manual_seed(1)
+    weight_IO, inputs = torch.randn(256, 999, generator=generator), torch.randn(*shape, 256, generator=generator)
+    bias_O = torch.randn(999, generator=generator) if with_bias else None
+    laid_out, expected = Fp32Product.of(weight_IO, bias_O), linear(inputs, weight_IO.t(), bias_O)
+    assert torch.equal(laid_out(inputs), expected)
+    some = torch.tensor([3, 998, 3, 0])
+    torch.testing.assert_close(laid_out.columns(some)(inputs), expected[..., some])
 
 
 @pytest.mark.parametrize("with_bias", [True, False])

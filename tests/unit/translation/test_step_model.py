@@ -256,6 +256,20 @@ def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, n
             assert not one.weights_TS[:, own_width:].any()
 
 
+@pytest.mark.parametrize("attention", ["additive", "neural-coverage", "local-p", "location", "multihead", "general"])
+def test_models_laid_out_for_translation_find_what_models_in_training_find(attention):
+    """To the last bit, so that a validation and a translation agree."""
+    ids = of_lengths([3 + 7 * number % 50 for number in range(24)])
+    found = []
+    for precision in (None, "fp32"):
+        trained = of_kind(attention, "conditional", "gru", lexical_model=True, precision=precision)
+        hypotheses = search(trained, ids, at_once=7, with_alignment=True)
+        found.append(([[(one.ids, one.log_prob) for one in some] for some in hypotheses], forced(trained, ids)))
+    (searched, scored), (searched_fp32, scored_fp32) = found
+    assert searched == searched_fp32
+    torch.testing.assert_close(scored, scored_fp32, rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("attention", ["additive", "neural-coverage"])
 def test_more_rows_than_one_product_takes_change_no_bit(attention):
     """Neural coverage multiplies each position of each row. Breaks where another library computes large products."""
@@ -273,7 +287,7 @@ def test_more_rows_than_one_product_takes_change_no_bit(attention):
 def with_bias(trained: TrainedModels, piece: int | slice, value: float) -> TrainedModels:
     """The same models, with a logit that is `value` whatever is to be said."""
     for model in trained._models:
-        bias = model.output_bias if model.quantised_output is None else model.quantised_output.bias_O
+        bias = model.output_bias if model.prepared_output is None else model.prepared_output.bias_O
         bias[piece] = value
     return trained
 
