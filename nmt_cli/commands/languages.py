@@ -20,6 +20,7 @@ def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
     """
     from nmt_cli.data.lines import decode_line, iter_lines, open_input
     from nmt_cli.data.profile import MAX_LINES, LanguageProfile
+    from nmt_cli.data.tokenizer import without_symbols
 
     profiles = {}
     sides = {config.data.source_lang: "source", config.data.target_lang: "target"}
@@ -33,7 +34,7 @@ def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
                         break
             if len(texts) >= MAX_LINES:
                 break
-        profiles[language] = LanguageProfile.of(texts)
+        profiles[language] = LanguageProfile.of(without_symbols(texts, config.tokenizer.symbols))
     return profiles
 
 

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 def keep_writing(experiment: Experiment, config: Config) -> None:
     """Write the profile of the source text into the model directory, if it is not there."""
     from nmt_cli.checkpoint import write_json
+    from nmt_cli.data.tokenizer import without_symbols
     from nmt_cli.data.writing import WritingProfile
 
     if not experiment.writing_path.exists():
-        profile = WritingProfile.of(_source_lines(config), config.data.source_lang)
+        lines = without_symbols(_source_lines(config), config.tokenizer.symbols)
+        profile = WritingProfile.of(lines, config.data.source_lang)
         write_json(experiment.writing_path, profile.to_json())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,6 +215,17 @@ class Tokenizer:
     def ids_of(self, pieces: Sequence[str]) -> list[int]:
         """Return the ids of pieces as written in the vocabulary; unknown ones give <unk>."""
         return [self._processor.piece_to_id(piece) for piece in pieces]
+
+
+def without_symbols(lines: Iterable[str], symbols: Collection[str]) -> Iterator[str]:
+    """Yield lines without the symbols of a tokenizer and the blanks after them: marks such as <BT> are no text."""
+    if not symbols:
+        yield from lines
+        return
+    longest_first = sorted(symbols, key=len, reverse=True)
+    pattern = re.compile(rf"(?:{'|'.join(map(re.escape, longest_first))})\s*")
+    for line in lines:
+        yield pattern.sub("", line)
 
 
 def segments(text: str, mark: str = " ") -> Iterator[str]:

@@ -145,3 +145,22 @@ def test_init_turns_it_on_and_validation_adapts_too(nmt, tmp_path: Path, corpus:
     assert found.code == 0, found.err
     scored = nmt("score", tmp_path / "out", "--reference", corpus / "dev.fr", "--json")
     assert json.loads(scored.out)["chrf"]["score"] == pytest.approx(validation["chrf"])
+
+
+def test_marks_of_the_tokenizer_are_no_text(nmt, config: Path, corpus: Path, tmp_path: Path):
+    """Breaks where the mark of lines that a machine translated, as `nmt improve` writes it, counts as a first word in
+    capitals: a model of a text without capitals then got each line with one."""
+    plain = (corpus / "train.en").read_text(encoding="utf-8").lower().splitlines()
+    marked = [f"<BT> {line}" if number % 3 else line for number, line in enumerate(plain)]
+    kept = []
+    for name, lines, more in (("plain", plain, ()), ("marked", marked, ("--set", "tokenizer.symbols=[<BT>]"))):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        run = tmp_path / f"run-{name}"
+        result = nmt(
+            "train", "--config", config, "--set", f"model_dir={run}", "--set", f"data.train.0.source={tmp_path / name}",
+            "--set", "training.max_steps=1", *more,
+        )  # fmt: skip
+        assert result.code == 0, result.err
+        kept.append([json.loads((run / file).read_text()) for file in ("writing.json", "languages.json")])
+    assert kept[0] == kept[1]
+    assert (kept[1][0]["has_case"], kept[1][0]["begins_with_capital"]) == (False, False)
