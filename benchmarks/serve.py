@@ -17,9 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -62,9 +63,10 @@ def crowd_and_file(
     for _ in range(asked.rounds):
         speeds["nmt translate"].append(of_a_file(lines, options))
         began = time.perf_counter()
+        # All take from one iterator, so that all are at work until the end.
+        left = [iter(texts)] * asked.clients
         with ThreadPoolExecutor(asked.clients) as pool:
-            parts = [texts[start :: asked.clients] for start in range(asked.clients)]
-            for taken in pool.map(lambda part: latencies(port, languages, part), parts):
+            for taken in pool.map(partial(latencies, port, languages), left):
                 waits += taken
         speeds["server"].append(len(lines) / (time.perf_counter() - began))
     server, file = (statistics.median(speeds[name]) for name in ("server", "nmt translate"))
@@ -89,13 +91,12 @@ def engine_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
     engine = Engine(translator, max_waiting=len(lines))
     requests = requests_of(lines, asked.request_lines)
 
-    def ask(own: Sequence[Sequence[str]]) -> list[str]:
-        return [found.translations[0].text for request in own for found in engine.translate(request, Wanted())]
-
     def of_the_engine() -> list[str]:
+        def ask(request: Sequence[str]) -> list[str]:
+            return [found.translations[0].text for found in engine.translate(request, Wanted())]
+
         with ThreadPoolExecutor(asked.clients) as pool:
-            found = list(pool.map(ask, [requests[start :: asked.clients] for start in range(asked.clients)]))
-        return sorted(text for own in found for text in own)
+            return sorted(text for own in pool.map(ask, requests) for text in own)
 
     def of_the_file() -> list[str]:
         return sorted(found.translations[0].text for found in translator.translate(lines))
@@ -167,7 +168,7 @@ def beside_a_book(lines: Sequence[str], port: int, languages: tuple[str, str]) -
     print(f"  the longest of {len(beside)} took {longest:.2f} s, the book {ended[0]:.1f} s: {share:.2f} of it")
 
 
-def latencies(port: int, languages: tuple[str, str], texts: Sequence[str]) -> list[float]:
+def latencies(port: int, languages: tuple[str, str], texts: Iterable[str]) -> list[float]:
     """Return the seconds of each request, one after the other over one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     taken = []

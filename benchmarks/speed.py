@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks.plain import PlainModel
-from nmt_cli.allocator import keep_freed_memory
+from nmt_cli.allocator import keep_few_kernels, keep_freed_memory
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.config.loader import load_config
 from nmt_cli.config.model import (
@@ -171,6 +171,7 @@ def our_training(
 ) -> Callable[[], float]:
     """Our model's updates, as `nmt train` makes them."""
     keep_freed_memory()
+    keep_few_kernels()
     sizes = TRAINING_SIZES | sizes
     model = our_model(sizes, change)
     loss = TranslationLoss(label_smoothing=0.1)
@@ -181,6 +182,7 @@ def our_training(
 def recipe_training(path: str, bf16: bool) -> Callable[[], float]:
     """Updates of the model of `RECIPE`, with its noise, in batches of about its size."""
     keep_freed_memory()
+    keep_few_kernels()
     config = load_config(RECIPE)
     vocab, tokens = config.tokenizer.vocab_size, config.training.batch_size
     model = build_model(config.model, source_vocab_size=vocab, target_vocab_size=vocab)

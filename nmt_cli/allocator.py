@@ -21,16 +21,12 @@ Result = TypeVar("Result")
 
 
 def keep_freed_memory() -> None:
-    """Tell the C library to keep what is freed for the next step, and oneDNN to keep few of the kernels it has made.
+    """Tell the C library to keep what is freed for the next step.
 
     Every step takes and frees the same hundreds of megabytes. glibc maps each large block anew, and the system clears
     it page by page at the first touch, which takes longer than the work on it: see docs/performance.md. The process
     then holds its peak until it ends; elsewhere than on glibc it does not.
-
-    oneDNN keeps 1,024 kernels with their scratch space, made for shapes of batches that may never come again: a
-    gigabyte and more of a training in bfloat16, which is no faster for it.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _KEPT_KERNELS)  # read at the first product
     if not sys.platform.startswith("linux"):
         return
     try:
@@ -39,6 +35,15 @@ def keep_freed_memory() -> None:
         return
     mallopt(_M_MMAP_MAX, 0)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def keep_few_kernels() -> None:
+    """Tell oneDNN to keep few of the kernels that it has made, for a training. Call this before the first product.
+
+    oneDNN keeps 1,024 kernels with their scratch space, made for shapes of batches that may never come again: a
+    gigabyte and more of a training in bfloat16, which is no faster for it. A search is: its shapes come again.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _KEPT_KERNELS)
 
 
 def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:

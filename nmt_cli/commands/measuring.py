@@ -57,7 +57,7 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     """
     import torch
 
-    from nmt_cli.allocator import keep_freed_memory
+    from nmt_cli.allocator import keep_few_kernels, keep_freed_memory
     from nmt_cli.commands.updating import build_updates, build_weights, is_bf16
     from nmt_cli.distributed import World
     from nmt_cli.model.build import build_model, initialize
@@ -70,6 +70,7 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     world = World()
     world.take_device(training.device)
     keep_freed_memory()
+    keep_few_kernels()
     if training.threads:
         torch.set_num_threads(training.threads)
     model = build_model(config.model, source_vocab_size=vocab_sizes[0], target_vocab_size=vocab_sizes[1])

@@ -104,13 +104,14 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     """Make all that a training needs, and return the trainer at the step where it begins or goes on."""
     import torch
 
-    from nmt_cli.allocator import keep_freed_memory
+    from nmt_cli.allocator import keep_few_kernels, keep_freed_memory
     from nmt_cli.commands.first_model import first_model
     from nmt_cli.distributed import make_deterministic
 
     training = config.training
     world.agreed(lambda: world.take_device(training.device))
     keep_freed_memory()
+    keep_few_kernels()
     if training.threads:
         torch.set_num_threads(training.threads)
     if training.deterministic and world.device.type == "cuda":

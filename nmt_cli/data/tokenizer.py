@@ -144,6 +144,8 @@ class Tokenizer:
 
     def encode_all(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """Return `encode` of each text."""
+        if len(texts) == 1:
+            return [self.encode(texts[0])]  # SentencePiece would start a thread, which takes longer than the text
         adapted = [self._adapt(text).text for text in texts]
         return [list(ids) for ids in self._processor.encode(adapted, num_threads=threads)]
 

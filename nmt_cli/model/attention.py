@@ -87,9 +87,10 @@ class AdditiveScore(nn.Module):
     def keys(self, states_BSC: Tensor) -> Tensor:
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
 
-    def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
+    def unroll(self, keys_BSA: Tensor, valid_BS: Tensor, rows: int = 1) -> Energies:
         """Return energies of (query, extra) as a step of one loop; `extra_BSA` is added to query and keys."""
-        product, additive = self.prepared or loop_product(self.query), AdditiveEnergies(keys_BSA, self.v, rows)
+        product = self.prepared or loop_product(self.query)
+        additive = AdditiveEnergies(keys_BSA, self.v, valid_BS, rows)
 
         def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
             return additive(product(query_BH).to(query_BH.dtype), extra_BSA)
@@ -103,7 +104,7 @@ class DotScore(nn.Module):
     def keys(self, states_BSC: Tensor) -> Tensor:
         return states_BSC
 
-    def unroll(self, keys_BSA: Tensor, rows: int = 1) -> Energies:
+    def unroll(self, keys_BSA: Tensor, valid_BS: Tensor, rows: int = 1) -> Energies:  # noqa: ARG002
         """Return energies of a query as a step of one loop."""
         return InnerProducts(keys_BSA, rows)
 
@@ -142,7 +143,7 @@ class GlobalAttention(nn.Module):
         return ()
 
     def unroll(self, memory: Memory) -> Look:
-        energies = self.score.unroll(memory.keys_BSA, memory.rows)
+        energies = self.score.unroll(memory.keys_BSA, memory.valid_BS, memory.rows)
         weighted_sum = WeightedSums(memory.states_BSC, memory.rows)
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
@@ -176,7 +177,8 @@ class LocalAttention(nn.Module):
         return (memory.valid_BS.new_zeros(memory.valid_BS.shape[0], dtype=torch.long),)
 
     def unroll(self, memory: Memory) -> Look:
-        energies, weighted_sum = self.score.unroll(memory.keys_BSA), WeightedSums(memory.states_BSC)
+        energies = self.score.unroll(memory.keys_BSA, memory.valid_BS)
+        weighted_sum = WeightedSums(memory.states_BSC)
         last_B = (memory.valid_BS.sum(dim=1) - 1).clamp(min=0)
         positions_S = torch.arange(memory.valid_BS.shape[1], device=memory.valid_BS.device)
 
@@ -232,7 +234,8 @@ class LocationAttention(nn.Module):
         return (torch.zeros_like(memory.states_BSC[:, :, 0]),)
 
     def unroll(self, memory: Memory) -> Look:
-        energies, weighted_sum = self.score.unroll(memory.keys_BSA), WeightedSums(memory.states_BSC)
+        energies = self.score.unroll(memory.keys_BSA, memory.valid_BS)
+        weighted_sum = WeightedSums(memory.states_BSC)
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             (previous_BS,) = state
@@ -283,7 +286,8 @@ class CoverageAttention(nn.Module):
 
     def unroll(self, memory: Memory) -> Look:
         keys_BSA, update_keys_BSN = memory.keys_BSA[..., : self._size], memory.keys_BSA[..., self._size :]
-        energies, weighted_sum = self.score.unroll(keys_BSA), WeightedSums(memory.states_BSC)
+        energies = self.score.unroll(keys_BSA, memory.valid_BS)
+        weighted_sum = WeightedSums(memory.states_BSC)
 
         def look(query_BH: Tensor, state: AttentionState) -> Attended:
             (coverage_BSN,) = state

@@ -20,7 +20,7 @@ from nmt_cli.ops.deferred import share
 from nmt_cli.ops.matmul import full_precision
 
 _FORWARD = native.Kernel(
-    "additive_forward", native.SIZE, native.SIZE, native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 5
+    "additive_forward", native.SIZE, native.SIZE, native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 6
 )
 _BACKWARD = native.Kernel(
     "additive_backward", native.SIZE, native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 9
@@ -30,10 +30,14 @@ _BACKWARD = native.Kernel(
 class AdditiveEnergies:
     """e_tj = v . tanh(q_t + k_j) for the steps t of one loop; keys and v get their gradients once, after it."""
 
-    def __init__(self, keys_BSA: Tensor, v_A: Tensor, rows: int = 1) -> None:
-        """Prepare the keys. Without gradients, `rows` consecutive rows may share a source."""
+    def __init__(self, keys_BSA: Tensor, v_A: Tensor, valid_BS: Tensor | None = None, rows: int = 1) -> None:
+        """Prepare the keys. Without gradients, `rows` consecutive rows may share a source.
+
+        Where `valid_BS` is False, energies mean nothing, and the kernel saves their computation.
+        """
         self._rows = rows
-        self._steps = (_KernelSteps if native.takes(keys_BSA) else _FormulaSteps)(keys_BSA, v_A)
+        takes = native.takes(keys_BSA)
+        self._steps = _KernelSteps(keys_BSA, v_A, valid_BS) if takes else _FormulaSteps(keys_BSA, v_A)
         self._shared = share(self._steps.gradients, keys_BSA, v_A)
 
     def __call__(self, query_BA: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
@@ -119,8 +123,9 @@ class _FormulaSteps:
 class _KernelSteps:
     """The compiled kernel. Nothing of (B, S, A) is held except the gradient of the keys."""
 
-    def __init__(self, keys_BSA: Tensor, v_A: Tensor) -> None:
+    def __init__(self, keys_BSA: Tensor, v_A: Tensor, valid_BS: Tensor | None) -> None:
         self._keys_BSA, self._v_A = keys_BSA.detach().contiguous(), v_A.detach().contiguous()
+        self._valid_BS = None if valid_BS is None else valid_BS.contiguous()
         self._gradients: tuple[Tensor, Tensor] | None = None
 
     def energies(self, query_NA: Tensor, extra_NSA: Tensor | None, rows: int) -> Tensor:
@@ -128,7 +133,7 @@ class _KernelSteps:
         (num_rows, size), length = query_NA.shape, self._keys_BSA.shape[1]
         query_NA, extra_NSA = query_NA.contiguous(), None if extra_NSA is None else extra_NSA.contiguous()
         energies_NS = query_NA.new_empty(num_rows, length)
-        tensors = (query_NA, self._keys_BSA, extra_NSA, self._v_A, energies_NS)
+        tensors = (query_NA, self._keys_BSA, extra_NSA, self._v_A, self._valid_BS, energies_NS)
         chunks = native.num_chunks(num_rows, length * size)
         _FORWARD(query_NA.dtype, num_rows, rows, length, size, chunks, *map(native.address, tensors))
         return energies_NS

@@ -228,15 +228,20 @@ INLINE void gru_backward_rows(
     }
 }
 
-// e_ns = v . tanh(q_n + k_s (+ extra)), where `rows` consecutive n share a source.
+// e_ns = v . tanh(q_n + k_s (+ extra)), where `rows` consecutive n share a source; 0 where a source is not `valid`.
 template <class T>
 INLINE void additive_forward_rows(
     int64_t first, int64_t last, int64_t rows, int64_t length, int64_t size, const T* query, const T* keys,
-    const T* extra, const T* v, T* energies) {
+    const T* extra, const T* v, const bool* valid, T* energies) {
     for (int64_t n = first; n < last; n++) {
         const T* q = query + n * size;
         for (int64_t s = 0; s < length; s++) {
-            const T* k = keys + ((n / rows) * length + s) * size;
+            const int64_t at = (n / rows) * length + s;
+            if (valid && !valid[at]) {
+                energies[n * length + s] = T(0);
+                continue;
+            }
+            const T* k = keys + at * size;
             T energy = 0;
             if (extra) {
                 const T* x = extra + (n * length + s) * size;
@@ -399,8 +404,8 @@ INLINE void fold_rows(
     }                                                                                                                  \
     FOR_EACH_PROCESSOR void additive_forward_##T(                                                                      \
         int64_t first, int64_t last, int64_t rows, int64_t length, int64_t size, const T* query, const T* keys,        \
-        const T* extra, const T* v, T* energies) {                                                                     \
-        additive_forward_rows<T>(first, last, rows, length, size, query, keys, extra, v, energies);                    \
+        const T* extra, const T* v, const bool* valid, T* energies) {                                                  \
+        additive_forward_rows<T>(first, last, rows, length, size, query, keys, extra, v, valid, energies);             \
     }                                                                                                                  \
     FOR_EACH_PROCESSOR void additive_backward_##T(                                                                     \
         int64_t chunk, int64_t first, int64_t last, int64_t length, int64_t size, const T* query, const T* keys,       \
@@ -453,7 +458,7 @@ extern "C" {
 
 // To be raised with every change that the other side sees (VERSION in native.py): what was compiled may be older.
 extern const int32_t nmt_kernels_version;
-const int32_t nmt_kernels_version = 2;
+const int32_t nmt_kernels_version = 3;
 
 // To be called before any other, where there is an OpenMP.
 void nmt_take_openmp(decltype(OpenMP::parallel) parallel, decltype(OpenMP::thread) thread,
@@ -499,9 +504,9 @@ void nmt_take_openmp(decltype(OpenMP::parallel) parallel, decltype(OpenMP::threa
     }                                                                                                                  \
     void nmt_additive_forward_##T(                                                                                     \
         int64_t rows, int64_t rows_a_source, int64_t length, int64_t size, int chunks, const T* query, const T* keys,  \
-        const T* extra, const T* v, T* energies) {                                                                     \
+        const T* extra, const T* v, const bool* valid, T* energies) {                                                  \
         in_chunks(rows, chunks, [=](int, int64_t first, int64_t last) {                                                \
-            additive_forward_##T(first, last, rows_a_source, length, size, query, keys, extra, v, energies);           \
+            additive_forward_##T(first, last, rows_a_source, length, size, query, keys, extra, v, valid, energies);    \
         });                                                                                                            \
     }                                                                                                                  \
     void nmt_additive_backward_##T(                                                                                    \

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-VERSION = 2
+VERSION = 3
 """The version of the kernels that this module knows how to call."""
 NOT_BUILT = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
 """The message where they were never compiled."""

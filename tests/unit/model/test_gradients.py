@@ -39,7 +39,7 @@ def plain_inner_products(keys_BSA, rows=1):
     return lambda query_BA: (keys_BSA * query_BA.unsqueeze(1)).sum(dim=-1)
 
 
-def plain_additive(keys_BSA, v_A, rows=1):
+def plain_additive(keys_BSA, v_A, valid_BS=None, rows=1):
     assert rows == 1
 
     def energies(query_BA, extra_BSA=None):

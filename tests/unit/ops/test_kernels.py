@@ -122,6 +122,19 @@ def test_what_is_not_finite_shows_in_what_comes_out(value):
     assert not losses[1].isfinite()
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [1, 3])
+def test_energies_of_padding_are_not_computed(rows):
+    """The others do not change by a bit. Breaks where the kernel looks up whether another source is valid there."""
+    query, keys, v = some(2 * rows, 16), some(2, 5, 16, seed=2), some(16, seed=3)
+    valid = torch.tensor([[True, True, True, False, False], [True, True, True, True, False]])
+    all_NS = AdditiveEnergies(keys, v, rows=rows)(query)
+    given_NS = AdditiveEnergies(keys, v, valid, rows)(query)
+    valid_NS = valid.repeat_interleave(rows, dim=0)
+    assert given_NS[valid_NS].equal(all_NS[valid_NS])
+    assert not given_NS[~valid_NS].any()
+
+
 def test_numbers_far_out_neither_overflow_nor_vanish():
     for scale in (1e-30, 1e4, 1e30):
         product = some(4, 3 * 16, scale=scale)
