@@ -210,8 +210,9 @@ def running(options: Sequence[str]) -> Iterator[tuple[int, tuple[str, str], subp
 
 
 def memory(pid: int) -> float:
-    """Return resident bytes."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096.0
+    """Return resident bytes of a process and of those that it has begun."""
+    begun = [own for task in Path(f"/proc/{pid}/task").glob("*/children") for own in task.read_text().split()]
+    return sum(int(Path(f"/proc/{own}/statm").read_text().split()[1]) * 4096.0 for own in (pid, *begun))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,21 @@ class Server:
     def port(self) -> int:
         return int(self.address.rpartition(":")[2])
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the server: that of HTTP and those that it has begun, the search first."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [self.process.pid, *sorted(int(pid) for task in tasks for pid in task.read_text().split())]
+
+    @property
+    def search_pid(self) -> int:
+        """The process of the search."""
+
+        def is_search(pid: int) -> bool:
+            return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+        return next(pid for pid in self.pids if is_search(pid))
+
     def listen(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:

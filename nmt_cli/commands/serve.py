@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import signal
 from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +14,13 @@ import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, DirectionDirs, Precision, Threads
 from nmt_cli.console import counted, log, warn
-from nmt_cli.errors import InputError, Interrupted
+from nmt_cli.errors import InputError, Interrupted, NmtError
 
 if TYPE_CHECKING:
     from nmt_cli.data.profile import LanguageProfile
     from nmt_cli.experiment import Experiment
     from nmt_cli.serve.limits import Keys, Limits
+    from nmt_cli.serve.process import RemoteEngine
     from nmt_cli.serve.watching import Watched
     from nmt_cli.translation.translator import Translator
 
@@ -124,31 +127,39 @@ def _serve(
     from nmt_cli.serve.app import App
     from nmt_cli.serve.directions import Directions
     from nmt_cli.serve.metrics import Metrics
-    from nmt_cli.serve.running import bound_socket, serve_until_told
+    from nmt_cli.serve.process import SearchProcess
+    from nmt_cli.serve.running import bound_socket, end_by_itself, serve_until_told
     from nmt_cli.serve.service import Service
     from nmt_cli.serve.watching import Watcher
 
     experiments = source_of(model_dirs)
     listening = bound_socket(host, port)
     with listening:
-        watched = [_open_direction(experiment, loading, limits) for experiment in experiments]
-        profiles: dict[str, LanguageProfile] = {}
-        for experiment in experiments:
-            profiles |= _profiles(experiment)
-        directions = Directions([one.direction for one in watched], profiles)
-        metrics = Metrics()
-        app = App(Service(directions, limits, metrics, needs_key=keys is not None), keys, logs_text=logs_text)
-        watcher = Watcher(watched, metrics) if watches else None
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}"
-        number = serve_until_told(
-            app.asgi(origins), listening, limits, ready=lambda: log(f"serving {_named(directions)} at {address}")
-        )
-        if watcher is not None:
-            watcher.close()
-        for one in watched:  # who insisted on the end left requests behind
-            one.direction.engine.close()
+        openers = [partial(open_served, experiment.directory, loading) for experiment in experiments]
+        seen = [_newest(experiment, loading["checkpoint"]) for experiment in experiments]
+        search = SearchProcess(openers, max_waiting=limits.sentences, lost=end_by_itself)
+        with closing(search):
+            watched = [
+                _watched(*of_one, loading["checkpoint"])
+                for of_one in zip(experiments, search.engines, seen, strict=True)
+            ]
+            profiles: dict[str, LanguageProfile] = {}
+            for experiment in experiments:
+                profiles |= _profiles(experiment)
+            directions = Directions([one.direction for one in watched], profiles)
+            metrics = Metrics()
+            app = App(Service(directions, limits, metrics, needs_key=keys is not None), keys, logs_text=logs_text)
+            watcher = Watcher(watched, metrics) if watches else None
+            shown = f"[{host}]" if ":" in host else host
+            address = f"http://{shown}:{listening.getsockname()[1]}"
+            number = serve_until_told(
+                app.asgi(origins), listening, limits, ready=lambda: log(f"serving {_named(directions)} at {address}")
+            )
+            if watcher is not None:
+                watcher.close()
         app.close()
+    if search.is_lost:
+        raise NmtError("the process of the search has ended; begin the server again")
     log("ended; all requests are answered")
     if number == signal.SIGINT:
         raise Interrupted("", number)
@@ -158,31 +169,33 @@ def _named(directions: Any) -> str:
     return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
 
 
-def _open_direction(experiment: Experiment, loading: dict[str, Any], limits: Limits) -> Watched:
+def open_served(directory: Path, loading: dict[str, Any]) -> Translator:
+    """Return the translator of a model as it is now, with all of it in memory."""
     from nmt_cli.commands.loading import open_translator
-    from nmt_cli.documents.sentences import splitter
     from nmt_cli.experiment import Experiment
-    from nmt_cli.serve.engine import Engine
+
+    has_calibration = Experiment(directory).confidence_path.is_file()
+    return open_translator([directory], confidence=has_calibration, in_memory=True, **loading)
+
+
+def _newest(experiment: Experiment, checkpoint: str) -> str:
+    """Return a name of what `open_served` would load now, so that another name means another checkpoint."""
+    from nmt_cli.experiment import Experiment
+
+    path = Experiment(experiment.directory).checkpoints.resolve(checkpoint)
+    calibration = experiment.confidence_path
+    calibrated = f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" if calibration.is_file() else ""
+    return f"{path.name} of {(path / 'model.safetensors').stat().st_mtime_ns / 1e9:.6f}{calibrated}"
+
+
+def _watched(experiment: Experiment, engine: RemoteEngine, seen: str, checkpoint: str) -> Watched:
+    from nmt_cli.documents.sentences import splitter
     from nmt_cli.serve.texts import Direction
     from nmt_cli.serve.watching import Watched
 
-    def newest() -> str:
-        path = Experiment(experiment.directory).checkpoints.resolve(loading["checkpoint"])
-        calibration = experiment.confidence_path
-        calibrated = f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" if calibration.is_file() else ""
-        return f"{path.name} of {(path / 'model.safetensors').stat().st_mtime_ns / 1e9:.6f}{calibrated}"
-
     data = experiment.config.data
-
-    def load() -> Translator:
-        has_calibration = experiment.confidence_path.is_file()
-        return open_translator([experiment.directory], confidence=has_calibration, in_memory=True, **loading)
-
-    seen = newest()
-    engine = Engine(load(), max_waiting=limits.sentences)
-    return Watched(
-        Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang)), newest, load, seen
-    )
+    direction = Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang))
+    return Watched(direction, partial(_newest, experiment, checkpoint), engine.reload, seen)
 
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:

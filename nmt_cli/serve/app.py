@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nmt_cli import __version__
 from nmt_cli.console import log
 from nmt_cli.errors import InputError, ModelError
-from nmt_cli.serve.engine import Busy, Cancellation, Cancelled, TooMuch, place_of
+from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, place_of
 from nmt_cli.serve.limits import Budget, Keys, Rate
 from nmt_cli.serve.requests import Fields, Refused, read_fields
 from nmt_cli.serve.service import Service
@@ -197,7 +197,8 @@ class App:
     async def _metrics(self, request: Request) -> Response:
         if self._keys is not None and not self._keys.has(_bearer(request)):
             raise Refused(403, "Invalid API key")
-        return Response(self.service.metrics_text(), media_type="text/plain; version=0.0.4")
+        text = await self._worked(request, lambda _: self.service.metrics_text())
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     def _static(self, path: str) -> Handler:
         name, kind = PAGE[path]

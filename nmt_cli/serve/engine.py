@@ -1,29 +1,34 @@
 """The search behind the server: sentences of all clients are searched together, and nobody waits for another's book.
 
-The thread of a request makes pieces of its sentences, and text of their translations. One thread owns the searches of a
-direction. A search takes sentences of like length, from requests of like size in turn, and takes more of them while it
-runs, so that it is full where many ask at once. Several searches take turns, and each has as much time as it has
-requests. So what is short begins at once beside a book. In fp32 the translation of a sentence does not depend on the
-others in its search (docs/adr/0028), so neither does an answer depend on who else is asking.
+Whoever asks makes pieces of the sentences. One thread owns the searches of a direction, and makes text of what they
+find; that of large requests is made in a thread of its own, so that nobody waits for it. A search takes sentences of
+like length, from requests of like size in turn, and takes more of them while it runs, so that it is full where many ask
+at once. Several searches take turns, and each has as much time as it has requests. So what is short begins at once
+beside a book. In fp32 the translation of a sentence does not depend on the others in its search (docs/adr/0028), so
+neither does an answer depend on who else is asking.
 """
 
 from __future__ import annotations
 
 import threading
-import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from time import monotonic
+from typing import TypeVar, cast
 
 from nmt_cli.console import log
-from nmt_cli.errors import InputError, ModelError, NmtError
+from nmt_cli.errors import InputError, NmtError
+from nmt_cli.serve.asking import Abilities, Busy, Cancellation, Cancelled, EngineCounts, TooMuch, Wanted, place_of
 from nmt_cli.serve.measurement import Measurement
-from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting, Wanted
+from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting
 from nmt_cli.translation.glossary import Glossary, TermFinder
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.splitting import PartTranslations
-from nmt_cli.translation.translator import Translator
+from nmt_cli.translation.translator import PartByPart, Translator
 
+Result = TypeVar("Result")
 MAX_LIVE = 4
 """Searches that may take turns. The last place is kept for small requests."""
 GATHER_STEPS = 6
@@ -32,61 +37,55 @@ So they wait for more, but at most this number of steps."""
 MAX_SECONDS = 2.0
 """Time after which a search takes no more newcomers if others wait for its end."""
 MAX_RETRY_SECONDS = 60
+AT_ONCE = 16
+"""Sentences whose text the thread of the searches makes itself."""
+Answer = Callable[[list[Translated], Exception | None], None]
+"""Takes the translations of all sentences, or an error."""
 
 
-def place_of(error: BaseException) -> str:
-    """Return what an error is and where it was raised, without its message, which may hold text of a user."""
-    frames = traceback.extract_tb(error.__traceback__)
-    shown = str(error) if isinstance(error, ModelError) else type(error).__name__
-    return f"{shown} at {frames[-1].filename}:{frames[-1].lineno}" if frames else shown
+def settle(future: Future[Result], result: Result, error: Exception | None) -> None:
+    """Give a future its result, or an error."""
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
-class Busy(NmtError):  # noqa: N818 (nothing is wrong)
-    """More sentences wait than the server takes on."""
+class Request:
+    """The translation of some sentences for somebody who asks, as far as it has come."""
 
-    def __init__(self, retry_after: int) -> None:
-        super().__init__("the server is busy; try again in a moment")
-        self.retry_after = retry_after
+    def __init__(
+        self, engine: Engine, translator: Translator, wanted: Wanted, steps: PartByPart, answer: Answer
+    ) -> None:
+        self._engine, self._translator, self._wanted = engine, translator, wanted
+        self._steps, self._answer = steps, answer
+        self._job: Job | None = None
 
+    def begin(self) -> None:
+        """Ask for the first parts."""
+        self._go_on(lambda: next(self._steps))
 
-class TooMuch(NmtError):  # noqa: N818 (nothing is wrong)
-    """A request has more sentences than may ever wait."""
+    def cancel(self) -> None:
+        """Take what waits out of the queue: nobody waits for the answer."""
+        if self._job is not None:
+            self._engine.end(self._job, Cancelled("nobody waits for the answer"))
 
+    def _go_on(self, step: Callable[[], Sequence[Part]]) -> None:
+        try:
+            parts = step()
+            self._job = Job.of(self._translator, self._wanted, list(parts))
+            self._job.ended = self._ended
+            self._engine.take_on(self._job)
+        except StopIteration as end:
+            self._answer(cast(list[Translated], end.value), None)
+        except Exception as error:
+            self._answer([], error)
 
-class Cancelled(NmtError):  # noqa: N818 (nothing is wrong)
-    """Nobody waits for the answer any more."""
-
-
-class Cancellation:
-    """Tells the engine that nobody waits for an answer any more."""
-
-    def __init__(self) -> None:
-        self.is_set = False
-        self._jobs: list[tuple[Engine, Job]] = []
-
-    def add(self, engine: Engine, job: Job) -> None:
-        self._jobs.append((engine, job))
-        if self.is_set:
-            engine.cancel(job)
-
-    def set(self) -> None:
-        """Take the sentences that still wait out of the queues."""
-        self.is_set = True
-        for engine, job in self._jobs:
-            engine.cancel(job)
-
-
-@dataclass(slots=True)
-class EngineCounts:
-    """Counts of the work of an engine."""
-
-    sentences: int = 0
-    batches: int = 0
-    """Groups of sentences that have entered a search together."""
-    seconds: float = 0.0
-    """Time spent in the search."""
-    failures: int = 0
-    """Unexpected errors of the search, each of which has failed the requests in work."""
+    def _ended(self, job: Job) -> None:
+        if job.error is not None:
+            self._answer([], job.error)
+        else:
+            self._go_on(lambda: self._steps.send(job.found))
 
 
 class Engine:
@@ -94,6 +93,8 @@ class Engine:
 
     def __init__(self, translator: Translator, *, max_waiting: int) -> None:
         self.counts = EngineCounts()
+        self.rest: Callable[[], None] = lambda: None
+        """Is called by the engine's own threads after they have answered, and often for nothing."""
         self._translator = translator
         self._max_waiting = max_waiting
         self._waiting = Waiting()
@@ -105,6 +106,7 @@ class Engine:
         """Searches and measurements that take turns."""
         self._changed = threading.Condition()
         self._closed = False
+        self._texts = ThreadPoolExecutor(1, thread_name_prefix="nmt-text")
         self._thread = threading.Thread(target=self._work, name="nmt-engine", daemon=True)
         self._thread.start()
 
@@ -119,14 +121,13 @@ class Engine:
         return self._translator
 
     @property
-    def has_alignment(self) -> bool:
-        """True if the model can say where it looked."""
-        return self._translator.models.has_attention
+    def abilities(self) -> Abilities:
+        """What the model can tell."""
+        return Abilities(self._translator.models.has_attention, self._translator.doubts is not None)
 
-    @property
-    def has_confidence(self) -> bool:
-        """True if the model has a calibration, so that it can tell how sure it is."""
-        return self._translator.doubts is not None
+    def counted(self) -> EngineCounts:
+        """Return the counts as they are now."""
+        return replace(self.counts, waiting=self.num_waiting)
 
     def finder(self, glossary: Glossary) -> TermFinder:
         """Return what finds the terms of a glossary.
@@ -134,7 +135,7 @@ class Engine:
         Raises:
             InputError: the model cannot spell a translation, or has no attention to place the terms.
         """
-        if not self.has_alignment:
+        if not self.abilities.alignment:
             raise InputError("this model has no attention, so glossary is not possible")
         return TermFinder(glossary, self._translator.tokenizers)
 
@@ -148,35 +149,44 @@ class Engine:
             self._closed = True
             self._changed.notify_all()
         self._thread.join()
+        self._texts.shutdown()
 
     def translate(
         self, sentences: Sequence[str], wanted: Wanted, cancellation: Cancellation | None = None
     ) -> list[Translated]:
-        """Return the translations of each sentence, as soon as all are there. May be called from any thread.
+        """Return the translations of each sentence; see `Asked`."""
+        future: Future[list[Translated]] = Future()
+        request = self.begin(sentences, wanted, partial(settle, future))
+        if cancellation is not None:
+            cancellation.add(request.cancel)
+        return future.result()
+
+    def begin(self, sentences: Sequence[str], wanted: Wanted, answer: Answer) -> Request:
+        """Begin the translation of some sentences. `answer` gets it or an error once, perhaps in another thread.
 
         Raises:
-            TooMuch: the request alone has more sentences than may wait.
-            Busy: too many sentences wait already; nothing of this request was taken on.
-            Cancelled: the caller has said that nobody waits.
-            NmtError: the model failed.
+            InputError: the model cannot do with the glossary.
         """
         translator = self._translator
         options = translator.options.model_copy(
             update={"n_best": min(wanted.n_best, translator.options.beam_size), "with_alignment": wanted.with_alignment}
         )
+        if wanted.glossary is not None:
+            wanted = replace(wanted, glossary=None, terms=self.finder(wanted.glossary))
         doubts = translator.doubts if wanted.with_confidence else None
         own = replace(translator, options=options, doubts=doubts, terms=wanted.terms, counts=Counts())
         lines = [sentence.encode("utf-8", errors="replace") for sentence in sentences]
+        prefixes = [wanted.prefix] * len(lines) if wanted.prefix else None
+        request = Request(self, own, wanted, own.by_parts(lines, prefixes), answer)
+        request.begin()
+        return request
 
-        def translate(parts: Sequence[Part]) -> list[PartTranslations]:
-            return self._translated(Job.of(own, wanted, list(parts)), cancellation)
+    def take_on(self, job: Job) -> None:
+        """Let the sentences of a request wait for a search.
 
-        return own.translate_by(translate, lines, [wanted.prefix] * len(lines) if wanted.prefix else None)
-
-    def _translated(self, job: Job, cancellation: Cancellation | None) -> list[PartTranslations]:
-        """Return the translations of a request when all are there."""
-        if not job.missing:
-            return []
+        Raises:
+            TooMuch, Busy: as `translate`.
+        """
         if job.missing > self._max_waiting:
             raise TooMuch(f"{job.missing:,} sentences are more than {self._max_waiting:,}; send them in parts")
         with self._changed:
@@ -184,29 +194,33 @@ class Engine:
                 raise Busy(1)
             if self.num_waiting + job.missing > self._max_waiting:
                 raise Busy(self._seconds_to_wait())
-            self._at_work.add(job)
-            self._waiting.add(job)
-            self._changed.notify_all()
-        if cancellation is not None:
-            cancellation.add(self, job)
-        job.done.wait()
-        if job.error is not None:
-            raise job.error
-        return job.found
-
-    def cancel(self, job: Job) -> None:
-        """Take the sentences of a job that still wait out of the queue."""
-        self.end(job, Cancelled("nobody waits for the answer"))
+            if job.missing:
+                self._at_work.add(job)
+                self._waiting.add(job)
+                self._changed.notify_all()
+        if not job.missing:
+            self.end(job)
 
     def end(self, job: Job, error: Exception | None = None) -> None:
         """Let a request go, with its translations or an error, if it has not gone yet."""
         with self._changed:
-            if job.done.is_set():
+            if job.has_ended:
                 return
             self._waiting.remove(job)
             self._at_work.discard(job)
             job.error = error
-            job.done.set()
+            job.has_ended = True
+        if job.ended is None:
+            return
+        if len(job.found) > AT_ONCE:
+            self._texts.submit(self._make_text, job)
+        else:
+            job.ended(job)
+
+    def _make_text(self, job: Job) -> None:
+        assert job.ended is not None
+        job.ended(job)
+        self.rest()
 
     def _seconds_to_wait(self) -> int:
         """Return after how many seconds it is worth asking again."""
@@ -227,6 +241,7 @@ class Engine:
                 log(f"the search failed, and goes on without the requests that it had: {place_of(error)}")
                 self.counts.failures += 1
                 self._fail_all(NmtError("the search failed"))
+                self.rest()
 
     def _search(self) -> None:
         while True:
@@ -246,7 +261,9 @@ class Engine:
             spent = monotonic() - began
             turn.seconds += spent / num_requests
             self.counts.seconds += spent
+            self.rest()
         self._fail_all(Busy(1))
+        self.rest()
 
     def _fail_all(self, error: Exception) -> None:
         """End all requests that are not answered."""
@@ -307,7 +324,7 @@ class Engine:
         """Give a request the translations of a sentence."""
         job.found.append(found)
         job.missing -= 1
-        if job.missing or job.done.is_set():
+        if job.missing or job.has_ended:
             return
         if job.translator.doubts is None:
             self.end(job)
@@ -345,7 +362,7 @@ class _Search:
 
     def advance(self) -> bool:
         """Search a step further, and return True at the end. A search whose answers nobody waits for ends at once."""
-        if self.members and all(job.done.is_set() for job, _ in self.members.values()):
+        if self.members and all(job.has_ended for job, _ in self.members.values()):
             self._steps = iter(())  # so that its memory is free at once
             return True
         try:
@@ -366,7 +383,7 @@ class _Search:
     def _search_each(self) -> None:
         """Search each sentence alone, so that the one that fails does not spoil the others' answers."""
         for job, part in self.members.values():
-            if job.done.is_set():
+            if job.has_ended:
                 continue
             try:
                 for _, hypotheses in job.translator.search([part]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -78,6 +79,11 @@ def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, 
     server = _Server(config, ready)
     asyncio.run(server.serve(sockets=[listening]))
     return server.received
+
+
+def end_by_itself() -> None:
+    """Have the server of this process end as after SIGTERM."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 class _Server(uvicorn.Server):

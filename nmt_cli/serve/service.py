@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import Any
 
 from nmt_cli.documents.document import ENDINGS
+from nmt_cli.serve.asking import Cancellation
 from nmt_cli.serve.directions import Directions
-from nmt_cli.serve.engine import Cancellation
 from nmt_cli.serve.files import KeptFiles
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
@@ -99,7 +99,7 @@ class Service:
             direction = self.directions.between(code, found_target)
             if code != found_target and direction is None:
                 raise Refused(400, f"{found_target} is not available as a target language from {code}")
-            if request.with_confidence and direction is not None and not direction.engine.has_confidence:
+            if request.with_confidence and direction is not None and not direction.engine.abilities.confidence:
                 raise Refused(
                     400, f"Invalid request: the model from {code} to {found_target} cannot tell its confidence; the "
                     "operator of the server can fit it: nmt evaluate --calibrate --model DIR",
@@ -251,25 +251,28 @@ class Service:
             "filesTranslation": True,
             "supportedFilesFormat": list(FILE_ENDINGS),
             "confidence": [
-                {"source": one.source, "target": one.target} for one in self.directions if one.engine.has_confidence
+                {"source": one.source, "target": one.target}
+                for one in self.directions
+                if one.engine.abilities.confidence
             ],
             "language": {"source": named[first.source], "target": named[first.target]},
         }
 
     def metrics_text(self) -> str:
         """Return all counts in the format of Prometheus."""
+        counts = [(direction, direction.engine.counted()) for direction in self.directions]
         return self.metrics.text(
             (
                 {"source": direction.source, "target": direction.target},
                 {
-                    "nmt_sentences_total": direction.engine.counts.sentences,
-                    "nmt_batches_total": direction.engine.counts.batches,
-                    "nmt_search_seconds_total": direction.engine.counts.seconds,
-                    "nmt_search_failures_total": direction.engine.counts.failures,
-                    "nmt_waiting_sentences": direction.engine.num_waiting,
+                    "nmt_sentences_total": counted.sentences,
+                    "nmt_batches_total": counted.batches,
+                    "nmt_search_seconds_total": counted.seconds,
+                    "nmt_search_failures_total": counted.failures,
+                    "nmt_waiting_sentences": counted.waiting,
                 },
             )
-            for direction in self.directions
+            for direction, counted in counts
         )
 
 

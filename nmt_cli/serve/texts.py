@@ -20,8 +20,7 @@ from nmt_cli.documents.document import (
 from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.errors import InputError
-from nmt_cli.serve.engine import Cancellation, Engine
-from nmt_cli.serve.waiting import Wanted
+from nmt_cli.serve.asking import Asked, Cancellation, Wanted
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Translated, Translation
 
@@ -36,7 +35,7 @@ class Direction:
 
     source: str
     target: str
-    engine: Engine
+    engine: Asked
     split: Splitter
 
 
@@ -64,12 +63,10 @@ class Request:
     prefix: str = ""
     glossary: Glossary | None = None
 
-    def wanted(self, engine: Engine, *, with_alignment: bool) -> Wanted:
-        """Return what the engine is asked for each sentence; `InputError` if it cannot do with the glossary."""
-        terms = None if self.glossary is None else engine.finder(self.glossary)
-        return Wanted(
-            1 + self.alternatives, with_alignment and engine.has_alignment, self.prefix, self.with_confidence, terms
-        )
+    def wanted(self, engine: Asked, *, with_alignment: bool) -> Wanted:
+        """Return what the engine is asked for each sentence."""
+        with_alignment = with_alignment and engine.abilities.alignment
+        return Wanted(1 + self.alternatives, with_alignment, self.prefix, self.with_confidence, self.glossary)
 
 
 class _Sentences:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nmt_cli.translation.glossary import TermFinder
+from nmt_cli.serve.asking import Wanted
 from nmt_cli.translation.results import Part
 from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.step_model import padded_width
@@ -18,24 +17,6 @@ SMALL = 1
 """Size of small requests, whose sentences of several lengths are searched together."""
 MIN_WIDTH = 64
 """The most positions of a source in the search of the shortest sentences of small requests, which most share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Request for each sentence: how many translations, and what else is needed of them."""
-
-    n_best: int = 1
-    with_alignment: bool = False
-    prefix: str = ""
-    """Beginning that each translation must have."""
-    with_confidence: bool = False
-    terms: TermFinder | None = None
-    """Terms that each translation must say."""
-
-    @property
-    def has_constraints(self) -> bool:
-        """True if the search may not say what it likes."""
-        return bool(self.prefix) or self.terms is not None
 
 
 class Kind(NamedTuple):
@@ -65,7 +46,9 @@ class Job:
     waiting: dict[Kind, deque[Part]] = field(default_factory=dict)
     found: list[PartTranslations] = field(default_factory=list)
     error: Exception | None = None
-    done: threading.Event = field(default_factory=threading.Event)
+    has_ended: bool = False
+    ended: Callable[[Job], None] | None = None
+    """Is called once, when all is translated or has failed."""
 
     @classmethod
     def of(cls, translator: Translator, wanted: Wanted, parts: list[Part]) -> Job:

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from nmt_cli.console import log, warn
 from nmt_cli.serve.metrics import Metrics
 from nmt_cli.serve.texts import Direction
-from nmt_cli.translation.translator import Translator
 
 SECONDS = 1.0
 """Between two looks at the model directories."""
-PROBE = "a"
-"""Text that a new model must translate before it takes over."""
 
 
 @dataclass(slots=True)
@@ -24,7 +21,8 @@ class Watched:
     direction: Direction
     newest: Callable[[], str]
     """Names the checkpoint that would be loaded now, so that another name means another checkpoint."""
-    load: Callable[[], Translator]
+    reload: Callable[[], None]
+    """Has the engine load it."""
     seen: str
 
 
@@ -60,12 +58,10 @@ class Watcher:
         try:
             if unreadable is not None:
                 raise unreadable
-            translator = one.load()
-            translator.translate_window([PROBE.encode()])
+            one.reload()
         except Exception as error:
             self._metrics.reloads["failed"] += 1
             warn(f"{names}: {newest} cannot be loaded, so the model of before goes on: {error}")
             return
-        one.direction.engine.replace(translator)
         self._metrics.reloads["loaded"] += 1
         log(f"{names}: loaded {newest}")

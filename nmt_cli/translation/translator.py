@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 import torch
@@ -38,6 +39,8 @@ from nmt_cli.translation.writing import Writing
 
 TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
 """Returns each of some parts with its translations, in any order."""
+PartByPart = Generator[Sequence[Part], Iterable[PartTranslations], list[Translated]]
+"""Yields parts, and takes each of them with its translations, in any order; returns the translations of all lines."""
 MoreParts = Callable[[int], Sequence[Part]]
 """Returns parts that wait for a search, at most the given number."""
 
@@ -71,12 +74,17 @@ class Translator:
         self, translate: TranslateParts, lines: Sequence[bytes], prefixes: Sequence[str] | None = None
     ) -> list[Translated]:
         """Return the translations of each line, in order, with their parts translated by `translate`."""
-        texts = [self._decoded(line) for line in lines]
+        return _driven(self.by_parts(lines, prefixes), translate)
+
+    def by_parts(self, lines: Sequence[bytes], prefixes: Sequence[str] | None = None) -> PartByPart:
+        """Yield the parts of the lines for others to translate, and return the translations of each line, in order."""
+        texts, are_valid = zip(*map(decode_line, lines), strict=True) if lines else ((), ())
+        self.counts.invalid += are_valid.count(False)
         plain = [self._plain(text) for text in texts]
         self.counts.unpaired_tags += sum(line.has_unpaired_tag for line in plain)
         shown = prefixes or [""] * len(lines)
         begun = [self._prefix(prefix) for prefix in shown]
-        parts, num_words = self._translated_parts(translate, [line.text for line in plain], begun)
+        parts, num_words = yield from self._translated_parts([line.text for line in plain], begun)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
@@ -98,11 +106,6 @@ class Translator:
             ]
         return [Translated(text, translations) for text, translations in zip(texts, found, strict=True)]
 
-    def _decoded(self, line: bytes) -> str:
-        text, is_valid = decode_line(line)
-        self.counts.invalid += not is_valid
-        return text
-
     def _plain(self, text: str) -> PlainLine:
         """Return a line without what the model must not see."""
         if not self.options.keep_markup:
@@ -120,9 +123,9 @@ class Translator:
         return prefix_of(plain.text + " " if is_cut else plain.text, self._index)
 
     def _translated_parts(
-        self, translate: TranslateParts, texts: Sequence[str], prefixes: Sequence[Prefix | None]
-    ) -> tuple[list[list[PartTranslations]], list[int]]:
-        """Return the parts of each line with their translations, and the number of words of each line."""
+        self, texts: Sequence[str], prefixes: Sequence[Prefix | None]
+    ) -> Generator[Sequence[Part], Iterable[PartTranslations], tuple[list[list[PartTranslations]], list[int]]]:
+        """Yield all parts, and return those of each line with their translations, and its number of words."""
         with_words = self.options.with_alignment
         parts: list[list[PartTranslations]] = [[] for _ in texts]
         num_words = [0] * len(texts)
@@ -139,7 +142,8 @@ class Translator:
             if self.terms is not None:
                 new = self.terms.added_to(new, segments)
             self.counts.source_pieces += sum(len(part.ids) for part in new)
-            translations = {(part.line, part.part): found for part, found in translate(new)}
+            translated = yield new
+            translations = {(part.line, part.part): found for part, found in translated}
             for part in new:
                 parts[part.line].append((part, translations[part.line, part.part]))
             if with_words:
@@ -312,6 +316,16 @@ class _Queue:
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
         return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts))
+
+
+def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
+    """Return what `steps` return, with their parts translated by `translate`."""
+    try:
+        parts = next(steps)
+        while True:
+            parts = steps.send(translate(parts))
+    except StopIteration as end:
+        return cast(list[Translated], end.value)
 
 
 def _restored(

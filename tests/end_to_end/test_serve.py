@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import signal
 import socket
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -508,3 +510,23 @@ def test_a_profile_is_kept_with_the_model(model):
     kept = json.loads((Path(model) / "languages.json").read_text())
     assert set(kept) == {"en", "fr"}
     assert kept["en"]["total"] > 0
+
+
+def test_without_the_search_the_server_ends_and_says_so(model):
+    with running_server("--model", model) as server:
+        os.kill(server.search_pid, signal.SIGKILL)
+        assert server.process.wait(30) == 1
+    told = "".join(server.lines)
+    assert "error: the process of the search ended with -9, so the server ends" in told
+    assert "Traceback" not in told
+
+
+def test_the_search_does_not_outlive_the_server(model):
+    with running_server("--model", model) as server:
+        search = Path(f"/proc/{server.search_pid}")
+        server.process.kill()
+        server.process.wait(30)
+        until = time.monotonic() + 30
+        while search.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not search.exists()

@@ -77,12 +77,13 @@ def server(model):
 
 
 def descriptors(server):
-    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in server.pids)
 
 
 def memory(server):
     """Resident bytes."""
-    return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in server.pids)
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def check(server, data):

@@ -14,8 +14,9 @@ import pytest
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.errors import NmtError, PredictionError
 from nmt_cli.serve import engine as engine_module
-from nmt_cli.serve.engine import Busy, Cancellation, Cancelled, Engine, TooMuch
-from nmt_cli.serve.waiting import Job, Waiting, Wanted
+from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
+from nmt_cli.serve.engine import Engine
+from nmt_cli.serve.waiting import Job, Waiting
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Part
 
@@ -362,9 +363,9 @@ def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsy
 def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):
     """Requests of different kinds do not share a search."""
     engine = Engine(open_translator([model], threads=1, confidence=True), max_waiting=1000)
-    terms = engine.finder(Glossary.of_lines("glossary", [b"car\tbagnole"]))
+    glossary = Glossary.of_lines("glossary", [b"car\tbagnole"])
     with ThreadPoolExecutor(3) as pool:
-        wanted = [ONE, Wanted(with_confidence=True), Wanted(terms=terms)]
+        wanted = [ONE, Wanted(with_confidence=True), Wanted(glossary=glossary)]
         plain, sure, termed = pool.map(lambda one: engine.translate(["the car"] * 3, one), wanted)
     engine.close()
     assert {one.translations[0].confidence for one in (*plain, *termed)} == {None}

@@ -1,0 +1,297 @@
+"""The engines in a process of their own.
+
+Python runs one thread of a process at a time. So that the search does not stand still for HTTP and for the text of
+requests, it has its own process, with an engine for each direction. The two processes talk through a pipe that nobody
+else can reach.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nmt_cli.console import log
+from nmt_cli.errors import NmtError
+from nmt_cli.serve.asking import Abilities, Cancellation, EngineCounts, Wanted, place_of
+from nmt_cli.translation.results import Translated
+
+if TYPE_CHECKING:
+    from nmt_cli.serve.engine import Engine
+    from nmt_cli.translation.translator import Translator
+
+Open = Callable[[], "Translator"]
+"""Loads the newest checkpoint of a model. The other process calls it, so it is a function of a module, or a partial of
+one."""
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+SHORT = 2_000
+"""Characters of a request whose text the thread that reads requests makes into pieces itself."""
+PROBE = "a"
+"""Text that a new model must translate before it takes over."""
+
+
+class Call(NamedTuple):
+    """What is asked of the engine of a direction."""
+
+    number: int
+    direction: int
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+
+class Reply(NamedTuple):
+    """The result of a call, or its error."""
+
+    number: int
+    result: Any
+    error: Exception | None
+
+
+class SearchProcess:
+    """The process that searches, as the server sees it."""
+
+    def __init__(self, opens: Sequence[Open], *, max_waiting: int, lost: Callable[[], None]) -> None:
+        """Start the process and wait until it has loaded all models; `lost` is called if it ends by itself.
+
+        Raises:
+            NmtError: a model cannot be loaded.
+        """
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, tuple(opens), max_waiting), name="nmt-search")
+        with _blocked_signals():
+            self._process.start()
+        theirs.close()
+        self._lost, self._is_closing = lost, False
+        self.is_lost = False
+        """True if the process has ended by itself."""
+        self._sending = threading.Lock()
+        self._numbers = count(1)
+        self._calls: dict[int, Future[Any]] = {}
+        opened = self._opened()
+        self.engines = [RemoteEngine(self, direction, found) for direction, found in enumerate(opened)]
+        threading.Thread(target=self._listen, name="nmt-replies", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the process at once; what is still asked fails."""
+        self._is_closing = True
+        self._process.kill()
+        self._process.join()
+
+    def call(self, direction: int, name: str, *arguments: Any) -> tuple[int, Future[Any]]:
+        """Ask, and return the number of the call and where its result will be."""
+        number, future = next(self._numbers), Future[Any]()
+        with self._sending:
+            self._calls[number] = future
+            try:
+                self._connection.send(Call(number, direction, name, arguments))
+            except OSError:
+                self._calls.pop(number, None)
+                future.set_exception(_gone())
+        return number, future
+
+    def _opened(self) -> list[Abilities]:
+        try:
+            reply = self._connection.recv()
+        except (EOFError, OSError):
+            self.close()
+            raise NmtError(f"the process of the search ended with {self._process.exitcode}") from None
+        if reply.error is not None:
+            self.close()
+            raise reply.error
+        found: list[Abilities] = reply.result
+        return found
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                replies = self._connection.recv()
+            except (EOFError, OSError):
+                break
+            for reply in replies:
+                future = self._calls.pop(reply.number)
+                if reply.error is None:
+                    future.set_result(reply.result)
+                else:
+                    future.set_exception(reply.error)
+        with self._sending:
+            self._connection.close()
+            calls, self._calls = self._calls, {}
+        for future in calls.values():
+            future.set_exception(_gone())
+        if not self._is_closing:
+            self.is_lost = True
+            self._process.join()
+            log(f"error: the process of the search ended with {self._process.exitcode}, so the server ends")
+            self._lost()
+
+
+def _gone() -> NmtError:
+    return NmtError("the search has ended")
+
+
+class RemoteEngine:
+    """The engine of a direction in the process that searches."""
+
+    def __init__(self, process: SearchProcess, direction: int, abilities: Abilities) -> None:
+        self.abilities = abilities
+        """What the model can tell."""
+        self._process, self._direction = process, direction
+
+    def translate(
+        self, sentences: Sequence[str], wanted: Wanted, cancellation: Cancellation | None = None
+    ) -> list[Translated]:
+        """Return the translations of each sentence; see `Asked`."""
+        number, future = self._process.call(self._direction, "translate", list(sentences), wanted)
+        if cancellation is not None:
+            cancellation.add(lambda: self._cancel(number, future))
+        found: list[Translated] = future.result()
+        return found
+
+    def _cancel(self, number: int, future: Future[Any]) -> None:
+        if not future.done():
+            self._process.call(self._direction, "cancel", number)
+
+    def counted(self) -> EngineCounts:
+        """Return the counts as they are now."""
+        _, future = self._process.call(self._direction, "counted")
+        found: EngineCounts = future.result()
+        return found
+
+    def reload(self) -> None:
+        """Translate what comes from now on with the newest checkpoint.
+
+        Raises:
+            NmtError: it cannot be loaded, so the model of before goes on.
+        """
+        _, future = self._process.call(self._direction, "reload")
+        self.abilities = future.result()
+
+
+@contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Start a process that no signal for the whole group ends: it answers what is asked until the server has ended."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# The other process ------------------------------------------------------------------------------------------------
+
+
+def _work(connection: Connection, opens: Sequence[Open], max_waiting: int) -> None:
+    """Load the models and answer calls until nobody is there to ask."""
+    from nmt_cli.serve.engine import Engine
+
+    try:
+        engines = [Engine(load(), max_waiting=max_waiting) for load in opens]
+    except Exception as error:
+        connection.send(Reply(0, None, _sendable(error)))
+        return
+    connection.send(Reply(0, [engine.abilities for engine in engines], None))
+    answering = _Answering(connection, engines, opens)
+    while True:
+        try:
+            call = connection.recv()
+        except (EOFError, OSError):
+            break
+        answering.take(call)
+    answering.close()
+
+
+class _Answering:
+    """Answers the calls that come."""
+
+    def __init__(self, connection: Connection, engines: Sequence[Engine], opens: Sequence[Open]) -> None:
+        self._connection, self._engines, self._opens = connection, engines, opens
+        self._sending = threading.Lock()
+        self._replies: deque[Reply] = deque()
+        """Those that are not sent yet: a search may have several at once."""
+        self._cancellations: dict[int, Cancellation] = {}
+        """Those of the requests that are not answered yet, by the numbers of their calls."""
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="nmt-text")
+        self._reloads = ThreadPoolExecutor(1, thread_name_prefix="nmt-reload")
+        for engine in engines:
+            engine.rest = self.flush
+
+    def close(self) -> None:
+        """End all engines."""
+        for engine in self._engines:
+            engine.close()
+
+    def take(self, call: Call) -> None:
+        """Answer a call, or begin to."""
+        if call.name == "translate":
+            sentences, wanted = call.arguments
+            self._cancellations[call.number] = Cancellation()
+            if sum(map(len, sentences)) <= SHORT and wanted.glossary is None:
+                self._translate(call.number, call.direction, sentences, wanted)
+            else:
+                self._threads.submit(self._translate, call.number, call.direction, sentences, wanted)
+        elif call.name == "cancel":
+            if (cancellation := self._cancellations.get(call.arguments[0])) is not None:
+                cancellation.set()
+            self._reply(call.number, None)
+        elif call.name == "counted":
+            self._reply(call.number, self._engines[call.direction].counted())
+        else:
+            self._reloads.submit(self._reload, call)
+        self.flush()
+
+    def _translate(self, number: int, direction: int, sentences: Sequence[str], wanted: Wanted) -> None:
+        cancellation, answer = self._cancellations[number], partial(self._reply, number)
+        try:
+            cancellation.add(self._engines[direction].begin(sentences, wanted, answer).cancel)
+        except Exception as error:
+            answer(None, error)
+        self.flush()
+
+    def _reload(self, call: Call) -> None:
+        engine = self._engines[call.direction]
+        try:
+            translator = self._opens[call.direction]()
+            translator.translate_window([PROBE.encode()])
+            engine.replace(translator)
+        except Exception as error:
+            self._reply(call.number, None, error)
+        else:
+            self._reply(call.number, engine.abilities)
+        self.flush()
+
+    def _reply(self, number: int, result: Any, error: Exception | None = None) -> None:
+        self._cancellations.pop(number, None)
+        self._replies.append(Reply(number, result, None if error is None else _sendable(error)))
+
+    def flush(self) -> None:
+        """Send all replies."""
+        if not self._replies:
+            return
+        with self._sending, suppress(OSError):  # OSError: nobody is there any more
+            self._connection.send([self._replies.popleft() for _ in range(len(self._replies))])
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an error that the other process can read: of another kind than ours, its text alone."""
+    if isinstance(error, NmtError):
+        return error
+    log(f"error: {place_of(error)}")
+    return NmtError(str(error))

@@ -1,0 +1,124 @@
+"""The engines in a process of their own: the same answers and errors, and what happens when a process goes away."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from contextlib import closing
+from functools import partial
+
+import numpy as np
+import pytest
+
+from nmt_cli.commands.loading import open_translator
+from nmt_cli.commands.serve import open_served
+from nmt_cli.errors import InputError, NmtError
+from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
+from nmt_cli.serve.process import SearchProcess
+from nmt_cli.translation.glossary import Glossary
+
+LOADING = {"checkpoint": "best", "device": "cpu", "precision": "fp32", "threads": 1}
+LINES = ["the car is red", "the cat sees the dog", "", "Where is the house?"]
+
+
+def raising(error):
+    raise error
+
+
+@pytest.fixture(scope="module")
+def search(model):
+    process = SearchProcess([partial(open_served, model, LOADING)], max_waiting=1000, lost=lambda: None)
+    with closing(process):
+        yield process
+
+
+@pytest.fixture
+def engine(search):
+    return search.engines[0]
+
+
+def translations(found):
+    return [[(one.text, one.score) for one in line.translations] for line in found]
+
+
+def test_answers_are_those_of_the_translator(engine, model):
+    translator = open_translator([model], threads=1, n_best=3, with_alignment=True)
+    expected = list(translator.translate(LINES))
+    found = engine.translate(LINES, Wanted(n_best=3, with_alignment=True))
+    assert [line.source for line in found] == LINES
+    assert translations(found) == translations(expected)
+    for own, other in zip(found, expected, strict=True):
+        weights = own.translations[0].weights
+        assert weights is not None
+        assert np.array_equal(weights, other.translations[0].weights)
+    assert translations(engine.translate(LINES, Wanted())) == [line[:1] for line in translations(expected)]
+
+
+def test_many_sentences_and_terms_come_back_in_order(engine):
+    found = engine.translate(["the car", "the cat"] * 200, Wanted())
+    assert translations(found) == translations(found[:2]) * 200
+    glossary = Glossary.of_lines("glossary", [b"car\tbagnole"])
+    [termed] = engine.translate(["the car"], Wanted(glossary=glossary))
+    assert "bagnole" in termed.translations[0].text
+
+
+def test_counts_and_abilities_are_known(engine):
+    before = engine.counted().sentences
+    engine.translate(["the car"], Wanted())
+    assert (engine.counted().sentences - before, engine.counted().waiting) == (1, 0)
+    assert engine.abilities.alignment
+
+
+def test_errors_come_back_as_they_are(engine):
+    with pytest.raises(TooMuch, match="1,001 sentences are more than 1,000; send them in parts"):
+        engine.translate(["the car"] * 1001, Wanted())
+    cancellation = Cancellation()
+    cancellation.set()
+    with pytest.raises(Cancelled):
+        engine.translate(["the cat sees the dog and " * 18] * 900, Wanted(), cancellation)
+    busy = pickle.loads(pickle.dumps(Busy(7)))
+    assert (type(busy), busy.retry_after) == (Busy, 7)
+
+
+@pytest.mark.parametrize("error", [InputError("no such model"), RuntimeError("no such model")])
+def test_a_model_that_cannot_be_loaded_is_told(error):
+    with pytest.raises(NmtError, match=r"^no such model$") as found:
+        SearchProcess([partial(raising, error)], max_waiting=10, lost=lambda: None)
+    assert isinstance(found.value, InputError) == isinstance(error, InputError)
+
+
+def test_the_model_of_before_goes_on_where_another_cannot_be_loaded(model, tmp_path):
+    (tmp_path / "model").symlink_to(model)
+    process = SearchProcess([partial(open_served, tmp_path / "model", LOADING)], max_waiting=10, lost=lambda: None)
+    with closing(process):
+        [engine] = process.engines
+        before = translations(engine.translate(LINES, Wanted()))
+        (tmp_path / "model").unlink()
+        with pytest.raises(NmtError):
+            engine.reload()
+        assert translations(engine.translate(LINES, Wanted())) == before
+        (tmp_path / "model").symlink_to(model)
+        engine.reload()
+        assert translations(engine.translate(LINES, Wanted())) == before
+
+
+def test_a_process_that_goes_away_leaves_nobody_waiting(model, capsys):
+    """Signals to the whole group do not end it; seen to end by SIGTERM where these are not blocked."""
+    lost = threading.Event()
+    process = SearchProcess([partial(open_served, model, LOADING)], max_waiting=10_000, lost=lost.set)
+    with closing(process):
+        [engine] = process.engines
+        for number in (signal.SIGTERM, signal.SIGINT):
+            os.kill(process.pid, number)
+        assert engine.translate(["the car"], Wanted())
+        waiting = threading.Timer(0.3, os.kill, (process.pid, signal.SIGKILL))
+        waiting.start()
+        with pytest.raises(NmtError, match="the search has ended"):
+            engine.translate(["the cat sees the dog and " * 18] * 5000, Wanted())
+        assert lost.wait(10)
+        with pytest.raises(NmtError, match="the search has ended"):
+            engine.translate(["the car"], Wanted())
+    assert process.is_lost
+    assert "error: the process of the search ended with -9, so the server ends" in capsys.readouterr().err
