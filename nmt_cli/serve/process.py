@@ -20,8 +20,17 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt_cli.console import log
-from nmt_cli.errors import NmtError
-from nmt_cli.serve.asking import Abilities, Cancellation, EngineCounts, Wanted, place_of
+from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, PredictionError
+from nmt_cli.serve.asking import (
+    Abilities,
+    Busy,
+    Cancellation,
+    Cancelled,
+    EngineCounts,
+    TooMuch,
+    Wanted,
+    place_of,
+)
 from nmt_cli.translation.results import Translated
 
 if TYPE_CHECKING:
@@ -34,6 +43,8 @@ one."""
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SHORT = 2_000
 """Characters of a request whose text the thread that reads requests makes into pieces itself."""
+ERRORS = (NmtError, InputError, ConfigError, ModelError, PredictionError, Busy, TooMuch, Cancelled)
+"""The kinds of error that cross the border."""
 PROBE = "a"
 """Text that a new model must translate before it takes over."""
 
@@ -108,6 +119,7 @@ class SearchProcess:
         try:
             reply = self._connection.recv()
         except (EOFError, OSError):
+            self._process.join(1)  # or it would seem to have been killed here
             self.close()
             raise NmtError(f"the process of the search ended with {self._process.exitcode}") from None
         if reply.error is not None:
@@ -290,8 +302,7 @@ class _Answering:
 
 
 def _sendable(error: Exception) -> Exception:
-    """Return an error that the other process can read: of another kind than ours, its text alone."""
-    if isinstance(error, NmtError):
-        return error
-    log(f"error: {place_of(error)}")
-    return NmtError(str(error))
+    """Return an error that the other process can read; of a kind that is not in `ERRORS`, its text alone."""
+    if not isinstance(error, NmtError):
+        log(f"error: {place_of(error)}")
+    return error if type(error) in ERRORS else NmtError(str(error))

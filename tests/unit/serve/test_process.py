@@ -14,7 +14,7 @@ import pytest
 
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.commands.serve import open_served
-from nmt_cli.errors import InputError, NmtError
+from nmt_cli.errors import InputError, Interrupted, NmtError
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
 from nmt_cli.serve.process import SearchProcess
 from nmt_cli.translation.glossary import Glossary
@@ -23,8 +23,13 @@ LOADING = {"checkpoint": "best", "device": "cpu", "precision": "fp32", "threads"
 LINES = ["the car is red", "the cat sees the dog", "", "Where is the house?"]
 
 
-def raising(error):
-    raise error
+def raising(kind):
+    errors = {
+        "InputError": InputError,
+        "RuntimeError": RuntimeError,
+        "Interrupted": partial(Interrupted, signal_number=2),
+    }
+    raise errors[kind]("no such model")
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +87,17 @@ def test_errors_come_back_as_they_are(engine):
     assert (type(busy), busy.retry_after) == (Busy, 7)
 
 
-@pytest.mark.parametrize("error", [InputError("no such model"), RuntimeError("no such model")])
-def test_a_model_that_cannot_be_loaded_is_told(error):
+@pytest.mark.parametrize("kind", ["InputError", "RuntimeError", "Interrupted"])
+def test_a_model_that_cannot_be_loaded_is_told(kind):
+    """Breaks where an error crosses that the other side cannot read, as `Interrupted` with its second argument."""
     with pytest.raises(NmtError, match=r"^no such model$") as found:
-        SearchProcess([partial(raising, error)], max_waiting=10, lost=lambda: None)
-    assert isinstance(found.value, InputError) == isinstance(error, InputError)
+        SearchProcess([partial(raising, kind)], max_waiting=10, lost=lambda: None)
+    assert isinstance(found.value, InputError) == (kind == "InputError")
+
+
+def test_a_process_that_ends_before_it_has_loaded_is_told():
+    with pytest.raises(NmtError, match=r"^the process of the search ended with 3$"):
+        SearchProcess([partial(os._exit, 3)], max_waiting=10, lost=lambda: None)
 
 
 def test_the_model_of_before_goes_on_where_another_cannot_be_loaded(model, tmp_path):
