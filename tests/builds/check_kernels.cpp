@@ -219,7 +219,8 @@ struct Score {
 };
 
 template <class T>
-using ScoreForward = void(int64_t, int64_t, int64_t, int64_t, int, const T*, const T*, const T*, const T*, T*);
+using ScoreForward = void(int64_t, int64_t, int64_t, int64_t, int, const T*, const T*, const T*, const T*, const bool*,
+                          T*);
 template <class T>
 using ScoreBackward = void(int64_t, int64_t, int64_t, int, const T*, const T*, const T*, const T*, const T*, T*, T*,
                            T*, T*);
@@ -236,8 +237,18 @@ void check_score(const Precision& type, ScoreForward<T> forward, ScoreBackward<T
     const std::vector<T> extra = narrowed<T>(score.extra), v = narrowed<T>(score.v);
     std::vector<T> energies(num_rows * length);
     forward(num_rows, rows_a_source, length, size, chunks, query.data(), keys.data(),
-            has_extra ? extra.data() : nullptr, v.data(), energies.data());
+            has_extra ? extra.data() : nullptr, v.data(), nullptr, energies.data());
     check(name, widened(energies), score.energies(), type.exact);
+    bool valid[num_rows * length];  // the sources have 3, 2, 1 and 3 pieces
+    Numbers of_pieces = score.energies();
+    for (int64_t source = 0; source < num_rows / rows_a_source; source++)
+        for (int64_t s = 0; s < length; s++) valid[source * length + s] = s < length - source % 3;
+    for (int64_t n = 0; n < num_rows; n++)
+        for (int64_t s = 0; s < length; s++)
+            if (!valid[(n / rows_a_source) * length + s]) of_pieces[n * length + s] = 0;
+    forward(num_rows, rows_a_source, length, size, chunks, query.data(), keys.data(),
+            has_extra ? extra.data() : nullptr, v.data(), valid, energies.data());
+    check(name + " without padding", widened(energies), of_pieces, type.exact);
     if (rows_a_source > 1) return;  // only a search has these
     Numbers gradient = some<T>(num_rows * length);
     gradient[1] = 0;  // as of padding
