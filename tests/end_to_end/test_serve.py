@@ -521,6 +521,21 @@ def test_without_the_search_the_server_ends_and_says_so(model):
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_to_all_its_processes_ends_the_server_in_order(model, number, code):
+    """As Ctrl-C and systemd send it. Seen to end the search with a traceback."""
+    with running_server("--model", model) as server, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.translate, "The car is red. " * 300)
+        time.sleep(0.2)
+        for pid in server.pids:
+            os.kill(pid, number)
+        assert answer.result(60)
+        assert server.process.wait(60) == code
+    told = "".join(server.lines)
+    assert "ended; all requests are answered" in told
+    assert "Traceback" not in told
+
+
 def test_the_search_does_not_outlive_the_server(model):
     with running_server("--model", model) as server:
         search = Path(f"/proc/{server.search_pid}")
