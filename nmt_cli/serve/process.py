@@ -79,16 +79,20 @@ class SearchProcess:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, tuple(opens), max_waiting), name="nmt-search")
-        with _blocked_signals():
-            self._process.start()
-        theirs.close()
         self._lost, self._is_closing = lost, False
         self.is_lost = False
         """True if the process has ended by itself."""
         self._sending = threading.Lock()
         self._numbers = count(1)
         self._calls: dict[int, Future[Any]] = {}
-        opened = self._opened()
+        try:
+            with _blocked_signals():
+                self._process.start()
+            theirs.close()
+            opened = self._opened()
+        except BaseException:  # a signal too: nobody would wait for the models
+            self.close()
+            raise
         self.engines = [RemoteEngine(self, direction, found) for direction, found in enumerate(opened)]
         threading.Thread(target=self._listen, name="nmt-replies", daemon=True).start()
 
@@ -121,10 +125,8 @@ class SearchProcess:
             reply = self._connection.recv()
         except (EOFError, OSError):
             self._process.join(1)  # or it would seem to have been killed here
-            self.close()
             raise NmtError(f"the process of the search ended with {self._process.exitcode}") from None
         if reply.error is not None:
-            self.close()
             raise reply.error
         found: list[Abilities] = reply.result
         return found

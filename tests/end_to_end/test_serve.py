@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from command_line import run_here
+from command_line import run_here, start_nmt
 from serving import running_server
 
 TEXT = "The car is red. Where is the house?\n\n  The cat sees the dog.\nThe sun"
@@ -533,6 +533,16 @@ def test_a_signal_to_all_its_processes_ends_the_server_in_order(model, number, c
         assert server.process.wait(60) == code
     told = "".join(server.lines)
     assert "ended; all requests are answered" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
+def test_a_signal_while_models_are_loaded_ends_both_processes(model, seconds):
+    process = start_nmt("serve", "--model", str(model), "--port", "0", stderr=subprocess.PIPE)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)[1].decode()  # which ends when no process is left that could say something
+    assert process.returncode == 130
     assert "Traceback" not in told
 
 
