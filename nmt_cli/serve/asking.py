@@ -1,4 +1,4 @@
-"""What is asked of an engine, wherever it runs, and how it may refuse."""
+"""The interface of an engine, in this process or another: requests, counts and errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Wanted:
     glossary: Glossary | None = None
     """Terms that each translation must say."""
     terms: TermFinder | None = None
-    """What finds them, once the engine has the request."""
+    """Finder of the terms of the glossary; the engine sets it."""
 
     @property
     def has_constraints(self) -> bool:
@@ -95,20 +95,20 @@ class EngineCounts:
 
 
 class Abilities(NamedTuple):
-    """What a model can tell beside translations."""
+    """Properties of a model on which the fields of an answer depend."""
 
     alignment: bool
-    """Where it looked."""
+    """True if it has attention, so that words can be aligned."""
     confidence: bool
-    """How sure it is: it has a calibration."""
+    """True if it has a calibration, so that it has confidence."""
 
 
-class Asked(Protocol):
-    """An engine as those see it who ask it. Its methods may be called from any thread."""
+class AnyEngine(Protocol):
+    """An engine in this process or another. Its methods may be called from any thread."""
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can tell."""
+        """Properties of the model."""
         ...
 
     def translate(

@@ -93,8 +93,8 @@ class Engine:
 
     def __init__(self, translator: Translator, *, max_waiting: int) -> None:
         self.counts = EngineCounts()
-        self.rest: Callable[[], None] = lambda: None
-        """Is called by the engine's own threads after they have answered, and often for nothing."""
+        self.after_turn: Callable[[], None] = lambda: None
+        """Is called by the engine's own threads after each turn, in which they may have answered requests."""
         self._translator = translator
         self._max_waiting = max_waiting
         self._waiting = Waiting()
@@ -122,7 +122,7 @@ class Engine:
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can tell."""
+        """Properties of the model."""
         return Abilities(self._translator.models.has_attention, self._translator.doubts is not None)
 
     def counted(self) -> EngineCounts:
@@ -154,7 +154,7 @@ class Engine:
     def translate(
         self, sentences: Sequence[str], wanted: Wanted, cancellation: Cancellation | None = None
     ) -> list[Translated]:
-        """Return the translations of each sentence; see `Asked`."""
+        """Return the translations of each sentence; see `AnyEngine`."""
         future: Future[list[Translated]] = Future()
         request = self.begin(sentences, wanted, partial(settle, future))
         if cancellation is not None:
@@ -220,7 +220,7 @@ class Engine:
     def _make_text(self, job: Job) -> None:
         assert job.ended is not None
         job.ended(job)
-        self.rest()
+        self.after_turn()
 
     def _seconds_to_wait(self) -> int:
         """Return after how many seconds it is worth asking again."""
@@ -241,7 +241,7 @@ class Engine:
                 log(f"the search failed, and goes on without the requests that it had: {place_of(error)}")
                 self.counts.failures += 1
                 self._fail_all(NmtError("the search failed"))
-                self.rest()
+                self.after_turn()
 
     def _search(self) -> None:
         while True:
@@ -261,9 +261,9 @@ class Engine:
             spent = monotonic() - began
             turn.seconds += spent / num_requests
             self.counts.seconds += spent
-            self.rest()
+            self.after_turn()
         self._fail_all(Busy(1))
-        self.rest()
+        self.after_turn()
 
     def _fail_all(self, error: Exception) -> None:
         """End all requests that are not answered."""

@@ -51,7 +51,7 @@ PROBE = "a"
 
 
 class Call(NamedTuple):
-    """What is asked of the engine of a direction."""
+    """A request to the engine of a direction."""
 
     number: int
     direction: int
@@ -164,13 +164,13 @@ class RemoteEngine:
 
     def __init__(self, process: SearchProcess, direction: int, abilities: Abilities) -> None:
         self.abilities = abilities
-        """What the model can tell."""
+        """Properties of the model."""
         self._process, self._direction = process, direction
 
     def translate(
         self, sentences: Sequence[str], wanted: Wanted, cancellation: Cancellation | None = None
     ) -> list[Translated]:
-        """Return the translations of each sentence; see `Asked`."""
+        """Return the translations of each sentence; see `AnyEngine`."""
         number, future = self._process.call(self._direction, "translate", list(sentences), wanted)
         if cancellation is not None:
             cancellation.add(lambda: self._cancel(number, future))
@@ -241,13 +241,13 @@ class _Answering:
         self._connection, self._engines, self._opens = connection, engines, opens
         self._sending = threading.Lock()
         self._replies: deque[Reply] = deque()
-        """Those that are not sent yet: a search may have several at once."""
+        """Replies that wait to be sent together: a step of a search may bring several."""
         self._cancellations: dict[int, Cancellation] = {}
-        """Those of the requests that are not answered yet, by the numbers of their calls."""
+        """Cancellations of the requests in work, by the numbers of their calls."""
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="nmt-text")
         self._reloads = ThreadPoolExecutor(1, thread_name_prefix="nmt-reload")
         for engine in engines:
-            engine.rest = self.flush
+            engine.after_turn = self.flush
 
     def close(self) -> None:
         """End all engines."""
@@ -259,7 +259,7 @@ class _Answering:
         if call.name == "translate":
             sentences, wanted = call.arguments
             self._cancellations[call.number] = Cancellation()
-            if sum(map(len, sentences)) <= SHORT and wanted.glossary is None:
+            if sum(map(len, sentences)) <= SHORT and wanted.glossary is None and not wanted.prefix:
                 self._translate(call.number, call.direction, sentences, wanted)
             else:
                 self._threads.submit(self._translate, call.number, call.direction, sentences, wanted)

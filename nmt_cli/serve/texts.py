@@ -20,7 +20,7 @@ from nmt_cli.documents.document import (
 from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.errors import InputError
-from nmt_cli.serve.asking import Asked, Cancellation, Wanted
+from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Translated, Translation
 
@@ -35,7 +35,7 @@ class Direction:
 
     source: str
     target: str
-    engine: Asked
+    engine: AnyEngine
     split: Splitter
 
 
@@ -63,7 +63,7 @@ class Request:
     prefix: str = ""
     glossary: Glossary | None = None
 
-    def wanted(self, engine: Asked, *, with_alignment: bool) -> Wanted:
+    def wanted(self, engine: AnyEngine, *, with_alignment: bool) -> Wanted:
         """Return what the engine is asked for each sentence."""
         with_alignment = with_alignment and engine.abilities.alignment
         return Wanted(1 + self.alternatives, with_alignment, self.prefix, self.with_confidence, self.glossary)
