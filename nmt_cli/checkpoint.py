@@ -1,4 +1,7 @@
-"""The one place that writes and reads model and trainer state: safetensors and JSON, whole or absent, never pickle."""
+"""The one place that writes and reads model and trainer state: safetensors and JSON, whole or absent, never pickle.
+
+Torch is imported where tensors are read or written: a server that only looks which checkpoints there are does without.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,14 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save, save_file
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from nmt_cli import __version__
 from nmt_cli.errors import InputError, ModelError
 from nmt_cli.files import atomic_directory, atomic_path, remove_directory, why_not_writable
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 FORMAT = 1
 MAX_JSON_BYTES = 16_000_000
@@ -60,6 +61,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Return tensors of a safetensors file, memory-mapped; no code is run and nothing beyond the file is allocated."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
@@ -73,12 +76,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the strings that stand beside the tensors of a file that `read_tensors` could read."""
+    from safetensors import safe_open
+
     with safe_open(path, framework="pt", device="cpu") as file:
         return dict(file.metadata() or {})
 
 
 def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     """Return the bytes that `read_tensors` and `read_metadata` read. All is held twice, so it must be small."""
+    from safetensors.torch import save
+
     written = save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, dict(metadata))
     # The header, JSON behind its length, has the metadata in an order that differs from call to call.
     end = 8 + int.from_bytes(written[:8], "little")
@@ -92,6 +99,9 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     Raises:
         OSError: as the operating system says.
     """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
     path.touch()
     mode = path.stat().st_mode  # as the user wants files to be; safetensors would let nobody else read them
     try:
@@ -121,6 +131,9 @@ def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tens
     Raises:
         ModelError: names or shapes differ from the model's; a tensor is not float32 or not finite.
     """
+    import torch
+    from torch import nn
+
     tensors = {**read_tensors(path), **(replaced or {})}
     parameters = dict(model.named_parameters())
     for name in [*parameters, *tensors]:
