@@ -47,16 +47,15 @@ class _Meter:
         loss = state.logged_nll / state.logged_tokens if state.logged_tokens else math.nan
         return f"loss {loss:.3f}, {self.speed:,.0f} pieces/s"
 
-    def log(self, state: TrainingState, done: float, rate: float, metrics: MetricsLog) -> None:
-        """Log the updates since the last line, with the share of the training that is `done` and the learning rate."""
+    def log(self, state: TrainingState, seconds_left: float, rate: float, metrics: MetricsLog) -> None:
+        """Log the updates since the last line, with the time that is left and the learning rate."""
         if not state.logged_tokens:
             return
         loss = state.logged_nll / state.logged_tokens
-        left = state.seconds * (1.0 - done) / done if done else math.inf
         log(
             f"step {state.step:,}  epoch {state.epochs_done:.2f}  loss {loss:.3f}  "
             f"perplexity {math.exp(min(loss, 700.0)):.2f}  gradient {self.grad_norm:.2f}  learning rate {rate:.2e}  "
-            f"{self.speed:,.0f} pieces/s  {_duration(left)} left"
+            f"{self.speed:,.0f} pieces/s  {_duration(seconds_left)} left"
         )
         metrics.write(
             "train", state.step, loss=loss, epoch=state.epochs_done, learning_rate=rate, grad_norm=self.grad_norm,
@@ -92,6 +91,8 @@ class Trainer:
         self._is_stopping = False
         """True once any process has received a signal."""
         self.state = recovery.first
+        self._begun = self.state
+        """The state from which this process goes on."""
 
     def restore(self) -> None:
         """Go back to the last checkpoint, if there is one; raises `ModelError` as `Recovery.restored` does."""
@@ -109,6 +110,7 @@ class Trainer:
         """
         started, seconds_before = time.monotonic(), self.state.seconds
         total = self._expected_steps()
+        self._begun = self.state
         self._recovery.go_on_from(self.state)
         with (
             native.path(self.state.path),
@@ -123,6 +125,7 @@ class Trainer:
                 if self._has_diverged():
                     diverged_at, self._meter = self.state.step, _Meter()
                     self.state = self._recovery.rewound(self.state)
+                    self._begun = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                     bar.advance(self.state.step + 1 - diverged_at)
                     self._feed.begin(self.state)
                     continue
@@ -189,7 +192,7 @@ class Trainer:
         """Log, validate, save and stop where it is time to. Return the reason if training ends here."""
         step = self.state.step
         if step % self._rhythm.logging_freq == 0:
-            self._meter.log(self.state, self._limits.done(self.state), self._weights.rate, self._metrics)
+            self._meter.log(self.state, self._seconds_left(), self._weights.rate, self._metrics)
             self._meter = _Meter(loss=self._meter.loss)
             self.state = replace(self.state, logged_nll=0.0, logged_tokens=0, logged_padded=0)
         # Amid skipped updates nothing is judged or kept: it would be no place to go back to.
@@ -203,6 +206,12 @@ class Trainer:
         if self._is_stopping and reason is None:
             self._interrupt()
         return reason
+
+    def _seconds_left(self) -> float:
+        """Return the time to the end if the rest goes as fast as in this process, whatever machine began."""
+        done, before = self._limits.done(self.state), self._limits.done(self._begun)
+        seconds = self.state.seconds - self._begun.seconds
+        return seconds * (1.0 - done) / (done - before) if done > before else math.inf
 
     def _has_diverged(self) -> bool:
         """Return True where the updates stay without effect, or training would end with weights that do not predict."""

@@ -220,6 +220,18 @@ def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path):
     assert "600 of 600 pairs kept" in err
 
 
+def test_the_time_left_is_that_of_the_machine_that_goes_on(nmt, config: Path):
+    """The first steps took a day, on a slow machine. Breaks where the mean of all steps is taken."""
+    assert nmt("train", "--config", config, "--set", "training.max_steps=6").code == 0
+    path = config.parent / "run" / "checkpoints" / "step-00000006" / "trainer.json"
+    progress = json.loads(path.read_text())
+    path.write_text(json.dumps(progress | {"seconds": 86_400.0}))
+    err = nmt("train", "--config", config, "--set", "training.max_steps=30").err
+    hours = re.findall(r"pieces/s  (?:(\d+):)?\d+:\d\d left", err)
+    assert len(hours) > 1
+    assert not any(hours), err
+
+
 def test_fine_tuning_begins_with_another_runs_weights_and_tokenizer(nmt, config: Path, model: Path):
     sets = [f"training.init_from={model}", "training.max_steps=3", "model.embedding_size=32"]
     options = [word for option in (*sets, "model.decoder.hidden_size=32") for word in ("--set", option)]
