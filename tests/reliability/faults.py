@@ -130,10 +130,10 @@ class _File:
 @contextmanager
 def watched(disk: _Disk) -> Iterator[None]:
     """Let the operations of this process go through `disk`."""
-    from nmt_cli import checkpoint
+    import safetensors.torch  # from where checkpoint.py takes `save_file` at each call
 
     before = {name: getattr(os, name) for name in ("fsync", "replace", "link", "unlink", "rmdir", "mkdir")}
-    before_open, before_save = Path.open, checkpoint.save_file
+    before_open, before_save = Path.open, safetensors.torch.save_file
 
     def patched(name: str) -> Callable[..., Any]:
         return lambda path, *rest, **how: disk.operate(name, path, lambda: before[name](path, *rest, **how))
@@ -153,12 +153,12 @@ def watched(disk: _Disk) -> Iterator[None]:
     try:
         for name in before:
             setattr(os, name, patched(name))
-        Path.open, checkpoint.save_file = open_, save  # type: ignore[assignment, method-assign]
+        Path.open, safetensors.torch.save_file = open_, save  # type: ignore[assignment, method-assign]
         yield
     finally:
         for name, real in before.items():
             setattr(os, name, real)
-        Path.open, checkpoint.save_file = before_open, before_save  # type: ignore[method-assign]
+        Path.open, safetensors.torch.save_file = before_open, before_save  # type: ignore[method-assign]
 
 
 def _serve(warm_up: Sequence[str]) -> None:
