@@ -316,7 +316,7 @@ def test_the_command_line_is_there_without_torch(module):
 
 
 def test_the_process_that_speaks_http_does_without_torch():
-    """It needs 60 MB so. Breaks with one `import torch` at the top of what the server uses beside the search."""
+    """So it needs 67 MB. Breaks with one `import torch` at the top of what the server uses beside the search."""
     modules = ["commands.languages", "commands.serve", "checkpoint", "experiment"]
     modules += [f"serve.{name}" for name in ("app", "process", "running", "service", "watching")]
     code = f"import sys, {', '.join(f'nmt_cli.{name}' for name in modules)}; print('torch' in sys.modules)"
