@@ -124,9 +124,8 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
         index += 1
         if event.kind == "cdata":
             in_cdata = not in_cdata
-            yield from (
-                Atom(written(part), part) for part in [raw.removeprefix("<![CDATA[").removeprefix("]]>")] if part
-            )
+        elif event.kind == "other" and in_cdata:  # its text has no references; the target is no CDATA section
+            yield from (Atom(written(part), part) for part in re.findall(r"[^<>&]+|[<>&]", raw))
         elif event.kind == "other":
             yield from (Atom(raw, "", Kind.ALONE),) if raw.startswith("<") else spelled(raw)
         elif event.kind == "end":

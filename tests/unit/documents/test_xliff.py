@@ -71,6 +71,24 @@ def units(text: str, translate=upper, overwrite: bool = False) -> str:
             ),
         ),
         (
+            "<trans-unit><source><![CDATA[<p>a & b</p>]]></source><target/></trans-unit>",
+            (
+                "<trans-unit><source><![CDATA[<p>a & b</p>]]></source>"
+                "<target>&lt;p&gt;A &amp; B&lt;/p&gt;</target></trans-unit>"
+            ),
+        ),
+        (
+            "<trans-unit><source><![CDATA[10 & 20]]></source><target/></trans-unit>",
+            "<trans-unit><source><![CDATA[10 & 20]]></source><target>10 &amp; 20</target></trans-unit>",
+        ),
+        (
+            '<trans-unit><source><g id="1"><![CDATA[a < <b>]]><![CDATA[c</b> &#49;]]></g> &lt; e</source></trans-unit>',
+            (
+                '<trans-unit><source><g id="1"><![CDATA[a < <b>]]><![CDATA[c</b> &#49;]]></g> &lt; e</source>'
+                '<target><g id="1">A &lt; &lt;b&gt;C&lt;/b&gt; &amp;#49;</g> &lt; E</target></trans-unit>'
+            ),
+        ),
+        (
             (
                 '<trans-unit><source>a <mrk mtype="protected">b <g id="1">c</g></mrk>'
                 ' <mrk mtype="term">d</mrk></source></trans-unit>'
