@@ -18,6 +18,8 @@ from nmt_cli.formats.xml import DECLARED
 HAS_REFERENCES = True
 _UNITS = ("trans-unit", "segment")
 _AROUND = frozenset(("g", "mrk", "pc"))
+_MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
+"""Tags and comments, and the marks of a CDATA section without the text in it."""
 _PAIRED = re.compile(r"(START|CLOSE)_(.*)")
 """Names that Angular gives to the tags of a template."""
 _OPENS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
@@ -100,7 +102,7 @@ def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overw
             holder = opened
         old = text[opened.end : closed.start]
         state = holder.attributes.get("state", "")
-        if re.sub(r"<[^<>]*>", "", old).strip() and state not in UNTRANSLATED and not overwrite:
+        if _MARKUP.sub("", old).strip() and state not in UNTRANSLATED and not overwrite:
             return
         first, last, opening, closing = opened.end, closed.start, "", ""
         if text[opened.start : opened.end].endswith("/>"):

@@ -40,6 +40,11 @@ def units(text: str, translate=upper, overwrite: bool = False) -> str:
             '<trans-unit><source>a</source><target state="translated">A</target></trans-unit>',
         ),
         ("<trans-unit><source>a</source><target>b</target></trans-unit>", None),
+        ("<trans-unit><source>a</source><target><![CDATA[b]]></target></trans-unit>", None),
+        (
+            "<trans-unit><source>a</source><target><![CDATA[]]></target></trans-unit>",
+            "<trans-unit><source>a</source><target>A</target></trans-unit>",
+        ),
         ('<trans-unit translate="no"><source>a</source></trans-unit>', None),
         ('<group translate="no"><trans-unit><source>a</source></trans-unit></group>', None),
         (
