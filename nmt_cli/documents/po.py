@@ -15,7 +15,14 @@ from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 
 HAS_REFERENCES = False
-_CHARSET = re.compile(rb"^\"Content-Type:[^\"\n]*charset=([\w.:-]+)", re.M | re.I)
+_FIELD = r'(?:(?<=")|(?<=\\n))'
+"""Beginning of a field of the header, of which several may stand in one line."""
+_CHARSET = re.compile(
+    rf'^[ \t]*msgid\s*""\s*msgstr\s*"(?:[^"\\]|\\.|"\s*")*?{_FIELD}Content-Type:'.encode()
+    + rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)',
+    re.M | re.I,
+)
+_LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
@@ -152,13 +159,14 @@ def _language(document: Characters, header: Text, language: str | None) -> Itera
         return
     code = language.replace("-", "_")
     raw = document.text[header.start : header.end]
-    found = re.search(r'(?<=")Language:[ \t]*(.*?)(?=\\n|")', raw)
+    found = _LANGUAGE.search(raw)
     if found is not None:
         if found[1] != code:
             yield Edit(header.start + found.start(), header.start + found.end(), f"Language: {code}")
     else:
         line_end = "\r\n" if "\r\n" in raw else "\n"
-        yield Edit(header.end, header.end, f'{line_end}"Language: {code}\\n"')
+        missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
+        yield Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')
 
 
 def _without_fuzzy(text: str, entry: Entry) -> Iterator[Edit]:

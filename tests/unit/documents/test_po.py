@@ -89,6 +89,46 @@ def test_the_language_is_set(language: str):
     assert polib.pofile(done).metadata["Plural-Forms"] == "nplurals=2; plural=n != 1;"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"A: b\\nLanguage: fr\\nC: d\\n"', '"A: b\\nLanguage: pt_BR\\nC: d\\n"'),
+        ('"A: b\\nX-Language: fr\\n"', '"A: b\\nX-Language: fr\\n"\n"Language: pt_BR\\n"'),
+        ('""\n"A: b\\n"\n"Language: fr"', '""\n"A: b\\n"\n"Language: pt_BR"'),
+        ('""\n"A: b"', '""\n"A: b\\n"\n"Language: pt_BR\\n"'),
+        ('""\r\n"A: b\\n"', '""\r\n"A: b\\n"\r\n"Language: pt_BR\\n"'),
+        ('""', '""\n"Language: pt_BR\\n"'),
+    ],
+)
+def test_the_language_is_a_field_of_its_own_on_any_lines(before: str, after: str):
+    start = 'msgid ""\nmsgstr '
+    done = translate_document("a.po", (start + before).encode(), unchanged, SPLIT, target_lang="pt-BR").content.decode()
+    assert done == start + after
+    assert polib.pofile(done + "\n").metadata["Language"] == "pt_BR"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '"A: b\\nContent-Type: text/plain; charset=ISO-8859-1\\nC: \\"d\\"\\n"',
+        '""\n"A: \\"b\\"\\n"\n"Content-Type: text/plain; charset=ISO-8859-1"',
+        '""\r\n"Content-Type: text/plain; "\r\n"charset=ISO-8859-1\\n"',
+    ],
+)
+def test_the_charset_is_found_on_any_line_of_the_header(header: str):
+    start = f'msgid ""\nmsgstr {header}\n\n'
+    done = translate_document(
+        "a.po", (start + 'msgid "é"\nmsgstr ""\n').encode("latin-1"), upper, SPLIT, target_lang=None
+    )
+    assert done.content.decode("latin-1") == start + 'msgid "é"\nmsgstr "É"\n'
+
+
+def test_a_charset_in_a_message_is_text():
+    text = 'msgid ""\nmsgstr ""\n"A: b\\n"\n\nmsgid "é\\nContent-Type: x; charset=ISO-8859-1"\nmsgstr ""\n'
+    done = translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None)
+    assert 'msgstr "É\\n' in done.content.decode()
+
+
 MESSAGES = (
     """
 %d of %s files|%(n)d %(b)s|{a} and {b.c[0]:>4}|{n, plural, one {# dog} other {# dogs}} here|<0>one</0> <1/> two
