@@ -22,6 +22,8 @@ _CHARSET = re.compile(
     + rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)',
     re.M | re.I,
 )
+_UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
+"""Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
 _LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -52,7 +54,7 @@ def decoded(name: str, data: bytes) -> Characters:
     """Return the characters of a catalogue, in the encoding of its header."""
     found = _CHARSET.search(data)
     declared = found[1].decode("ascii", errors="replace") if found else None
-    return encoding.decoded(name, data, None if declared == "CHARSET" else declared)
+    return encoding.decoded(name, data, None if declared in _UNSET else declared)
 
 
 def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
@@ -73,7 +75,15 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             header = entry.texts.get("msgstr")
             if header is not None:
                 rule = plural_rule(header.raw)
-                located.edits.extend(_language(document, header, target_lang))
+            if header is not None and target_lang is not None:
+                code = target_lang.replace("-", "_")
+                located.edits.append(_language(document, header, code))
+                located.edits.extend(_charset(document, entry, header))
+                if "nplurals=INTEGER" in header.raw:
+                    located.notes.append(
+                        "Plural-Forms in the header is that of a template, so gettext cannot load the translated file. "
+                        f"Make a catalogue of the template with msginit -l {code}, and translate that"
+                    )
             continue
         forms = [text for name, text in entry.texts.items() if name.startswith("msgstr")]
         if any(form.raw for form in forms) and not overwrite:
@@ -154,19 +164,24 @@ def _wrapped(line: str) -> list[str]:
     return parts
 
 
-def _language(document: Characters, header: Text, language: str | None) -> Iterator[Edit]:
-    if language is None:
-        return
-    code = language.replace("-", "_")
+def _language(document: Characters, header: Text, code: str) -> Edit:
     raw = document.text[header.start : header.end]
     found = _LANGUAGE.search(raw)
     if found is not None:
-        if found[1] != code:
-            yield Edit(header.start + found.start(), header.start + found.end(), f"Language: {code}")
-    else:
-        line_end = "\r\n" if "\r\n" in raw else "\n"
-        missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
-        yield Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')
+        field = found[0] if found[1] == code else f"Language: {code}"
+        return Edit(header.start + found.start(), header.start + found.end(), field)
+    line_end = "\r\n" if "\r\n" in raw else "\n"
+    missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
+    return Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')
+
+
+def _charset(document: Characters, entry: Entry, header: Text) -> Iterator[Edit]:
+    """Yield what sets the charset where the header has none yet; a template is then no longer one, so not fuzzy."""
+    found = re.search(r"charset=([\w-]+)", document.text[header.start : header.end])
+    if found is not None and found[1] in _UNSET:
+        yield Edit(header.start + found.start(1), header.start + found.end(1), document.codec.upper())
+        if found[1] == "CHARSET":
+            yield from _without_fuzzy(document.text, entry)
 
 
 def _without_fuzzy(text: str, entry: Entry) -> Iterator[Edit]:

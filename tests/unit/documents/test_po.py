@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gettext
 import re
 import shutil
 import subprocess
@@ -127,6 +128,50 @@ def test_a_charset_in_a_message_is_text():
     text = 'msgid ""\nmsgstr ""\n"A: b\\n"\n\nmsgid "é\\nContent-Type: x; charset=ISO-8859-1"\nmsgstr ""\n'
     done = translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None)
     assert 'msgstr "É\\n' in done.content.decode()
+
+
+TEMPLATE = """# SOME DESCRIPTIVE TITLE.
+#, fuzzy
+msgid ""
+msgstr ""
+"Language: \\n"
+"Content-Type: text/plain; charset=CHARSET\\n"
+{plurals}
+#, fuzzy
+msgid "a dog"
+msgstr "x"
+
+msgid "a cat"
+msgstr ""
+"""
+INTEGER = '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n'
+
+
+@pytest.mark.parametrize("plurals", ["", INTEGER])
+def test_a_template_becomes_a_catalogue(plurals: str):
+    data = TEMPLATE.format(plurals=plurals)
+    done = translate_document("a.pot", data.encode(), translator(lambda _: ["ä"]), SPLIT, target_lang="pt-BR")
+    filled = data.replace("#, fuzzy\n", "", 1).replace("CHARSET", "UTF-8").replace("Language: ", "Language: pt_BR")
+    assert done.content.decode() == filled.replace('"a cat"\nmsgstr ""', '"a cat"\nmsgstr "ä"')
+    advice = (
+        "Plural-Forms in the header is that of a template, so gettext cannot load the translated file. Make a "
+        "catalogue of the template with msginit -l pt_BR, and translate that"
+    )
+    assert (advice in done.counts.notes) == (plurals != "")
+
+
+def test_a_catalogue_that_msginit_makes_of_a_template_can_be_loaded(tmp_path):
+    if shutil.which("msginit") is None:
+        pytest.skip("needs gettext")
+    template, source, compiled = tmp_path / "a.pot", tmp_path / "a.po", tmp_path / "a.mo"
+    template.write_text(TEMPLATE.format(plurals=INTEGER))
+    subprocess.run(
+        ["msginit", "--no-translator", "-l", "pl", "-i", template, "-o", source], check=True, capture_output=True
+    )
+    done = translate_document("a.po", source.read_bytes(), translator(lambda _: ["ż"]), SPLIT, target_lang="pl")
+    subprocess.run(["msgfmt", "-o", compiled, "-"], input=done.content, check=True)
+    with compiled.open("rb") as file:
+        assert gettext.GNUTranslations(file).gettext("a cat") == "ż"
 
 
 MESSAGES = (
