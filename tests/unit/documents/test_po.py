@@ -39,6 +39,10 @@ def catalogue(text: str, translate=upper, **options) -> str:
         ('msgid "a dog"\nmsgstr "ein Hund"\n', None),
         ('#, fuzzy\nmsgid "a dog"\nmsgstr "ein Hund"\n', None),
         ('#~ msgid "a dog"\n#~ msgstr ""\n', None),
+        (
+            '#, fuzzy\n#~ msgid "a"\n#~ msgstr "b"\n\n#, c-format\nmsgid "a dog"\nmsgstr ""\n',
+            '#, fuzzy\n#~ msgid "a"\n#~ msgstr "b"\n\n#, c-format\nmsgid "a dog"\nmsgstr "A DOG"\n',
+        ),
         ('msgctxt "x"\nmsgid "%d%%"\nmsgstr ""\n', 'msgctxt "x"\nmsgid "%d%%"\nmsgstr "%d%%"\n'),
         (
             '#, c-format\nmsgid ""\n"a dog\\n"\n"  and %s\\n"\nmsgstr ""\n',
