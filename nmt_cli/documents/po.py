@@ -11,6 +11,7 @@ from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, counts_of, with_codes
 from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.languages import refuse_mixture
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 
@@ -63,10 +64,12 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     Messages that have a translation are left out unless `overwrite` is given.
 
     Raises:
-        InputError: a line is not one of a catalogue, or an entry lacks its translation.
+        InputError: a line is not one of a catalogue, an entry lacks its translation, or translations that stay are in
+            another language.
     """
     located = Located([], [], [])
     rule = PluralRule(None, is_one_first=True)
+    declared: re.Match[str] | None = None
     num_fuzzy = 0
     for entry in entries_of(document):
         if "msgid" not in entry.texts or not any(name.startswith("msgstr") for name in entry.texts):
@@ -77,7 +80,8 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
                 rule = plural_rule(header.raw)
             if header is not None and target_lang is not None:
                 code = target_lang.replace("-", "_")
-                located.edits.append(_language(document, header, code))
+                declared = _LANGUAGE.search(document.text, header.start, header.end)
+                located.edits.append(_language(document, header, declared, code))
                 located.edits.extend(_charset(document, entry, header))
                 if "nplurals=INTEGER" in header.raw:
                     located.notes.append(
@@ -88,6 +92,8 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
         forms = [text for name, text in entry.texts.items() if name.startswith("msgstr")]
         if any(form.raw for form in forms) and not overwrite:
             num_fuzzy += "fuzzy" in entry.flags
+            if declared is not None:
+                refuse_mixture(document, declared.start(), "Language", declared[1], target_lang)
             continue
         located.segments.extend(_segments(document, entry, rule))
         if "fuzzy" in entry.flags:
@@ -164,12 +170,10 @@ def _wrapped(line: str) -> list[str]:
     return parts
 
 
-def _language(document: Characters, header: Text, code: str) -> Edit:
+def _language(document: Characters, header: Text, declared: re.Match[str] | None, code: str) -> Edit:
+    if declared is not None:
+        return Edit(*declared.span(), declared[0] if declared[1] == code else f"Language: {code}")
     raw = document.text[header.start : header.end]
-    found = _LANGUAGE.search(raw)
-    if found is not None:
-        field = found[0] if found[1] == code else f"Language: {code}"
-        return Edit(header.start + found.start(), header.start + found.end(), field)
     line_end = "\r\n" if "\r\n" in raw else "\n"
     missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
     return Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')

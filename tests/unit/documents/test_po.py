@@ -236,6 +236,26 @@ def test_bad_catalogues_are_refused_with_their_line(text: str, message: str):
     assert str(refusal.value).startswith(message)
 
 
+@pytest.mark.parametrize("text", ['msgid "a"\nmsgstr "b"\n', '#, fuzzy\nmsgid "a"\nmsgid_plural "b"\nmsgstr[0] "c"\n'])
+def test_translations_in_another_language_are_replaced_or_the_catalogue_is_refused(text: str):
+    with pytest.raises(InputError) as refusal:
+        catalogue(text, target_lang="pt-BR")
+    assert str(refusal.value) == (
+        "a.po:4: its Language is en and it has translations, but the model translates into pt-BR. Two languages would "
+        "stand in one file. Correct Language if it is wrong, take the translations out, or replace them with "
+        "--overwrite"
+    )
+    assert '"Language: pt_BR\\n"' in catalogue(text, target_lang="pt-BR", overwrite=True)
+
+
+@pytest.mark.parametrize("language", ["", "pt", "PT_PT", "pt@latin", "Portuguese"])
+def test_a_catalogue_in_the_same_language_or_in_none_keeps_its_translations(language: str):
+    text = 'msgid "a"\nmsgstr "b"\n'
+    data = (HEADER + text).replace("Language: en", f"Language: {language}").encode()
+    done = translate_document("a.po", data, upper, SPLIT, target_lang="pt-BR").content.decode()
+    assert done == HEADER.replace("Language: en", "Language: pt_BR") + text
+
+
 def test_a_character_that_the_encoding_lacks_is_refused():
     data = (HEADER.replace("UTF-8", "ISO-8859-1") + 'msgid "a"\nmsgstr ""\n').encode()
     with pytest.raises(InputError, match="the translation has the character '€', which the encoding of the document"):

@@ -150,6 +150,41 @@ def test_the_target_language_is_set(language: str):
     assert ElementTree.fromstring(done)[0].attrib == {"source-language": "en", "target-language": "de-AT"}
 
 
+TRANSLATED = "<trans-unit><source>a</source><target>b</target></trans-unit>"
+
+
+def test_translations_in_another_language_are_replaced_or_the_file_is_refused():
+    data = (HEAD.format(language=' target-language="fr"') + TRANSLATED + END).encode()
+    with pytest.raises(InputError) as refusal:
+        translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT")
+    assert str(refusal.value) == (
+        "a.xlf:2: its target-language is fr and it has translations, but the model translates into de_AT. Two "
+        "languages would stand in one file. Correct target-language if it is wrong, take the translations out, or "
+        "replace them with --overwrite"
+    )
+    done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT", overwrite=True).content
+    assert b'target-language="de-AT"' in done
+    assert b"<target>A</target>" in done
+
+
+def test_translations_in_another_language_are_refused_in_xliff_2():
+    unit = "<unit><segment><source>a</source><target>b</target></segment></unit>"
+    data = f'<xliff version="2.0" srcLang="en" trgLang="fr"><file id="1">{unit}</file></xliff>'.encode()
+    with pytest.raises(InputError, match=r"^a\.xlf:1: its trgLang is fr and it has translations"):
+        translate_document("a.xlf", data, upper, SPLIT, target_lang="de")
+
+
+@pytest.mark.parametrize("language", ["", ' target-language=""', ' target-language="de"', ' target-language="de-CH"'])
+def test_a_file_in_the_same_language_or_in_none_keeps_its_translations(language: str):
+    """The first file of the two is in another language, and has no translation yet."""
+    unit = "<trans-unit><source>a</source></trans-unit>"
+    other = f'<file source-language="en" target-language="fr"><body>{unit}</body></file>'
+    data = (HEAD.format(language=language) + TRANSLATED + END).replace("<file", f"{other}<file", 1).encode()
+    done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT").content.decode()
+    assert done.count(' target-language="de-AT"') == 2
+    assert done.count("<target>A</target>") == done.count("<target>b</target>") == 1
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
