@@ -11,11 +11,21 @@ from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, counts_of, with_codes
 from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.languages import refuse_mixture
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 
 HAS_REFERENCES = False
-_CHARSET = re.compile(rb"^\"Content-Type:[^\"\n]*charset=([\w.:-]+)", re.M | re.I)
+_FIELD = r'(?:(?<=")|(?<=\\n))'
+"""Beginning of a field of the header, of which several may stand in one line."""
+_CHARSET = re.compile(
+    rf'^[ \t]*msgid\s*""\s*msgstr\s*"(?:[^"\\]|\\.|"\s*")*?{_FIELD}Content-Type:'.encode()
+    + rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)',
+    re.M | re.I,
+)
+_UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
+"""Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
+_LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
@@ -45,7 +55,7 @@ def decoded(name: str, data: bytes) -> Characters:
     """Return the characters of a catalogue, in the encoding of its header."""
     found = _CHARSET.search(data)
     declared = found[1].decode("ascii", errors="replace") if found else None
-    return encoding.decoded(name, data, None if declared == "CHARSET" else declared)
+    return encoding.decoded(name, data, None if declared in _UNSET else declared)
 
 
 def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
@@ -54,10 +64,12 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     Messages that have a translation are left out unless `overwrite` is given.
 
     Raises:
-        InputError: a line is not one of a catalogue, or an entry lacks its translation.
+        InputError: a line is not one of a catalogue, an entry lacks its translation, or translations that stay are in
+            another language.
     """
     located = Located([], [], [])
     rule = PluralRule(None, is_one_first=True)
+    declared: re.Match[str] | None = None
     num_fuzzy = 0
     for entry in entries_of(document):
         if "msgid" not in entry.texts or not any(name.startswith("msgstr") for name in entry.texts):
@@ -66,11 +78,22 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             header = entry.texts.get("msgstr")
             if header is not None:
                 rule = plural_rule(header.raw)
-                located.edits.extend(_language(document, header, target_lang))
+            if header is not None and target_lang is not None:
+                code = target_lang.replace("-", "_")
+                declared = _LANGUAGE.search(document.text, header.start, header.end)
+                located.edits.append(_language(document, header, declared, code))
+                located.edits.extend(_charset(document, entry, header))
+                if "nplurals=INTEGER" in header.raw:
+                    located.notes.append(
+                        "Plural-Forms in the header is that of a template, so gettext cannot load the translated file. "
+                        f"Make a catalogue of the template with msginit -l {code}, and translate that"
+                    )
             continue
         forms = [text for name, text in entry.texts.items() if name.startswith("msgstr")]
         if any(form.raw for form in forms) and not overwrite:
             num_fuzzy += "fuzzy" in entry.flags
+            if declared is not None:
+                refuse_mixture(document, declared.start(), "Language", declared[1], target_lang)
             continue
         located.segments.extend(_segments(document, entry, rule))
         if "fuzzy" in entry.flags:
@@ -147,18 +170,22 @@ def _wrapped(line: str) -> list[str]:
     return parts
 
 
-def _language(document: Characters, header: Text, language: str | None) -> Iterator[Edit]:
-    if language is None:
-        return
-    code = language.replace("-", "_")
+def _language(document: Characters, header: Text, declared: re.Match[str] | None, code: str) -> Edit:
+    if declared is not None:
+        return Edit(*declared.span(), declared[0] if declared[1] == code else f"Language: {code}")
     raw = document.text[header.start : header.end]
-    found = re.search(r'(?<=")Language:[ \t]*(.*?)(?=\\n|")', raw)
-    if found is not None:
-        if found[1] != code:
-            yield Edit(header.start + found.start(), header.start + found.end(), f"Language: {code}")
-    else:
-        line_end = "\r\n" if "\r\n" in raw else "\n"
-        yield Edit(header.end, header.end, f'{line_end}"Language: {code}\\n"')
+    line_end = "\r\n" if "\r\n" in raw else "\n"
+    missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
+    return Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')
+
+
+def _charset(document: Characters, entry: Entry, header: Text) -> Iterator[Edit]:
+    """Yield what sets the charset where the header has none yet; a template is then no longer one, so not fuzzy."""
+    found = re.search(r"charset=([\w-]+)", document.text[header.start : header.end])
+    if found is not None and found[1] in _UNSET:
+        yield Edit(header.start + found.start(1), header.start + found.end(1), document.codec.upper())
+        if found[1] == "CHARSET":
+            yield from _without_fuzzy(document.text, entry)
 
 
 def _without_fuzzy(text: str, entry: Entry) -> Iterator[Edit]:

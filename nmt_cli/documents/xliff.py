@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.languages import refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 from nmt_cli.documents.xml_events import Event, events_of
@@ -18,6 +19,8 @@ from nmt_cli.formats.xml import DECLARED
 HAS_REFERENCES = True
 _UNITS = ("trans-unit", "segment")
 _AROUND = frozenset(("g", "mrk", "pc"))
+_MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
+"""Tags and comments, and the marks of a CDATA section without the text in it."""
 _PAIRED = re.compile(r"(START|CLOSE)_(.*)")
 """Names that Angular gives to the tags of a template."""
 _OPENS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
@@ -46,7 +49,8 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     Units with a translation are left out unless `overwrite` is given, and so are those with `translate="no"`.
 
     Raises:
-        InputError: it is not well-formed XML, declares entities, or is nested beyond reason.
+        InputError: it is not well-formed XML, declares entities, is nested beyond reason, or translations that stay
+            are in another language.
     """
     located = Located([], [], [])
     events = events_of(document)
@@ -55,17 +59,18 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     if not any(event.name == "xliff" for event in events):
         document.refuse(0, "has no element <xliff>, so it is not XLIFF")
     num_aside = 0
+    place, name, declared = 0, "", ""
+    """Place of the element that declares the languages, and its attribute for the target language."""
     for index, event in enumerate(events):
         if event.kind == "start":
             is_translated = (not opened or opened[-1][1]) and event.attributes.get("translate") != "no"
             opened.append((index, is_translated))
             num_aside += event.name in ASIDE
-            if (
-                target_lang is not None
-                and {"file": "source-language", "xliff": "srcLang"}.get(event.name) in event.attributes
-            ):
+            if {"file": "source-language", "xliff": "srcLang"}.get(event.name) in event.attributes:
                 name = "target-language" if event.name == "file" else "trgLang"
-                located.edits.append(_attribute(document.text, event, name, target_lang.replace("_", "-")))
+                place, declared = event.start, event.attributes.get(name, "")
+                if target_lang is not None:
+                    located.edits.append(_attribute(document.text, event, name, target_lang.replace("_", "-")))
             if event.name in _UNITS and is_translated:
                 unit = _Unit(event)
         elif event.kind == "end":
@@ -74,16 +79,17 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
                 if event.name in ("source", "seg-source", "target"):
                     setattr(unit, event.name.replace("-", "_"), (begin, index))
                 elif event.name in _UNITS:
-                    _add(located, document.text, events, unit, overwrite=overwrite)
+                    if not _add(located, document.text, events, unit, overwrite=overwrite):
+                        refuse_mixture(document, place, name, declared, target_lang)
                     unit = None
             num_aside -= event.name in ASIDE
     return located
 
 
-def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overwrite: bool) -> None:
-    """Add the segment of a unit, and what its target needs beside."""
+def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overwrite: bool) -> bool:
+    """Add the segment of a unit, and what its target needs beside; return False if the unit keeps a translation."""
     if unit.source is None or unit.start.attributes.get("restype") == "x-gettext-domain-header":
-        return
+        return True
     begin, _ = unit.source
     opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
     atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]))
@@ -100,8 +106,8 @@ def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overw
             holder = opened
         old = text[opened.end : closed.start]
         state = holder.attributes.get("state", "")
-        if re.sub(r"<[^<>]*>", "", old).strip() and state not in UNTRANSLATED and not overwrite:
-            return
+        if _MARKUP.sub("", old).strip() and state not in UNTRANSLATED and not overwrite:
+            return False
         first, last, opening, closing = opened.end, closed.start, "", ""
         if text[opened.start : opened.end].endswith("/>"):
             found = re.match(r"<([^\s/>]+)", text[opened.start : opened.end])
@@ -110,6 +116,7 @@ def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overw
     if holder.attributes.get("state") in UNTRANSLATED:
         located.edits.append(_attribute(text, holder, "state", "translated"))
     located.segments.append(Segment(first, last, atoms, written, lambda chunks: f"{opening}{''.join(chunks)}{closing}"))
+    return True
 
 
 def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
@@ -124,9 +131,8 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
         index += 1
         if event.kind == "cdata":
             in_cdata = not in_cdata
-            yield from (
-                Atom(written(part), part) for part in [raw.removeprefix("<![CDATA[").removeprefix("]]>")] if part
-            )
+        elif event.kind == "other" and in_cdata:  # its text has no references; the target is no CDATA section
+            yield from (Atom(written(part), part) for part in re.findall(r"[^<>&]+|[<>&]", raw))
         elif event.kind == "other":
             yield from (Atom(raw, "", Kind.ALONE),) if raw.startswith("<") else spelled(raw)
         elif event.kind == "end":

@@ -14,7 +14,7 @@ class Event(NamedTuple):
     """A piece of the document."""
 
     kind: str
-    """`start`, `end`, `cdata` (either mark of a CDATA section, or text in it) or `other`."""
+    """`start`, `end`, `cdata` (either mark of a CDATA section) or `other`, which includes the text in one."""
     name: str
     attributes: dict[str, str]
     start: int

@@ -65,8 +65,8 @@ class Languages(NamedTuple):
 
 
 def primary(code: str) -> str:
-    """Return the language of a code or name without its region: `en` for en-US, eng and English."""
-    language = re.split(r"[-_]", code.strip().lower())[0]
+    """Return the language of a code or name without its region or script: `sr` for sr-RS, sr@latin and Serbian."""
+    language = re.split(r"[-_@]", code.strip().lower())[0]
     return _ALIASES.get(language, language)
 
 

@@ -21,7 +21,7 @@ PAGE = b"""<!DOCTYPE html>
 """
 CATALOGUE = b"""msgid ""
 msgstr ""
-"Language: en\\n"
+"Language: \\n"
 "Content-Type: text/plain; charset=UTF-8\\n"
 "Plural-Forms: nplurals=2; plural=(n > 1);\\n"
 
@@ -155,13 +155,18 @@ def test_a_document_without_an_output_is_lines_as_before(nmt, model: Path, tmp_p
         (("cut.html", "-o", "b"), "cut.html:2: the page ends within a tag or a comment; the file is cut off"),
         (("mixed.po", "-o", "b"), "mixed.po:4: byte 0xe4 is not valid UTF-8; the file is damaged or mixes encodings"),
         (("cut.xlf", "-o", "b"), "cut.xlf:2: is not well-formed XML: unclosed token; the file is damaged or cut off"),
+        (
+            ("de.po", "-o", "b"),
+            "de.po:3: its Language is de and it has translations, but the model translates into fr.",
+        ),
         (("cut.srt", "-o", "b"), "cut.srt:5: a cue with times such as"),
     ],
 )
 def test_mistakes_are_refused_and_leave_nothing(nmt, model: Path, tmp_path: Path, monkeypatch, args, message: str):
     monkeypatch.chdir(tmp_path)
     contents = {
-        "a.html": PAGE, "a.po": CATALOGUE, "cut.html": b"<p>a</p>\n<a href=", "cut.xlf": UNITS[:50],
+        "a.html": PAGE, "a.po": CATALOGUE, "de.po": CATALOGUE.replace(b"Language: ", b"Language: de"),
+        "cut.html": b"<p>a</p>\n<a href=", "cut.xlf": UNITS[:50],
         "cut.srt": b"1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:00:0",
         "mixed.po": b'# \xc3\xa4\nmsgid ""\nmsgstr ""\n"\xe4"\n',
     }  # fmt: skip

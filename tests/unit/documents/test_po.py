@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gettext
 import re
 import shutil
 import subprocess
@@ -38,6 +39,10 @@ def catalogue(text: str, translate=upper, **options) -> str:
         ('msgid "a dog"\nmsgstr "ein Hund"\n', None),
         ('#, fuzzy\nmsgid "a dog"\nmsgstr "ein Hund"\n', None),
         ('#~ msgid "a dog"\n#~ msgstr ""\n', None),
+        (
+            '#, fuzzy\n#~ msgid "a"\n#~ msgstr "b"\n\n#, c-format\nmsgid "a dog"\nmsgstr ""\n',
+            '#, fuzzy\n#~ msgid "a"\n#~ msgstr "b"\n\n#, c-format\nmsgid "a dog"\nmsgstr "A DOG"\n',
+        ),
         ('msgctxt "x"\nmsgid "%d%%"\nmsgstr ""\n', 'msgctxt "x"\nmsgid "%d%%"\nmsgstr "%d%%"\n'),
         (
             '#, c-format\nmsgid ""\n"a dog\\n"\n"  and %s\\n"\nmsgstr ""\n',
@@ -87,6 +92,90 @@ def test_the_language_is_set(language: str):
     done = translate_document("a.po", data, unchanged, SPLIT, target_lang="pt-BR").content.decode()
     assert polib.pofile(done).metadata["Language"] == "pt_BR"
     assert polib.pofile(done).metadata["Plural-Forms"] == "nplurals=2; plural=n != 1;"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"A: b\\nLanguage: fr\\nC: d\\n"', '"A: b\\nLanguage: pt_BR\\nC: d\\n"'),
+        ('"A: b\\nX-Language: fr\\n"', '"A: b\\nX-Language: fr\\n"\n"Language: pt_BR\\n"'),
+        ('""\n"A: b\\n"\n"Language: fr"', '""\n"A: b\\n"\n"Language: pt_BR"'),
+        ('""\n"A: b"', '""\n"A: b\\n"\n"Language: pt_BR\\n"'),
+        ('""\r\n"A: b\\n"', '""\r\n"A: b\\n"\r\n"Language: pt_BR\\n"'),
+        ('""', '""\n"Language: pt_BR\\n"'),
+    ],
+)
+def test_the_language_is_a_field_of_its_own_on_any_lines(before: str, after: str):
+    start = 'msgid ""\nmsgstr '
+    done = translate_document("a.po", (start + before).encode(), unchanged, SPLIT, target_lang="pt-BR").content.decode()
+    assert done == start + after
+    assert polib.pofile(done + "\n").metadata["Language"] == "pt_BR"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '"A: b\\nContent-Type: text/plain; charset=ISO-8859-1\\nC: \\"d\\"\\n"',
+        '""\n"A: \\"b\\"\\n"\n"Content-Type: text/plain; charset=ISO-8859-1"',
+        '""\r\n"Content-Type: text/plain; "\r\n"charset=ISO-8859-1\\n"',
+    ],
+)
+def test_the_charset_is_found_on_any_line_of_the_header(header: str):
+    start = f'msgid ""\nmsgstr {header}\n\n'
+    done = translate_document(
+        "a.po", (start + 'msgid "é"\nmsgstr ""\n').encode("latin-1"), upper, SPLIT, target_lang=None
+    )
+    assert done.content.decode("latin-1") == start + 'msgid "é"\nmsgstr "É"\n'
+
+
+def test_a_charset_in_a_message_is_text():
+    text = 'msgid ""\nmsgstr ""\n"A: b\\n"\n\nmsgid "é\\nContent-Type: x; charset=ISO-8859-1"\nmsgstr ""\n'
+    done = translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None)
+    assert 'msgstr "É\\n' in done.content.decode()
+
+
+TEMPLATE = """# SOME DESCRIPTIVE TITLE.
+#, fuzzy
+msgid ""
+msgstr ""
+"Language: \\n"
+"Content-Type: text/plain; charset=CHARSET\\n"
+{plurals}
+#, fuzzy
+msgid "a dog"
+msgstr "x"
+
+msgid "a cat"
+msgstr ""
+"""
+INTEGER = '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n'
+
+
+@pytest.mark.parametrize("plurals", ["", INTEGER])
+def test_a_template_becomes_a_catalogue(plurals: str):
+    data = TEMPLATE.format(plurals=plurals)
+    done = translate_document("a.pot", data.encode(), translator(lambda _: ["ä"]), SPLIT, target_lang="pt-BR")
+    filled = data.replace("#, fuzzy\n", "", 1).replace("CHARSET", "UTF-8").replace("Language: ", "Language: pt_BR")
+    assert done.content.decode() == filled.replace('"a cat"\nmsgstr ""', '"a cat"\nmsgstr "ä"')
+    advice = (
+        "Plural-Forms in the header is that of a template, so gettext cannot load the translated file. Make a "
+        "catalogue of the template with msginit -l pt_BR, and translate that"
+    )
+    assert (advice in done.counts.notes) == (plurals != "")
+
+
+def test_a_catalogue_that_msginit_makes_of_a_template_can_be_loaded(tmp_path):
+    if shutil.which("msginit") is None:
+        pytest.skip("needs gettext")
+    template, source, compiled = tmp_path / "a.pot", tmp_path / "a.po", tmp_path / "a.mo"
+    template.write_text(TEMPLATE.format(plurals=INTEGER))
+    subprocess.run(
+        ["msginit", "--no-translator", "-l", "pl", "-i", template, "-o", source], check=True, capture_output=True
+    )
+    done = translate_document("a.po", source.read_bytes(), translator(lambda _: ["ż"]), SPLIT, target_lang="pl")
+    subprocess.run(["msgfmt", "-o", compiled, "-"], input=done.content, check=True)
+    with compiled.open("rb") as file:
+        assert gettext.GNUTranslations(file).gettext("a cat") == "ż"
 
 
 MESSAGES = (
@@ -145,6 +234,26 @@ def test_bad_catalogues_are_refused_with_their_line(text: str, message: str):
     with pytest.raises(InputError) as refusal:
         catalogue(text)
     assert str(refusal.value).startswith(message)
+
+
+@pytest.mark.parametrize("text", ['msgid "a"\nmsgstr "b"\n', '#, fuzzy\nmsgid "a"\nmsgid_plural "b"\nmsgstr[0] "c"\n'])
+def test_translations_in_another_language_are_replaced_or_the_catalogue_is_refused(text: str):
+    with pytest.raises(InputError) as refusal:
+        catalogue(text, target_lang="pt-BR")
+    assert str(refusal.value) == (
+        "a.po:4: its Language is en and it has translations, but the model translates into pt-BR. Two languages would "
+        "stand in one file. Correct Language if it is wrong, take the translations out, or replace them with "
+        "--overwrite"
+    )
+    assert '"Language: pt_BR\\n"' in catalogue(text, target_lang="pt-BR", overwrite=True)
+
+
+@pytest.mark.parametrize("language", ["", "pt", "PT_PT", "pt@latin", "Portuguese"])
+def test_a_catalogue_in_the_same_language_or_in_none_keeps_its_translations(language: str):
+    text = 'msgid "a"\nmsgstr "b"\n'
+    data = (HEADER + text).replace("Language: en", f"Language: {language}").encode()
+    done = translate_document("a.po", data, upper, SPLIT, target_lang="pt-BR").content.decode()
+    assert done == HEADER.replace("Language: en", "Language: pt_BR") + text
 
 
 def test_a_character_that_the_encoding_lacks_is_refused():

@@ -40,6 +40,11 @@ def units(text: str, translate=upper, overwrite: bool = False) -> str:
             '<trans-unit><source>a</source><target state="translated">A</target></trans-unit>',
         ),
         ("<trans-unit><source>a</source><target>b</target></trans-unit>", None),
+        ("<trans-unit><source>a</source><target><![CDATA[b]]></target></trans-unit>", None),
+        (
+            "<trans-unit><source>a</source><target><![CDATA[]]></target></trans-unit>",
+            "<trans-unit><source>a</source><target>A</target></trans-unit>",
+        ),
         ('<trans-unit translate="no"><source>a</source></trans-unit>', None),
         ('<group translate="no"><trans-unit><source>a</source></trans-unit></group>', None),
         (
@@ -68,6 +73,24 @@ def units(text: str, translate=upper, overwrite: bool = False) -> str:
             (
                 "<trans-unit><source>a <![CDATA[& b]]></source><target>A &amp; B</target>"
                 "<alt-trans><source>q</source></alt-trans></trans-unit>"
+            ),
+        ),
+        (
+            "<trans-unit><source><![CDATA[<p>a & b</p>]]></source><target/></trans-unit>",
+            (
+                "<trans-unit><source><![CDATA[<p>a & b</p>]]></source>"
+                "<target>&lt;p&gt;A &amp; B&lt;/p&gt;</target></trans-unit>"
+            ),
+        ),
+        (
+            "<trans-unit><source><![CDATA[10 & 20]]></source><target/></trans-unit>",
+            "<trans-unit><source><![CDATA[10 & 20]]></source><target>10 &amp; 20</target></trans-unit>",
+        ),
+        (
+            '<trans-unit><source><g id="1"><![CDATA[a < <b>]]><![CDATA[c</b> &#49;]]></g> &lt; e</source></trans-unit>',
+            (
+                '<trans-unit><source><g id="1"><![CDATA[a < <b>]]><![CDATA[c</b> &#49;]]></g> &lt; e</source>'
+                '<target><g id="1">A &lt; &lt;b&gt;C&lt;/b&gt; &amp;#49;</g> &lt; E</target></trans-unit>'
             ),
         ),
         (
@@ -125,6 +148,41 @@ def test_the_target_language_is_set(language: str):
     data = (HEAD.format(language=language) + END).encode()
     done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT").content
     assert ElementTree.fromstring(done)[0].attrib == {"source-language": "en", "target-language": "de-AT"}
+
+
+TRANSLATED = "<trans-unit><source>a</source><target>b</target></trans-unit>"
+
+
+def test_translations_in_another_language_are_replaced_or_the_file_is_refused():
+    data = (HEAD.format(language=' target-language="fr"') + TRANSLATED + END).encode()
+    with pytest.raises(InputError) as refusal:
+        translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT")
+    assert str(refusal.value) == (
+        "a.xlf:2: its target-language is fr and it has translations, but the model translates into de_AT. Two "
+        "languages would stand in one file. Correct target-language if it is wrong, take the translations out, or "
+        "replace them with --overwrite"
+    )
+    done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT", overwrite=True).content
+    assert b'target-language="de-AT"' in done
+    assert b"<target>A</target>" in done
+
+
+def test_translations_in_another_language_are_refused_in_xliff_2():
+    unit = "<unit><segment><source>a</source><target>b</target></segment></unit>"
+    data = f'<xliff version="2.0" srcLang="en" trgLang="fr"><file id="1">{unit}</file></xliff>'.encode()
+    with pytest.raises(InputError, match=r"^a\.xlf:1: its trgLang is fr and it has translations"):
+        translate_document("a.xlf", data, upper, SPLIT, target_lang="de")
+
+
+@pytest.mark.parametrize("language", ["", ' target-language=""', ' target-language="de"', ' target-language="de-CH"'])
+def test_a_file_in_the_same_language_or_in_none_keeps_its_translations(language: str):
+    """The first file of the two is in another language, and has no translation yet."""
+    unit = "<trans-unit><source>a</source></trans-unit>"
+    other = f'<file source-language="en" target-language="fr"><body>{unit}</body></file>'
+    data = (HEAD.format(language=language) + TRANSLATED + END).replace("<file", f"{other}<file", 1).encode()
+    done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT").content.decode()
+    assert done.count(' target-language="de-AT"') == 2
+    assert done.count("<target>A</target>") == done.count("<target>b</target>") == 1
 
 
 @pytest.mark.parametrize(

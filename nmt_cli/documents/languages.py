@@ -1,0 +1,23 @@
+"""The language of a document's own translations, compared with the language of the model."""
+
+from __future__ import annotations
+
+from nmt_cli.documents.encoding import Characters
+from nmt_cli.formats.languages import primary
+
+
+def refuse_mixture(document: Characters, place: int, name: str, declared: str, target_lang: str | None) -> None:
+    """Refuse a document that keeps translations in another language; `name` is what declares it, at `place`.
+
+    A document without a language is in that of the model, and regions make no difference.
+
+    Raises:
+        InputError: the translations that stay are in another language.
+    """
+    if declared.strip() and target_lang is not None and primary(declared) != primary(target_lang):
+        document.refuse(
+            place,
+            f"its {name} is {declared.strip()} and it has translations, but the model translates into {target_lang}. "
+            f"Two languages would stand in one file. Correct {name} if it is wrong, take the translations out, or "
+            "replace them with --overwrite",
+        )
