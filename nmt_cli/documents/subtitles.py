@@ -12,7 +12,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import spelled, written
 from nmt_cli.documents.segments import Atom, Kind, Located, Segment
-from nmt_cli.formats.subtitles import MARKUP, TIMES, seconds_of
+from nmt_cli.formats.subtitles import MARKUP, TIMES, end_of_text, seconds_of
 
 HAS_REFERENCES = False
 MAX_CUES = 8
@@ -68,34 +68,31 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
 def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
     """Yield the cues that have text."""
     text = document.text
-    lines = [(match.start(), match[0]) for match in _LINES.finditer(text)]
+    starts, lines = [match.start() for match in _LINES.finditer(text)], _LINES.findall(text)
     number = num_cues = 0
     while number < len(lines):
-        start, line = lines[number]
+        start, line = starts[number], lines[number]
         if not line.strip("\ufeff \t\r\n"):
             number += 1
             continue
         if is_vtt and _ASIDE.match(line.lstrip("\ufeff")):
-            while number < len(lines) and lines[number][1].strip():
-                number += 1
+            number = end_of_text(lines, number + 1)
             continue
         if TIMES.match(line.lstrip("\ufeff")) is None:
             number += 1  # the number or the name of the cue
-        times = TIMES.match(lines[number][1].lstrip("\ufeff")) if number < len(lines) else None
+        times = TIMES.match(lines[number].lstrip("\ufeff")) if number < len(lines) else None
         if times is None:
             document.refuse(
                 start, "a cue with times such as 00:00:01,000 --> 00:00:02,500 should begin here; the file is damaged "
                 "or cut off"
             )  # fmt: skip
         number += 1
-        first = number
-        while number < len(lines) and lines[number][1].strip():
-            number += 1
+        first, number = number, end_of_text(lines, number)
         num_cues += 1
         if number > first:
-            own = [line for _, line in lines[first:number]]
+            own = lines[first:number]
             own[-1] = own[-1].rstrip("\r\n")
-            begin = lines[first][0]
+            begin = starts[first]
             moments = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
             yield _Cue(begin, begin + sum(map(len, own)), *moments, tuple(own))
     if not num_cues:

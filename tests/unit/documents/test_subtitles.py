@@ -63,6 +63,19 @@ def test_webvtt_keeps_its_notes_settings_and_entities():
     assert subtitles(text, name="a.vtt") == text.replace("a &amp; b", "A &amp; B").replace("now", "NOW")
 
 
+@pytest.mark.parametrize("text", ["one", "one\ntwo", ""])
+@pytest.mark.parametrize(("name", "header"), [("a.srt", ""), ("a.vtt", "WEBVTT\n"), ("a.vtt", "WEBVTT\n\nNOTE a\nb\n")])
+@pytest.mark.parametrize("numbers", [("1\n", "2\n", "3\n"), ("", "", "")])
+def test_cues_without_a_blank_line_between_them_keep_their_numbers_and_times(text: str, name: str, header, numbers):
+    cues = [
+        f"{number}00:00:0{place},000 --> 00:00:0{place},900\n{text}".rstrip("\n") + "\n"
+        for place, number in enumerate(numbers)
+    ]
+    last = "9\n00:00:20,000 --> 00:00:21,000\n7.\n"
+    old = header + "".join(cues) + last
+    assert subtitles(old, name=name) == header + "".join(cues).replace(text, text.upper()) + last
+
+
 @pytest.mark.parametrize("text", [TWO.replace("It is old.", ""), TWO.replace("\n2\n", "\n\n2\n")])
 def test_words_that_change_nothing_leave_the_file_as_it_is(text: str):
     assert subtitles(text, translator(lambda words: words)) == text
