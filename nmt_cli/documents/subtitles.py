@@ -20,8 +20,10 @@ MAX_CUES = 8
 MAX_PAUSE = 3.0
 """Seconds between two cues of one sentence."""
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_ENDS = re.compile(r"""[.!?…:♪。！？)\]]["'»”’)\]]*\s*$""")
-_SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|♪|\[|\()")
+_ENDS = re.compile(r"""[.!?…:♪♫。！？)\]]["'»”’)\]]*\s*$""")
+_SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
+_MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
+_BRACKETS = {"[": "]", "(": ")"}
 _ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 
 
@@ -125,26 +127,41 @@ def _segment(text: str, chain: Sequence[_Cue], *, is_vtt: bool) -> Segment:
 
 
 def _atoms(cue: _Cue, *, is_vtt: bool) -> Iterator[Atom]:
-    """Yield the text and the markup of a cue; where people take turns, each line stays one."""
+    """Yield the text and the marks of a cue; where people take turns, each line stays one."""
+    text, position = "".join(cue.lines), 0
     has_speakers = any(_SPEAKER.match(line) for line in cue.bare[1:])
-    for line in cue.lines:
-        content = line.rstrip("\r\n")
-        position = 0
-        for match in [*MARKUP.finditer(content), None]:
-            plain = content[position : match.start() if match else len(content)]
-            yield from spelled(plain) if is_vtt else [Atom(plain, plain)] * bool(plain)
-            if match is not None:
-                position = match.end()
-                yield _tag(match[0])
-        if line != content:
-            yield Atom(line[len(content) :], " ", Kind.BREAK if has_speakers else Kind.TEXT)
+    for mark in [*_marks(text), None]:
+        plain = text[position : mark.start() if mark else len(text)]
+        yield from spelled(plain) if is_vtt else [Atom(plain, plain)] * bool(plain)
+        if mark is not None:
+            position = mark.end()
+            is_line_end = mark[0] in ("\r\n", "\r", "\n")
+            yield Atom(mark[0], " ", Kind.BREAK if has_speakers else Kind.TEXT) if is_line_end else _atom_of(mark[0])
 
 
-def _tag(raw: str) -> Atom:
-    found = re.match(r"<(/?)([a-z]+)", raw, re.I)
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    """Yield the markup, line ends and signs of music, and from the start of a line dashes and a pair of brackets.
+
+    Such a dash says that another person speaks, and such brackets enclose a sound or the name of the speaker.
+    """
+    position, closing, is_start = 0, "", True
+    for mark in _MARK.finditer(text):
+        sign = mark[0]
+        is_start = is_start and not text[position : mark.start()].strip()
+        if not is_start and sign != closing and sign[0] not in "<{♪♫\r\n":
+            continue
+        if sign[0] in "\r\n" or sign == closing:
+            is_start = True
+        closing = _BRACKETS.get(sign, "" if sign == closing else closing)
+        position = mark.end()
+        yield mark
+
+
+def _atom_of(mark: str) -> Atom:
+    found = re.match(r"<(/?)([a-z]+)", mark, re.I)
     if found is None:
-        return Atom(raw, "", Kind.BREAK if raw.startswith("{") else Kind.ALONE)
-    return Atom(raw, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
+        return Atom(mark, "", Kind.ALONE if mark.startswith("<") else Kind.BREAK)
+    return Atom(mark, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
 
 
 def _finished(cues: Sequence[tuple[_Cue, str]], seams: Sequence[str], chunks: Sequence[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from document_translators import SPLIT, translator, upper
 
@@ -52,6 +54,38 @@ def test_a_sentence_over_two_cues_is_translated_whole_and_divided_where_the_atte
 def test_cues_keep_their_lines_and_marks(before: str, after: str):
     cue = "\ufeff1\n00:00:01,000 --> 00:00:09,000\n{}\n\n2\n00:00:20.5 --> 00:00:21.5\n\n\n"
     assert subtitles(cue.format(before)) == cue.format(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "after"),
+    [
+        ("- Who?\n– Me.", ["Who?", "Me."], "- WHO\n– ME"),
+        (
+            "<i>-What a well-known - dog\r\nhe is.</i>",
+            ["What a well-known - dog he is."],
+            "<i>-WHAT A WELL\r\nKNOWN DOG HE IS</i>",
+        ),
+        ("-5 degrees", ["-5 degrees"], "DEGREES"),
+        ("♪ A <b>song</b> ♫\n♪ la la ♪", ["A song", "la la"], "♪ A <b>SONG</b> ♫\n♪ LA LA ♪"),
+        ("[man laughing]", ["man laughing"], "[MAN LAUGHING]"),
+        (
+            "{\\an8}[A <i>big\ndog</i> barks] - Oh (no).",
+            ["A big dog barks", "Oh (no)."],
+            "{\\an8}[A <i>BIG DOG</i>\nBARKS] - OH NO",
+        ),
+        ("(ANN) I (we) go", ["ANN", "I (we) go"], "(ANN) I WE GO"),
+    ],
+)
+def test_signs_of_speakers_music_and_sounds_stay_whatever_the_model_does(before: str, lines: list[str], after: str):
+    seen: list[str] = []
+
+    def translate(some):
+        seen.extend(some)
+        return translator(lambda words: re.findall(r"[A-Z]+", " ".join(words).upper()))(some)
+
+    cue = "1\n00:00:01,000 --> 00:00:09,000\n{}\n"
+    assert subtitles(cue.format(before), translate) == cue.format(after)
+    assert seen == lines
 
 
 def test_webvtt_keeps_its_notes_settings_and_entities():
