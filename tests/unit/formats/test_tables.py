@@ -107,6 +107,18 @@ def test_columns_of_any_names_are_asked_for(tmp_path, columns):
     assert imported(tsv(tmp_path, rows), columns=columns).pairs == [("a", "b")]
 
 
+@pytest.mark.parametrize("columns", [None, "3,5"])
+def test_columns_of_language_codes_are_neither_a_header_row_nor_text(tmp_path, columns):
+    rows = [(str(number), "eng", source, "fra", target) for number, (source, target) in enumerate(PAIRS)]
+    for table in (rows, [*rows[:3], ("9", "", "the dog", "", "le chien"), *rows[3:]]):
+        made = imported(tsv(tmp_path, table), columns=columns)
+        assert made.pairs == [(row[2], row[4]) for row in table]
+        assert made.report["inputs"][0]["columns"] == [3, 5]
+        assert made.report["inputs"][0]["header_row"] is False
+    with pytest.raises(InputError, match=r"--columns eng,fra: .*t\.tsv has no column eng; there are 5"):
+        imported(tsv(tmp_path, rows), columns="eng,fra")
+
+
 @pytest.mark.parametrize("separator", [",", ";", "|"])
 def test_a_csv_with_any_separator_and_header(tmp_path, separator):
     path = tmp_path / "t.csv"
