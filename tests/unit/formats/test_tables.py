@@ -132,6 +132,20 @@ def test_a_csv_with_any_separator_and_header(tmp_path, separator):
 
 
 @pytest.mark.parametrize(
+    "table",
+    [
+        '"Yes, sure";"Oui, bien"\n"Yes, sure";"Oui, bien"\n',
+        'English;French\n' + 'Yes, sure;"Oui,\nbien"\n' * 1500,  # the lines that are looked at end within a cell
+    ],
+)  # fmt: skip
+def test_the_separator_is_one_with_which_the_quotes_are_right(tmp_path, table):
+    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
+    made = imported(tmp_path / "t.csv")
+    assert {*made.pairs} == {("Yes, sure", "Oui, bien")}
+    assert made.report["inputs"][0]["separator"] == ";"
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (
