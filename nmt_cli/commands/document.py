@@ -72,10 +72,7 @@ def job_of(
             translations, an option of lines with either, or `confidence` without a file beside which it could be
             written.
     """
-    from nmt_cli.documents.document import ending_of
-
-    form = None if file is None else ending_of(file.removesuffix(".gz"))
-    ending = None if output is None else form
+    ending = None if output is None else _document_ending(file)
     if ending is not None and file is not None and file.endswith(".gz"):
         raise InputError(f"{file}: is a compressed document; unpack it first: gunzip -k {shlex.quote(file)}")
     if overwrite and ending not in _CATALOGUES:
@@ -83,8 +80,6 @@ def job_of(
     if paragraphs and ending is not None:
         raise InputError(f"--paragraphs: {file} is translated as a document, whose paragraphs are known; leave it out")
     if not paragraphs and ending is None:
-        if form is not None:
-            warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
         return None
     if given := [option for option, is_given in of_lines.items() if is_given]:
         what = "--paragraphs" if ending is None else f"{file} is translated as a document, which"
@@ -95,6 +90,21 @@ def job_of(
             raise InputError("--confidence: of paragraphs it goes to a file beside the output; give -o OUT")
         refuse_overwriting(job.report_path, [file, output])
     return job
+
+
+def warn_of_lost_form(file: str | None) -> bool:
+    """Say of a document that it is read as lines; return False for any other file."""
+    if _document_ending(file) is None:
+        return False
+    warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
+    return True
+
+
+def _document_ending(file: str | None) -> str | None:
+    """Return the ending of a document's name, also of a compressed one, or None."""
+    from nmt_cli.documents.document import ending_of
+
+    return None if file is None else ending_of(file.removesuffix(".gz"))
 
 
 def run_job(job: Job, model_dirs: Sequence[Path], load: Callable[[list[Path]], Translator]) -> None:

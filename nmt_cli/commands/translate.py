@@ -121,7 +121,7 @@ def translate(
 
     Example: nmt translate file.txt --model runs/demo
     """
-    from nmt_cli.commands.document import job_of, run_job
+    from nmt_cli.commands.document import job_of, run_job, warn_of_lost_form
     from nmt_cli.commands.loading import need_attention, open_translator, requested_options
     from nmt_cli.commands.reading import refuse_overwriting
     from nmt_cli.data.lines import iter_lines, lines_of_shard, open_input
@@ -165,7 +165,7 @@ def translate(
     if job is not None:
         run_job(job, model or [], load)
         return
-    with open_input(file) as stream:
+    with open_input(file, warns_of_format=not warn_of_lost_form(file)) as stream:
         translator = load(model or [])
         need_attention(translator)
         _warn_of_idle_options(
@@ -226,7 +226,7 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
         return  # if given, they are counted as they come
     num_lines = []
     for name in (file, prefix):
-        with open_input(name) as stream:
+        with open_input(name, warns_of_format=False) as stream:
             num_lines.append(sum(1 for _ in iter_lines(stream)))
     if num_lines[0] != num_lines[1]:
         raise other_length((input_name(file), input_name(prefix)), *num_lines)

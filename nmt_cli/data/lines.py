@@ -21,7 +21,7 @@ from typing import IO, NamedTuple, cast
 
 from nmt_cli.console import warn
 from nmt_cli.errors import InputError
-from nmt_cli.formats.recognise import HEAD_BYTES, suspicion, why_not_text
+from nmt_cli.formats.recognise import HEAD_BYTES, advice_on, suspicion, why_not_text
 
 MAX_LINE_BYTES = 256_000_000
 """A few bytes of gzip can stand for a line of any length."""
@@ -45,10 +45,10 @@ def input_name(path: str | os.PathLike[str] | None) -> str:
 
 
 @contextmanager
-def open_input(path: str | os.PathLike[str] | None, *, is_table: bool = False) -> Iterator[IO[bytes]]:
+def open_input(path: str | os.PathLike[str] | None, *, warns_of_format: bool = True) -> Iterator[IO[bytes]]:
     """Open a path for reading bytes, decompressed if its name ends in `.gz`; None and `-` give standard input.
 
-    A warning is given of a file that looks like a table or a page, unless it should be a table.
+    A warning is given of a file that looks like a table or a document, unless `warns_of_format` is False.
 
     Read from it with `iter_lines`, which also reports what goes wrong later. Standard input is left open.
 
@@ -58,7 +58,7 @@ def open_input(path: str | os.PathLike[str] | None, *, is_table: bool = False) -
     if path is None or path == "-":
         yield _standard_input()
         return
-    stream = _looked_at(_open_file(path), path, is_table=is_table)
+    stream = _looked_at(_open_file(path), path, warns_of_format=warns_of_format)
     try:
         yield stream
     except BaseException:
@@ -93,8 +93,8 @@ def _open_file(path: str | os.PathLike[str]) -> IO[bytes]:
         raise InputError(f"{name}: cannot be opened: {_reason(error)}") from None
 
 
-def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, is_table: bool) -> IO[bytes]:
-    """Refuse a file that is plainly not text, warn once of one that seems to be a table or a page, and return it.
+def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, warns_of_format: bool) -> IO[bytes]:
+    """Refuse a file that is plainly not text, warn once of one that seems to be a table or a document, and return it.
 
     Its first bytes are looked at where they lie in the buffer. A pipe is left alone, because peeking would wait.
     """
@@ -110,7 +110,7 @@ def _looked_at(stream: IO[bytes], path: str | os.PathLike[str], *, is_table: boo
     if (foreign := why_not_text(head)) is not None:
         stream.close()
         raise InputError(foreign.refusal(name))
-    if not is_table:
+    if warns_of_format:
         _warn_of_format(name, head, (status.st_dev, status.st_ino, status.st_mtime_ns))
     return stream
 
@@ -122,10 +122,8 @@ def _warn_of_format(name: str, head: bytes, identity: tuple[int, ...]) -> None:
     if head.startswith(codecs.BOM_UTF8):
         warn(f"{name}: begins with a byte order mark, which is read as a character of line 1; `nmt import` removes it")
     if kind := suspicion(head, name):
-        warn(
-            f"{name}: looks like {kind} but is read as plain text, one sentence a line; if it is {kind}, "
-            + ("copy the text out of it first" if kind == "HTML" else "turn it into text with `nmt import`")
-        )
+        advice = f"if it is {kind}, {advice_on(kind)}"
+        warn(f"{name}: looks like {kind} but is read as plain text, one sentence a line; {advice}")
 
 
 def iter_lines(stream: IO[bytes]) -> Iterator[bytes]:
@@ -159,7 +157,7 @@ def lines_of_shard(path: str | os.PathLike[str] | None, shard: str) -> range:
         raise InputError(f"--shard {shard}: must be I/N with I from 1 to N, such as 1/4")
     if is_standard_input(path) or is_special_file(path):
         raise InputError(f"--shard {shard}: needs a file, which is counted first; {input_name(path)} is read once only")
-    with open_input(path) as stream:
+    with open_input(path, warns_of_format=False) as stream:  # it is opened again for its lines
         num_lines = sum(1 for _ in iter_lines(stream))
     return range(num_lines * (number - 1) // num_shards, num_lines * number // num_shards)
 

@@ -12,7 +12,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import spelled, written
 from nmt_cli.documents.segments import Atom, Kind, Located, Segment
-from nmt_cli.formats.subtitles import MARKUP, TIMES, seconds_of
+from nmt_cli.formats.subtitles import MARKUP, TIMES, end_of_text, seconds_of
 
 HAS_REFERENCES = False
 MAX_CUES = 8
@@ -20,8 +20,10 @@ MAX_CUES = 8
 MAX_PAUSE = 3.0
 """Seconds between two cues of one sentence."""
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_ENDS = re.compile(r"""[.!?…:♪。！？)\]]["'»”’)\]]*\s*$""")
-_SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|♪|\[|\()")
+_ENDS = re.compile(r"""[.!?…:♪♫。！？)\]]["'»”’)\]]*\s*$""")
+_SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
+_MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
+_BRACKETS = {"[": "]", "(": ")"}
 _ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 
 
@@ -68,34 +70,31 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
 def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
     """Yield the cues that have text."""
     text = document.text
-    lines = [(match.start(), match[0]) for match in _LINES.finditer(text)]
+    starts, lines = [match.start() for match in _LINES.finditer(text)], _LINES.findall(text)
     number = num_cues = 0
     while number < len(lines):
-        start, line = lines[number]
+        start, line = starts[number], lines[number]
         if not line.strip("\ufeff \t\r\n"):
             number += 1
             continue
         if is_vtt and _ASIDE.match(line.lstrip("\ufeff")):
-            while number < len(lines) and lines[number][1].strip():
-                number += 1
+            number = end_of_text(lines, number + 1)
             continue
         if TIMES.match(line.lstrip("\ufeff")) is None:
             number += 1  # the number or the name of the cue
-        times = TIMES.match(lines[number][1].lstrip("\ufeff")) if number < len(lines) else None
+        times = TIMES.match(lines[number].lstrip("\ufeff")) if number < len(lines) else None
         if times is None:
             document.refuse(
                 start, "a cue with times such as 00:00:01,000 --> 00:00:02,500 should begin here; the file is damaged "
                 "or cut off"
             )  # fmt: skip
         number += 1
-        first = number
-        while number < len(lines) and lines[number][1].strip():
-            number += 1
+        first, number = number, end_of_text(lines, number)
         num_cues += 1
         if number > first:
-            own = [line for _, line in lines[first:number]]
+            own = lines[first:number]
             own[-1] = own[-1].rstrip("\r\n")
-            begin = lines[first][0]
+            begin = starts[first]
             moments = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
             yield _Cue(begin, begin + sum(map(len, own)), *moments, tuple(own))
     if not num_cues:
@@ -128,26 +127,41 @@ def _segment(text: str, chain: Sequence[_Cue], *, is_vtt: bool) -> Segment:
 
 
 def _atoms(cue: _Cue, *, is_vtt: bool) -> Iterator[Atom]:
-    """Yield the text and the markup of a cue; where people take turns, each line stays one."""
+    """Yield the text and the marks of a cue; where people take turns, each line stays one."""
+    text, position = "".join(cue.lines), 0
     has_speakers = any(_SPEAKER.match(line) for line in cue.bare[1:])
-    for line in cue.lines:
-        content = line.rstrip("\r\n")
-        position = 0
-        for match in [*MARKUP.finditer(content), None]:
-            plain = content[position : match.start() if match else len(content)]
-            yield from spelled(plain) if is_vtt else [Atom(plain, plain)] * bool(plain)
-            if match is not None:
-                position = match.end()
-                yield _tag(match[0])
-        if line != content:
-            yield Atom(line[len(content) :], " ", Kind.BREAK if has_speakers else Kind.TEXT)
+    for mark in [*_marks(text), None]:
+        plain = text[position : mark.start() if mark else len(text)]
+        yield from spelled(plain) if is_vtt else [Atom(plain, plain)] * bool(plain)
+        if mark is not None:
+            position = mark.end()
+            is_line_end = mark[0] in ("\r\n", "\r", "\n")
+            yield Atom(mark[0], " ", Kind.BREAK if has_speakers else Kind.TEXT) if is_line_end else _atom_of(mark[0])
 
 
-def _tag(raw: str) -> Atom:
-    found = re.match(r"<(/?)([a-z]+)", raw, re.I)
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    """Yield the markup, line ends and signs of music, and from the start of a line dashes and a pair of brackets.
+
+    Such a dash says that another person speaks, and such brackets enclose a sound or the name of the speaker.
+    """
+    position, closing, is_start = 0, "", True
+    for mark in _MARK.finditer(text):
+        sign = mark[0]
+        is_start = is_start and not text[position : mark.start()].strip()
+        if not is_start and sign != closing and sign[0] not in "<{♪♫\r\n":
+            continue
+        if sign[0] in "\r\n" or sign == closing:
+            is_start = True
+        closing = _BRACKETS.get(sign, "" if sign == closing else closing)
+        position = mark.end()
+        yield mark
+
+
+def _atom_of(mark: str) -> Atom:
+    found = re.match(r"<(/?)([a-z]+)", mark, re.I)
     if found is None:
-        return Atom(raw, "", Kind.BREAK if raw.startswith("{") else Kind.ALONE)
-    return Atom(raw, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
+        return Atom(mark, "", Kind.ALONE if mark.startswith("<") else Kind.BREAK)
+    return Atom(mark, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
 
 
 def _finished(cues: Sequence[tuple[_Cue, str]], seams: Sequence[str], chunks: Sequence[str]) -> str:

@@ -80,7 +80,8 @@ def choose_columns(
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
         raise InputError(f"{name}: holds no rows")
-    is_header = rows[0] is filled[0] and (_is_header(filled[0]) or _has_names(filled[0], asked))
+    own = _own_cells(filled)
+    is_header = rows[0] is filled[0] and (_is_header(own) or _has_names(own, asked))
     header = filled[0] if is_header else None
     body = filled[1:] if header else filled
     widths = [len(row) for row in filled]
@@ -117,6 +118,13 @@ def choose_columns(
     if order.is_swapped:
         return Columns(second, first, width, header is not None, attribution, "the words in them")
     return Columns(first, second, width, header is not None, attribution, "the order of the columns")
+
+
+def _own_cells(rows: Sequence[list[str]]) -> list[str]:
+    """Return the first row with nothing in place of cells that half of the rows below repeat: those name no column."""
+    below = rows[1:]
+    num_same = [sum(len(row) > c and row[c] == cell for row in below) for c, cell in enumerate(rows[0])]
+    return ["" if 2 * n >= len(below) > 0 else cell for cell, n in zip(rows[0], num_same, strict=True)]
 
 
 def _is_header(row: list[str]) -> bool:
@@ -169,7 +177,9 @@ def _cells(rows: Sequence[list[str]], column: int) -> list[str]:
 
 
 def _is_text(rows: Sequence[list[str]], column: int) -> bool:
-    """Return False for numbers, addresses, and columns that are mostly empty."""
+    """Return False for numbers, addresses, codes of languages, and columns that are mostly empty."""
+    if _share(rows, column, other_language):
+        return False
     if _share(rows, column, lambda cell: not re.search(r"[^\W\d_]", cell) or re.match(r"https?://\S+$", cell)):
         return False
     return 2 * sum(bool(cell.strip()) for cell in _cells(rows, column)) >= len(rows)

@@ -37,20 +37,32 @@ def find_delimiter(name: str, head: str) -> str:
     lines = head.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if _is_separator_line(lines[0]):
         return lines[0][4]
-    best, delimiter = 0.0, ""
+    enough, delimiter = (False, 0.05), ""
     for candidate in DELIMITERS:
-        widths = []
-        try:
-            widths = [len(row) for row in csv.reader(lines[:2000], delimiter=candidate, strict=True) if row]
-        except csv.Error:
-            widths = [len(row) for row in csv.reader(lines[:2000], delimiter=candidate) if row]
+        widths, is_strict = _widths(lines[:2000], candidate)
         usual = max(set(widths), key=lambda width: (widths.count(width), width), default=0)
         share = widths.count(usual) / max(1, len(widths))
-        if usual > 1 and share > best + 0.05:
-            best, delimiter = share, candidate
+        if usual > 1 and (is_strict, share) > enough:
+            enough, delimiter = (is_strict, share + 0.05), candidate
     if not delimiter:
         raise InputError(
             f"{name}: is no table: no comma, semicolon, tab or vertical bar separates columns in its rows. If it is "
             "plain text, give --format text and the file of the translations too"
         )
     return delimiter
+
+
+def _widths(lines: list[str], delimiter: str) -> tuple[list[int], bool]:
+    """Return the number of cells of each row, and False if quotes do not stand as they should with this delimiter.
+
+    A cell that is still open after the last line may be closed after the head of the file.
+    """
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    widths: list[int] = []
+    try:
+        for row in rows:
+            widths += [len(row)] * bool(row)
+    except csv.Error:
+        if rows.line_num < len(lines):
+            return [len(row) for row in csv.reader(lines, delimiter=delimiter) if row], False
+    return widths, True

@@ -16,6 +16,12 @@ HEADER_WORDS = frozenset(
 )
 """Names of columns, apart from those of languages."""
 _IMPORTABLE = "`nmt import` turns it into plain text"
+_DOCUMENT_ENDINGS = {"HTML": ".html", "PO": ".po", "SRT": ".srt", "VTT": ".vtt", "XLIFF": ".xlf"}
+_FOR_TRAINING = {
+    "HTML": "copy its sentences into a file",
+    **dict.fromkeys(("PO", "XLIFF"), "take the pairs out of it with `nmt import`"),
+    **dict.fromkeys(("SRT", "VTT"), "give it to `nmt import` together with its translation"),
+}
 _UNPACK = "unpack it, then give the file in it"
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _SIGNATURES = (
@@ -63,7 +69,19 @@ def why_not_text(head: bytes) -> Foreign | None:
         return Foreign(f"{encoding.removesuffix('-LE').removesuffix('-BE')} text", _IMPORTABLE)
     begins_xml = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     kind = xml_format(head.decode("utf-8", errors="replace")) if begins_xml else None
-    return Foreign(f"{'an' if kind == 'XLIFF' else 'a'} {kind} file", _IMPORTABLE) if kind in ("TMX", "XLIFF") else None
+    if kind == "TMX":
+        return Foreign("a TMX file", _IMPORTABLE)
+    return Foreign("an XLIFF file", advice_on(kind)) if kind == "XLIFF" else None
+
+
+def advice_on(kind: str) -> str:
+    """Return what to do with a file of this format, which is not plain text."""
+    if kind not in _DOCUMENT_ENDINGS:
+        return _IMPORTABLE
+    return (
+        f"`nmt translate` translates it as a document if its name ends in {_DOCUMENT_ENDINGS[kind]} and -o is given; "
+        f"to train on it, {_FOR_TRAINING[kind]}"
+    )
 
 
 def _zip_kind(head: bytes) -> str:

@@ -41,18 +41,25 @@ def read_cues(given: Input, facts: TextFacts) -> list[Cue]:
         number += 1
         if times is None:
             continue
-        first, text = number, []
-        while number < len(lines) and lines[number].strip() and not TIMES.match(lines[number]):
-            text.append(lines[number])
-            number += 1
-        if number < len(lines) and text and text[-1].strip().isdecimal() and TIMES.match(lines[number]):
-            text.pop()  # the number of the next cue, without the blank line before it
-        bare = html.unescape(MARKUP.sub("", "\n".join(text)))
+        first, number = number, end_of_text(lines, number)
+        bare = html.unescape(MARKUP.sub("", "\n".join(lines[first:number])))
         begin, end = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
         cues.append(Cue(first, begin, max(begin, end), "\n".join(line.strip() for line in bare.split("\n"))))
     if not cues:
         raise InputError(f"{given.name}: has no cue with times such as 00:00:01,000 --> 00:00:02,500")
     return sorted(cues, key=lambda cue: (cue.begin, cue.end))
+
+
+def end_of_text(lines: Sequence[str], first: int) -> int:
+    """Return the number of the line after the text of a cue, whose first line is given.
+
+    A blank line ends the text. If it is missing, the times of the next cue do, with the cue's number before them.
+    """
+    end = first
+    while end < len(lines) and lines[end].strip() and not TIMES.match(lines[end]):
+        end += 1
+    has_number = first < end < len(lines) and lines[end - 1].strip().isdecimal() and TIMES.match(lines[end])
+    return end - 1 if has_number else end
 
 
 def seconds_of(parts: Sequence[str | None]) -> float:

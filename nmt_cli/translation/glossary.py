@@ -97,7 +97,7 @@ class Glossary:
             InputError: the file cannot be read, or a line of it is wrong (file and line are named).
         """
         name = input_name(path)
-        with open_input(path, is_table=True) as stream:
+        with open_input(path, warns_of_format=False) as stream:
             return cls.of_lines(name, iter_lines(stream))
 
     @classmethod

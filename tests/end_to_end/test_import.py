@@ -248,7 +248,10 @@ FOREIGN = {
     "t.docx": (b"PK\x03\x04" + b"\0" * 26 + b"word/document.xml", "t.docx: is a document of a word processor, but"),
     "t.xlsx": (b"PK\x03\x04" + b"\0" * 26 + b"xl/workbook.xml", "t.xlsx: is a spreadsheet, but"),
     "t.tmx": (b'<?xml version="1.0"?>\n<!-- x -->\n<tmx version="1.4">\n', "t.tmx: is a TMX file, but"),
-    "t.xlf": (b'<xliff version="1.2">\n', "t.xlf: is an XLIFF file, but"),
+    "t.xlf": (
+        b'<xliff version="1.2">\n',
+        "t.xlf: is an XLIFF file, but plain text in UTF-8 is expected here; `nmt translate` translates it as a doc",
+    ),
     "t.png": (b"\x89PNG\r\n\x1a\n\0\0", "t.png: is a picture, but"),
     "t.jpg": (b"\xff\xd8\xff\xe0\0", "t.jpg: is a picture, but"),
     "t.xz": (b"\xfd7zXZ\0", "t.xz: is xz data, but"),
@@ -300,24 +303,36 @@ def test_a_byte_order_mark_before_plain_text_is_warned_of(here):
     assert f"warning: {message}\n" in err
 
 
+def as_document(ending, for_training):
+    first = f"`nmt translate` translates it as a document if its name ends in {ending} and -o is given"
+    return f"{first}; to train on it, {for_training}"
+
+
+TO_TEXT = "`nmt import` turns it into plain text"
+WITH_TRANSLATION = "give it to `nmt import` together with its translation"
+
+
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("text", "kind", "advice"),
     [
-        ("a\tb\nc\td\n", "TSV"),
-        ('"a","b"\n"c","d"\n', "CSV"),
-        ("<!doctype html>\n<p>\n", "HTML"),
-        ("1\n00:00:01,000 --> 00:00:02,000\nx\n", "SRT"),
-        ("plain, text\nin, lines\n", None),
-        ('{"a": 1}\n', None),
+        ("a\tb\nc\td\n", "TSV", TO_TEXT),
+        ('"a","b"\n"c","d"\n', "CSV", TO_TEXT),
+        ("<!doctype html>\n<p>\n", "HTML", as_document(".html", "copy its sentences into a file")),
+        ('msgid "a"\nmsgstr "b"\n', "PO", as_document(".po", "take the pairs out of it with `nmt import`")),
+        ("1\n00:00:01,000 --> 00:00:02,000\nx\n", "SRT", as_document(".srt", WITH_TRANSLATION)),
+        ("WEBVTT\n", "VTT", as_document(".vtt", WITH_TRANSLATION)),
+        ("plain, text\nin, lines\n", None, None),
+        ('{"a": 1}\n', None, None),
     ],
 )
-def test_a_file_that_looks_like_a_table_is_warned_of_once(here, text, kind):
+def test_a_file_that_looks_like_a_table_or_a_document_is_warned_of_once(here, text, kind, advice):
     (here / "t").write_text(text, encoding="utf-8")
     code, _, err = nmt("score", "t", "--reference", "t", "--metric", "chrf", "--baseline", "t")
     assert code == 0, err
     assert err.count("looks like") == (kind is not None)
     if kind:
-        assert f"warning: t: looks like {kind} but is read as plain text, one sentence a line" in err
+        warning = f"t: looks like {kind} but is read as plain text, one sentence a line; if it is {kind}, {advice}"
+        assert f"warning: {warning}\n" in err
 
 
 @pytest.mark.parametrize(

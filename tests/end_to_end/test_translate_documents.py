@@ -132,6 +132,8 @@ def test_a_document_without_an_output_is_lines_as_before(nmt, model: Path, tmp_p
     result = nmt("translate", page, "--model", model)
     assert len(result.lines) == PAGE.count(b"\n")
     assert f"warning: {page}: is read as plain lines; give -o FILE to translate it as a document" in result.err
+    part = nmt("translate", page, "--model", model, "--shard", "1/2")
+    assert [err.count("warning: ") for err in (result.err, part.err)] == [1, 1]
 
 
 @pytest.mark.parametrize(

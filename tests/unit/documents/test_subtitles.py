@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from document_translators import SPLIT, translator, upper
 
@@ -54,6 +56,38 @@ def test_cues_keep_their_lines_and_marks(before: str, after: str):
     assert subtitles(cue.format(before)) == cue.format(after)
 
 
+@pytest.mark.parametrize(
+    ("before", "lines", "after"),
+    [
+        ("- Who?\n– Me.", ["Who?", "Me."], "- WHO\n– ME"),
+        (
+            "<i>-What a well-known - dog\r\nhe is.</i>",
+            ["What a well-known - dog he is."],
+            "<i>-WHAT A WELL\r\nKNOWN DOG HE IS</i>",
+        ),
+        ("-5 degrees", ["-5 degrees"], "DEGREES"),
+        ("♪ A <b>song</b> ♫\n♪ la la ♪", ["A song", "la la"], "♪ A <b>SONG</b> ♫\n♪ LA LA ♪"),
+        ("[man laughing]", ["man laughing"], "[MAN LAUGHING]"),
+        (
+            "{\\an8}[A <i>big\ndog</i> barks] - Oh (no).",
+            ["A big dog barks", "Oh (no)."],
+            "{\\an8}[A <i>BIG DOG</i>\nBARKS] - OH NO",
+        ),
+        ("(ANN) I (we) go", ["ANN", "I (we) go"], "(ANN) I WE GO"),
+    ],
+)
+def test_signs_of_speakers_music_and_sounds_stay_whatever_the_model_does(before: str, lines: list[str], after: str):
+    seen: list[str] = []
+
+    def translate(some):
+        seen.extend(some)
+        return translator(lambda words: re.findall(r"[A-Z]+", " ".join(words).upper()))(some)
+
+    cue = "1\n00:00:01,000 --> 00:00:09,000\n{}\n"
+    assert subtitles(cue.format(before), translate) == cue.format(after)
+    assert seen == lines
+
+
 def test_webvtt_keeps_its_notes_settings_and_entities():
     text = (
         "WEBVTT - a title\n\nNOTE\nleave this\n\nSTYLE\n::cue { color: red }\n\nintro\n"
@@ -61,6 +95,19 @@ def test_webvtt_keeps_its_notes_settings_and_entities():
         "<v Ann>a &amp; b <c.red>now</c></v>\n"
     )
     assert subtitles(text, name="a.vtt") == text.replace("a &amp; b", "A &amp; B").replace("now", "NOW")
+
+
+@pytest.mark.parametrize("text", ["one", "one\ntwo", ""])
+@pytest.mark.parametrize(("name", "header"), [("a.srt", ""), ("a.vtt", "WEBVTT\n"), ("a.vtt", "WEBVTT\n\nNOTE a\nb\n")])
+@pytest.mark.parametrize("numbers", [("1\n", "2\n", "3\n"), ("", "", "")])
+def test_cues_without_a_blank_line_between_them_keep_their_numbers_and_times(text: str, name: str, header, numbers):
+    cues = [
+        f"{number}00:00:0{place},000 --> 00:00:0{place},900\n{text}".rstrip("\n") + "\n"
+        for place, number in enumerate(numbers)
+    ]
+    last = "9\n00:00:20,000 --> 00:00:21,000\n7.\n"
+    old = header + "".join(cues) + last
+    assert subtitles(old, name=name) == header + "".join(cues).replace(text, text.upper()) + last
 
 
 @pytest.mark.parametrize("text", [TWO.replace("It is old.", ""), TWO.replace("\n2\n", "\n\n2\n")])

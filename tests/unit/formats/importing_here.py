@@ -14,7 +14,7 @@ class Made(NamedTuple):
     report: dict[str, Any]
 
 
-def imported(*paths: Path, source: str = "en", target: str = "fr", **settings: str) -> Made:
+def imported(*paths: Path, source: str = "en", target: str = "fr", **settings: str | None) -> Made:
     """Import files into the directory of the first, and remove what was written."""
     prefix = paths[0].parent / "made"
     made = import_pairs(list(map(str, paths)), str(prefix), Settings(Languages(source, target), **settings))

@@ -107,6 +107,18 @@ def test_columns_of_any_names_are_asked_for(tmp_path, columns):
     assert imported(tsv(tmp_path, rows), columns=columns).pairs == [("a", "b")]
 
 
+@pytest.mark.parametrize("columns", [None, "3,5"])
+def test_columns_of_language_codes_are_neither_a_header_row_nor_text(tmp_path, columns):
+    rows = [(str(number), "eng", source, "fra", target) for number, (source, target) in enumerate(PAIRS)]
+    for table in (rows, [*rows[:3], ("9", "", "the dog", "", "le chien"), *rows[3:]]):
+        made = imported(tsv(tmp_path, table), columns=columns)
+        assert made.pairs == [(row[2], row[4]) for row in table]
+        assert made.report["inputs"][0]["columns"] == [3, 5]
+        assert made.report["inputs"][0]["header_row"] is False
+    with pytest.raises(InputError, match=r"--columns eng,fra: .*t\.tsv has no column eng; there are 5"):
+        imported(tsv(tmp_path, rows), columns="eng,fra")
+
+
 @pytest.mark.parametrize("separator", [",", ";", "|"])
 def test_a_csv_with_any_separator_and_header(tmp_path, separator):
     path = tmp_path / "t.csv"
@@ -117,6 +129,20 @@ def test_a_csv_with_any_separator_and_header(tmp_path, separator):
     made = imported(path)
     assert made.pairs == [(f'a{separator} "b" c', "d e"), ("x", "y")]
     assert made.report["inputs"][0]["separator"] == separator
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '"Yes, sure";"Oui, bien"\n"Yes, sure";"Oui, bien"\n',
+        'English;French\n' + 'Yes, sure;"Oui,\nbien"\n' * 1500,  # the lines that are looked at end within a cell
+    ],
+)  # fmt: skip
+def test_the_separator_is_one_with_which_the_quotes_are_right(tmp_path, table):
+    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
+    made = imported(tmp_path / "t.csv")
+    assert {*made.pairs} == {("Yes, sure", "Oui, bien")}
+    assert made.report["inputs"][0]["separator"] == ";"
 
 
 @pytest.mark.parametrize(
