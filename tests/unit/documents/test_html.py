@@ -54,6 +54,23 @@ def test_tags_go_where_the_attention_lies():
     assert page("<p>the <b>red</b> car <i>sleeps</i>.</p>", backwards) == "<p><i>SLEEPS</i>. CAR <b>RED</b> THE</p>"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<a href=x>stand around</a> <a href=y>barrels</a>", "<a href=x>STAND</a> <a href=y>BARRELS</a> AROUND"),
+        ("<a href=x>stand/</a><a href=y>around</a> barrels", "<a href=x>STAND/AROUND</a> <a href=y></a>BARRELS"),
+        ("stand <a href=x><img src=y></a> around barrels", "STAND <a href=x><img src=y></a> BARRELS AROUND"),
+        ("stand <a href=x>around <img src=y></a> barrels", "STAND BARRELS <a href=x>AROUND <img src=y></a>"),
+    ],
+)
+def test_links_side_by_side_stay_so_and_a_picture_stays_in_its_link(before: str, after: str):
+    last_word_first = translator(
+        lambda words: [word.upper() for word in (words[0], words[-1], *words[1:-1])],
+        lambda n: [0, n - 1, *range(1, n - 1)],
+    )
+    assert page(f"<p>{before}</p>", last_word_first) == f"<p>{after}</p>"
+
+
 @pytest.mark.parametrize("translate", [upper, backwards])
 @pytest.mark.parametrize(
     "code", ["<code>foo</code>", "<code>a</code>", "<code>a b  c</code>", "<kbd>%s</kbd>", "<var>foo_bar</var>"]
