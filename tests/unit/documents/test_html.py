@@ -33,6 +33,16 @@ def page(text: str, translate=upper, target_lang: str | None = None, name: str =
         ("<td>see <code>foo</td><td>bar", "<td>SEE <code>foo</td><td>BAR"),
         ("<p>a <b>b <i>c</b> d</i> e</p>", "<p>A <b>B <i>C</b> D</i> E</p>"),
         ("<p>a <i>b</p><p>c</i> d</p>", "<p>A <i>B</p><p>C</i> D</p>"),
+        ("<p translate=no>acme<p>one<p>two", "<p translate=no>acme<p>ONE<p>TWO"),
+        ("<p translate=no>acme <b>corp<h2>one</h2>", "<p translate=no>acme <b>corp<h2>ONE</h2>"),
+        ("<tr><td class=notranslate>acme<td>one<tr>", "<tr><td class=notranslate>acme<td>ONE<tr>"),
+        (
+            "<ul><li translate=no>acme<ul><li>corp</ul><li>one</ul>",
+            "<ul><li translate=no>acme<ul><li>corp</ul><li>ONE</ul>",
+        ),
+        ("<dl><dt translate=no>acme<dd>one</dl>", "<dl><dt translate=no>acme<dd>ONE</dl>"),
+        ("<p>so <span translate=no>acme<p>one", "<p>SO <span translate=no>acme<p>ONE"),
+        ("<div translate=no>acme<p>corp<p>corp</div>one", "<div translate=no>acme<p>corp<p>corp</div>ONE"),
     ],
 )
 def test_text_is_translated_and_all_else_stays(before: str, after: str | None):
