@@ -89,7 +89,6 @@ class _Walk:
                 self._outside(event, raw)
             elif event.kind == "start" and event.name not in _VOID:
                 self._push(event)
-        self._flush(len(self._text))
         still = [(name, place) for name, place in self._open if name not in _END_MAY_LACK]
         if still and {"html", "body"} & {name for name, _ in self._open} and not {"html", "body"} & self._ends:
             name, place = still[-1]
@@ -97,6 +96,9 @@ class _Walk:
             self._document.refuse(
                 len(self._text), f"the page ends before </{name}>, which belongs to line {line}; the file is cut off"
             )
+        self._open.clear()
+        self._leave_untouched(len(self._text))
+        self._flush(len(self._text))
 
     def _outside(self, event: Event, raw: str) -> None:
         """Take an event that is not within an element without translation."""

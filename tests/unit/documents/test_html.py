@@ -31,6 +31,7 @@ def page(text: str, translate=upper, target_lang: str | None = None, name: str =
         ("<p>one<br>two<p>three<!-- note --></p>", "<p>ONE<br>TWO<p>THREE<!-- note --></p>"),
         ("<p>12 + {{ name }}: <a name=x></a></p>", None),
         ("<td>see <code>foo</td><td>bar", "<td>SEE <code>foo</td><td>BAR"),
+        ("<p>see <code>foo &amp;() <b>bar", "<p>SEE <code>foo &amp;() <b>bar"),
         ("<p>a <b>b <i>c</b> d</i> e</p>", "<p>A <b>B <i>C</b> D</i> E</p>"),
         ("<p>a <i>b</p><p>c</i> d</p>", "<p>A <i>B</p><p>C</i> D</p>"),
         ("<p translate=no>acme<p>one<p>two", "<p translate=no>acme<p>ONE<p>TWO"),
