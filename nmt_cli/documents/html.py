@@ -192,15 +192,16 @@ def _is_ended_by(name: str, following: str) -> bool:
     """Return whether an open element ends where a tag of the other name begins, by the rules of HTML."""
     if name == "p":
         return following in _ENDS_PARAGRAPH
-    is_same = name == following and name in _END_MAY_LACK
+    is_same = name == following and (name in _END_MAY_LACK or name == "a")
     return is_same or any(name in names and following in names for names in _END_EACH_OTHER)
 
 
 def _language(tag: str, start: int, language: str) -> Iterator[Edit]:
     """Yield what sets the language of the page."""
     code = language.replace("_", "-")
-    found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang") and attribute.raw]
+    found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang")]
     for attribute in found:
-        yield Edit(start + attribute.start, start + attribute.end, code)
+        has_value = attribute.is_quoted or attribute.raw
+        yield Edit(start + attribute.start, start + attribute.end, code if has_value else f'="{code}"')
     if not found:
         yield Edit(start + len("<html"), start + len("<html"), f' lang="{code}"')

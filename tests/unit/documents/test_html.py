@@ -110,6 +110,8 @@ def test_sentences_go_to_the_model_one_by_one_and_a_tag_around_several_stays():
     [
         ('<html lang="en-US"><p>x</p>', '<html lang="de-AT"><p>X</p>'),
         ("<!doctype html>\n<HTML><p>x</p>", '<!doctype html>\n<HTML lang="de-AT"><p>X</p>'),
+        ("<html lang=\"\" xml:lang=''><p>x</p>", "<html lang=\"de-AT\" xml:lang='de-AT'><p>X</p>"),
+        ("<html lang><p>x</p>", '<html lang="de-AT"><p>X</p>'),
         ('<p lang="en">x</p>', '<p lang="en">X</p>'),
     ],
 )
@@ -146,6 +148,7 @@ def test_bad_pages_are_refused_with_their_line(data: bytes, message: str):
     assert str(refusal.value).startswith(message)
 
 
-def test_a_thousand_paragraphs_without_end_tags_are_not_deep():
-    text = "<ul>" + "<li>one<p>two<p>three" * 500
+@pytest.mark.parametrize("part", ["<li>one<p>two<p>three", "<p><a name=one>two", "<a name=one>two <b>three</b>"])
+def test_a_thousand_elements_without_end_tags_are_not_deep(part: str):
+    text = "<ul>" + part * 1001
     assert page(text, unchanged) == text
