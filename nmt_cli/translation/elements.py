@@ -159,4 +159,7 @@ def _gap(tag: Tag, looks_at: Sequence[int], rows: range) -> int:
     """Return the row before which a tag stands that has no words."""
     if tag.is_after and (own := [row for row in rows if looks_at[row] == tag.start - 1]):
         return own[-1] + 1
+    shared = next((row for row in rows if tag.start <= looks_at[row] < tag.end), None)
+    if shared is not None:  # with an element beside it, which has the word
+        return shared
     return next((row for row in rows if looks_at[row] >= tag.start), rows.stop)

@@ -69,7 +69,7 @@ def test_tags_go_where_the_attention_lies():
     ("before", "after"),
     [
         ("<a href=x>stand around</a> <a href=y>barrels</a>", "<a href=x>STAND</a> <a href=y>BARRELS</a> AROUND"),
-        ("<a href=x>stand/</a><a href=y>around</a> barrels", "<a href=x>STAND/AROUND</a> <a href=y></a>BARRELS"),
+        ("<b>stand</b><i>up</i> around barrels", "<b>STANDUP</b> <i></i>BARRELS AROUND"),
         ("stand <a href=x><img src=y></a> around barrels", "STAND <a href=x><img src=y></a> BARRELS AROUND"),
         ("stand <a href=x>around <img src=y></a> barrels", "STAND BARRELS <a href=x>AROUND <img src=y></a>"),
     ],
@@ -91,6 +91,31 @@ def test_code_is_not_taken_for_a_word_of_the_text(code: str, translate):
     new = page(text, translate)
     assert new.count(code) == 2
     assert len(re.findall("%s", new)) == len(re.findall("%s", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one red bike<sup>1</sup>.", "BIKE<sup>1</sup>. RED ONE"),
+        (
+            "one red bike.<sup><a href=x>[1]</a></sup><sup>[2]</sup> Two.",
+            "BIKE. RED ONE<sup><a href=x>[1]</a></sup><sup>[2]</sup> TWO.",
+        ),
+        (
+            "one <a href=x>red</a><sup><a href=y>[1]</a></sup> bike",
+            "BIKE <a href=x>RED</a><sup><a href=y>[1]</a></sup> ONE",
+        ),
+        ("one <b>red<sup>*</sup></b> bike", "BIKE <b>RED<sup>*</sup></b> ONE"),
+        ("one red<a href=x><sup title=no>1</sup></a> bike", "BIKE RED<a href=x><sup title=NO>1</sup></a> ONE"),
+        ("10<sup>-3</sup> m<sup>2</sup> here", "HERE M<sup>2</sup> 10<sup>-3</sup>"),
+        ("<sup>1</sup> one bike", "<sup>1</sup> BIKE ONE"),
+        ("the 1<sup>st</sup> bike", "BIKE <sup>1ST</sup> THE"),
+        ("a <sup>1</sup>/<sub>2</sub> bike", "BIKE <sup>1/2</sup> <sub></sub>A"),
+        ("a x<sup>2</sup>y bike", "BIKE <sup>X2Y</sup> A"),
+    ],
+)
+def test_the_mark_of_a_footnote_stays_behind_its_word_and_is_not_translated(text: str, expected: str):
+    assert page(f"<p>{text}</p>", backwards) == f"<p>{expected}</p>"
 
 
 def test_sentences_go_to_the_model_one_by_one_and_a_tag_around_several_stays():
