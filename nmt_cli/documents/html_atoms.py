@@ -1,4 +1,4 @@
-"""Inline elements that are not words of the sentence around them: the marks of footnotes."""
+"""Inline elements that are not words of the sentence around them: the marks of footnotes, and links side by side."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import accumulate
 from nmt_cli.documents.segments import Atom, Kind, Segment
 from nmt_cli.documents.sentences import partners
 
+_LABELS = frozenset(("a", "label"))
 _SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
 
 
@@ -43,6 +44,33 @@ def with_marks_alone(atoms: Sequence[Atom]) -> list[Atom]:
             is_followed = bool(head) or (is_whole and is_followed)
             is_within_word = any(map(str.isalnum, head)) or (is_whole and is_within_word)
     return result[::-1]
+
+
+def with_labels_apart(atoms: Sequence[Atom]) -> list[Atom]:
+    """Return the atoms with a break between two links with text, or form labels, that no text parts.
+
+    A page shows them as two, as in a menu. Other elements without text between them may style two parts of one word.
+    """
+    pairs = partners(atoms)
+    letters = list(accumulate(map(_has_letter, atoms), initial=0))
+    labels = {
+        place
+        for start, end in pairs.items()
+        if atoms[start].text in _LABELS and letters[start] < letters[end]
+        for place in (start, end)
+    }
+    result: list[Atom] = []
+    behind: int | None = None
+    """Place behind the last label and the tags that end with it, until text follows."""
+    for place, atom in enumerate(atoms):
+        if atom.kind is Kind.OPEN and place in labels and behind is not None:
+            result.insert(behind, Atom("", "", Kind.BREAK))
+        if (atom.kind is Kind.OPEN and place in labels) or atom.kind in (*_SHOWN, Kind.BREAK):
+            behind = None
+        elif atom.kind is Kind.CLOSE and (place in labels or behind == len(result)):
+            behind = len(result) + 1
+        result.append(atom)
+    return result
 
 
 def _has_letter(atom: Atom) -> bool:

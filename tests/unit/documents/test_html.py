@@ -82,6 +82,33 @@ def test_links_side_by_side_stay_so_and_a_picture_stays_in_its_link(before: str,
     assert page(f"<p>{before}</p>", last_word_first) == f"<p>{after}</p>"
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("<nav><a>One dog</a><a>Two dogs</a></nav>", ["One dog", "Two dogs"]),
+        ("<b><a>One <i>dog</i></a></b><!-- \n --><b><a>Two dogs</a></b>", ["One dog", "Two dogs"]),
+        ("<label>One dog</label><label>Two dogs</label>", ["One dog", "Two dogs"]),
+        ("<button>One dog</button><button>Two dogs</button>", ["One dog", "Two dogs"]),
+        ("<select><option>One dog<option>Two dogs</select>", ["One dog", "Two dogs"]),
+        ("<a>One dog</a> <a>has two</a>", ["One dog has two"]),
+        ("<a>One dog</a>s<a> here</a>", ["One dogs here"]),
+        ("One dog<a>[1]</a><a>[2]</a> here", ["One dog[1][2] here"]),
+        ("<a><img></a><a>One</a> dog", ["One dog"]),
+        ("<span>T</span><b>wo</b><i> do</i><a>gs</a>", ["Two dogs"]),
+    ],
+)
+def test_links_that_touch_are_labels_of_their_own_but_parts_of_a_word_are_one(text: str, lines: list[str]):
+    seen: list[str] = []
+
+    def translate(some):
+        seen.extend(some)
+        return upper(some)
+
+    tags = re.compile("<[^>]*>")
+    assert tags.findall(page(text, translate)) == tags.findall(text)
+    assert sorted(seen) == sorted(lines)
+
+
 @pytest.mark.parametrize("translate", [upper, backwards])
 @pytest.mark.parametrize(
     "code", ["<code>foo</code>", "<code>a</code>", "<code>a b  c</code>", "<kbd>%s</kbd>", "<var>foo_bar</var>"]
