@@ -12,6 +12,7 @@ from itertools import pairwise
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone
 from nmt_cli.documents.html_events import Event, events_of
 from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
@@ -31,6 +32,12 @@ _END_MAY_LACK = frozenset(
     ("html", "head", "body", "p", "li", "dt", "dd", "option", "optgroup", "thead", "tbody", "tfoot", "tr", "td", "th",
      "colgroup", "caption", "rt", "rp", "rb", "rtc")
 )  # fmt: skip
+_ENDS_PARAGRAPH = frozenset(
+    ("address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl", "fieldset",
+     "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "main",
+     "menu", "nav", "ol", "p", "pre", "search", "section", "summary", "table", "ul")
+)  # fmt: skip
+_END_EACH_OTHER = (("dt", "dd"), ("td", "th"), ("thead", "tbody", "tfoot"), ("rb", "rt", "rtc", "rp"))
 _TRANSLATED = frozenset(("alt", "title", "placeholder"))
 _CHARSET = re.compile(
     rb"""<\?xml[^>]*?\bencoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.I
@@ -75,13 +82,14 @@ class _Walk:
         """Find all that the page holds."""
         for event, following in pairwise(events):
             raw = self._text[event.start : following.start]
+            if event.kind == "start":
+                self._end_others(event)
             if event.kind == "end":
                 self._end(event, raw)
             elif self._untouched is None:
                 self._outside(event, raw)
             elif event.kind == "start" and event.name not in _VOID:
                 self._push(event)
-        self._flush(len(self._text))
         still = [(name, place) for name, place in self._open if name not in _END_MAY_LACK]
         if still and {"html", "body"} & {name for name, _ in self._open} and not {"html", "body"} & self._ends:
             name, place = still[-1]
@@ -89,6 +97,9 @@ class _Walk:
             self._document.refuse(
                 len(self._text), f"the page ends before </{name}>, which belongs to line {line}; the file is cut off"
             )
+        self._open.clear()
+        self._leave_untouched(len(self._text))
+        self._flush(len(self._text))
 
     def _outside(self, event: Event, raw: str) -> None:
         """Take an event that is not within an element without translation."""
@@ -124,14 +135,18 @@ class _Walk:
             if is_untouched and not is_void:
                 self._untouched = (len(self._open), start, name)
 
-    def _push(self, event: Event) -> None:
-        """Open an element, which ends those of its name whose end tag may lack, such as the paragraph before."""
+    def _end_others(self, event: Event) -> None:
+        """End the element whose end tag may lack before this tag, such as the paragraph before, with what is in it."""
         for place in range(len(self._open) - 1, -1, -1):
-            if event.name not in _END_MAY_LACK or self._open[place][0] not in _END_MAY_LACK:
-                break
-            if self._open[place][0] == event.name:
+            name = self._open[place][0]
+            if _is_ended_by(name, event.name):
                 del self._open[place:]
+                self._leave_untouched(event.start)
                 break
+            if name not in _END_MAY_LACK and name not in _INLINE:
+                break
+
+    def _push(self, event: Event) -> None:
         self._open.append((event.name, event.start))
         if len(self._open) > MAX_DEPTH:
             self._document.refuse(event.start, f"elements lie within elements more than {MAX_DEPTH:,} deep")
@@ -142,19 +157,23 @@ class _Walk:
         if place is not None:
             del self._open[place:]
         if self._untouched is not None:
-            depth, begin, name = self._untouched
-            if len(self._open) >= depth:
-                return
-            self._untouched = None
-            if name in _INLINE:
-                whole = self._text[begin : event.start] + raw * (name == event.name)
-                self._add(begin, untranslated(whole))
-            if name == event.name:
+            is_its_own = self._untouched[2] == event.name
+            self._leave_untouched(event.start + len(raw) * is_its_own)
+            if is_its_own or self._untouched is not None:
                 return
         if event.name in _INLINE:
             self._add(event.start, Atom(raw, event.name, Kind.CLOSE))
         else:
             self._flush(event.start)
+
+    def _leave_untouched(self, end: int) -> None:
+        """Go on translating if the element that is not translated has ended here."""
+        if self._untouched is None or len(self._open) >= self._untouched[0]:
+            return
+        _, begin, name = self._untouched
+        self._untouched = None
+        if name in _INLINE:
+            self._add(begin, untranslated(self._text[begin:end]))
 
     def _add(self, start: int, *atoms: Atom) -> None:
         if not self._atoms:
@@ -166,15 +185,25 @@ class _Walk:
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
-            self._located.segments.append(Segment(self._start, end, with_codes(self._atoms), written))
+            atoms = with_labels_apart(with_marks_alone(self._atoms))
+            self._located.segments.append(Segment(self._start, end, with_codes(atoms), written))
         self._atoms = []
+
+
+def _is_ended_by(name: str, following: str) -> bool:
+    """Return whether an open element ends where a tag of the other name begins, by the rules of HTML."""
+    if name == "p":
+        return following in _ENDS_PARAGRAPH
+    is_same = name == following and (name in _END_MAY_LACK or name == "a")
+    return is_same or any(name in names and following in names for names in _END_EACH_OTHER)
 
 
 def _language(tag: str, start: int, language: str) -> Iterator[Edit]:
     """Yield what sets the language of the page."""
     code = language.replace("_", "-")
-    found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang") and attribute.raw]
+    found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang")]
     for attribute in found:
-        yield Edit(start + attribute.start, start + attribute.end, code)
+        has_value = attribute.is_quoted or attribute.raw
+        yield Edit(start + attribute.start, start + attribute.end, code if has_value else f'="{code}"')
     if not found:
         yield Edit(start + len("<html"), start + len("<html"), f' lang="{code}"')

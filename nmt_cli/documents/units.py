@@ -17,7 +17,8 @@ from nmt_cli.documents.division import Shown, divided
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, partners
 from nmt_cli.translation.alignment import MAX_WEIGHTS, Matrix
-from nmt_cli.translation.markup import Tag, put_placeholders, with_tags
+from nmt_cli.translation.elements import Tag
+from nmt_cli.translation.markup import put_placeholders, with_tags
 from nmt_cli.translation.results import Translation
 
 _SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
@@ -65,20 +66,22 @@ def line_of(unit: Unit, raw: Callable[[Atom], str]) -> Line:
     for place, atom in enumerate(atoms):
         at = places[place]
         first = bisect_right(ends, at)  # the word that ends after it
-        if atom.kind is Kind.OPEN:
-            end_at = places[closing[place]]
-            last = bisect_left(starts, end_at)
-            cuts_first = first < len(spans) and starts[first] < at
-            cuts_last = 0 < last <= len(spans) and ends[last - 1] > end_at
-            close = raw(atoms[closing[place]])
-            tags.append(Tag(raw(atom), close, first, last, cuts_first=cuts_first, cuts_last=cuts_last))
-        elif atom.kind is Kind.ALONE:
-            is_within = first < len(spans) and starts[first] < at
-            is_after = is_within or (first > 0 and ends[first - 1] == at)
-            is_apart = not is_after and (first == len(spans) or starts[first] > at)
-            start = first + 1 if is_within else first
-            written = raw(atom) + " " * is_apart
-            tags.append(Tag(written, None, start, start, is_after=is_after, cuts_last=is_within))
+        if atom.kind not in (Kind.OPEN, Kind.ALONE):
+            continue
+        closes = closing.get(place, place)
+        end_at = places[closes]
+        last = bisect_left(starts, end_at)
+        is_within = first < len(spans) and starts[first] < at
+        close = raw(atoms[closes]) if atom.kind is Kind.OPEN else None
+        if first < last and at < end_at:
+            is_cut = ends[last - 1] > end_at
+            tags.append(Tag(raw(atom), close, first, last, place, closes, cuts_first=is_within, cuts_last=is_cut))
+            continue
+        is_after = is_within or (first > 0 and ends[first - 1] == at)
+        is_apart = not is_after and (first == len(spans) or starts[first] > end_at)
+        start = first + is_within
+        alone = Tag(raw(atom), close, start, start, place, closes, cuts_last=is_within)
+        tags.append(replace(alone, is_after=is_after, is_apart=is_apart))
     seams = [bisect_right(ends, at) for atom, at in zip(atoms, places, strict=False) if atom.kind is Kind.SEAM]
     words = [text[start:end] for start, end in spans]
     source = "".join(" " if atom.kind is Kind.SEAM else raw(atom) for atom in atoms)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_cli.translation.alignment import Matrix
+from nmt_cli.translation.elements import Tag, placed
 
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
@@ -27,27 +28,6 @@ _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|w
 """Names of HTML tags that stand alone without a slash."""
 UNKNOWN = "⁇"
 """The sign that SentencePiece writes for a piece that it does not know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """A tag, and the words of the plain line that it stands between or around."""
-
-    text: str
-    closing: str | None
-    """The tag that ends it, or None for one that stands alone."""
-    start: int
-    """The first word it encloses, or the word that follows."""
-    end: int
-    """After the last word it encloses."""
-    is_after: bool = False
-    """It stands alone and belongs to the word before `start`, as the mark of a footnote does."""
-    cuts_first: bool = False
-    """It begins within its first word, so the punctuation before that word is outside."""
-    cuts_last: bool = False
-    """It ends within its last word, so the punctuation after that word is outside."""
-    is_open: bool = False
-    """It began before the words at hand, so only its end belongs among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +46,15 @@ class PlainLine:
 
 
 def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
-    """Take the tags out of a line, but for `symbols`, which the model knows; tags without a partner stand alone."""
+    """Take the tags out of a line, but for `symbols`, which the model knows; tags without a partner stand alone.
+
+    Where two elements cross, the second begins behind the first.
+    """
     plain: list[str] = []
     place = 0
     open_tags: list[tuple[str, str, int, int]] = []
-    tags: list[tuple[int, Tag]] = []
+    tags: list[Tag] = []
+    begins: dict[int, tuple[int, int]] = {}
     position = 0
     for order, match in enumerate(match for match in TAG.finditer(line) if match[0] not in symbols):
         plain.append(line[position : match.start()])
@@ -80,17 +64,19 @@ def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
         name = _name(text)
         if text.startswith("</") and any(opened[1] == name for opened in open_tags):
             index = max(i for i, opened in enumerate(open_tags) if opened[1] == name)
+            begins.update((crossing[3], (place, order)) for crossing in open_tags[index + 1 :])
             begin, _, start, first = open_tags.pop(index)
-            tags.append((first, Tag(begin, text, start, place)))
+            start, opens = begins.get(first, (start, first))
+            tags.append(Tag(begin, text, start, place, opens, order))
         elif text.startswith("</") or text.endswith("/>"):
-            tags.append((order, Tag(text, None, place, place)))
+            tags.append(Tag(text, None, place, place, order, order))
         else:
             open_tags.append((text, name, place, order))
-    tags.extend((order, Tag(text, None, start, start)) for text, _, start, order in open_tags)
+    tags.extend(Tag(text, None, start, start, order, order) for text, _, start, order in open_tags)
     plain.append(line[position:])
     # A tag inside a word parts it: "<b>a</b>b" is two words to the model, and to whoever counts them.
     text = line if not tags else " ".join(" ".join(plain).split())
-    return PlainLine(text, tuple(tag for _, tag in sorted(tags, key=lambda item: item[0])))
+    return PlainLine(text, tuple(sorted(tags, key=lambda tag: (tag.opens, -tag.closes))))
 
 
 def restored_words(
@@ -136,92 +122,57 @@ def tagged_words(
     `looks_at` has the source word that each looks at most. Tags that are open come first, the outermost foremost; each
     ends behind at least one word. `spell` writes the text between the tags, as with `&amp;` for an ampersand.
     """
-    before: list[list[_Placed]] = [[] for _ in range(len(target) + 1)]
-    after: list[list[_Placed]] = [[] for _ in target]
-    placed: list[_Placed] = []
-    end = len(target) - 1
-    for tag in tags:
-        rows = [row for row, column in enumerate(looks_at) if tag.start <= column < tag.end]
-        if tag.is_open and tag.closing is not None:
-            end = min(max(rows, default=0), end)  # inside those that were opened before it
-            if end < 0:
-                before[0].insert(0, _Placed(tag, tag.closing, "", 0, 0))
-                continue
-            placed.append(_Placed(tag, "", tag.closing, -1, end))
-            after[end].insert(0, placed[-1])
-            continue
-        if tag.closing is not None and rows:
-            around = _nested(_Placed(tag, tag.text, tag.closing, rows[0], rows[-1]), rows, placed)
-            placed.append(around)
-            before[around.first].append(around)
-            after[around.last].insert(0, around)
-            continue
-        text = tag.text + (tag.closing or "")
-        if tag.is_after and (own := [row for row, column in enumerate(looks_at) if column == tag.start - 1]):
-            after[own[-1]].append(_Placed(tag, "", text, own[-1], own[-1]))
-            continue
-        place = next((row for row, column in enumerate(looks_at) if column >= tag.start), len(target))
-        # Alone it keeps its place among those that open here, inside the one before it.
-        last = before[place][-1].last if before[place] else len(target)
-        before[place].append(_Placed(tag, text, "", place, last))
-    for opening in before:
-        opening.sort(key=lambda placed: -placed.last)
-    for closing in after:
-        closing.sort(key=lambda placed: -placed.first)
+    before: list[list[_Mark]] = [[] for _ in range(len(target) + 1)]
+    after: list[list[_Mark]] = [[] for _ in target]
+    root = placed(tags, [*looks_at, *[-1] * (len(target) - len(looks_at))])
+    waiting = [(inner, root, False) for inner in reversed(root.inner)]
+    while waiting:
+        element, outer, is_end = waiting.pop()
+        tag = element.tag
+        if not is_end:
+            waiting.append((element, outer, True))
+            waiting += [(inner, element, False) for inner in reversed(element.inner)]
+        text = (tag.closing or "") if is_end else "" if tag.is_open else tag.text
+        if element.is_behind:
+            blank = " " * (not is_end and not tag.is_after and not outer.is_behind)
+            after[element.first - 1].append(_Mark(blank + text, is_cut=tag.cuts_last))
+        elif is_end and element.first < element.last:
+            after[element.last - 1].append(_Mark(text, is_cut=tag.cuts_last))
+        else:
+            blank = " " * (is_end and tag.is_apart and outer.first < outer.last)
+            before[element.first].append(_Mark(text + blank, is_cut=tag.cuts_first))
     words = [
         _tagged(word, opening, closing, spell) for opening, word, closing in zip(before, target, after, strict=False)
     ]
-    return [*words, "".join(placed.text for placed in before[-1])]
+    return [*words, "".join(mark.text for mark in before[-1])]
 
 
-def _tagged(word: str, opening: Sequence[_Placed], closing: Sequence[_Placed], spell: Callable[[str], str]) -> str:
-    """Return a word between its tags, the outermost first in `opening` and last in `closing`."""
+class _Mark(NamedTuple):
+    """What is written before or after a word."""
+
+    text: str
+    is_cut: bool
+    """The punctuation at this edge of the word is outside."""
+
+
+def _tagged(word: str, opening: Sequence[_Mark], closing: Sequence[_Mark], spell: Callable[[str], str]) -> str:
+    """Return a word between its tags, in the order in which they are written."""
     found = _EDGES.fullmatch(word)
     head, core, tail = found.groups() if found else ("", word, "")
-    if not any(placed.tag.cuts_first for placed in opening):
+    if not any(mark.is_cut for mark in opening):
         head, core = "", head + core
-    if not any(placed.tag.cuts_last for placed in closing):
+    if not any(mark.is_cut for mark in closing):
         core, tail = core + tail, ""
     written = spell(core)
-    for placed in reversed(opening):
-        if not placed.tag.cuts_first:
+    for mark in reversed(opening):
+        if not mark.is_cut:
             head, written = "", spell(head) + written
-        written = placed.text + written
-    for placed in closing:
-        if not placed.tag.cuts_last:
+        written = mark.text + written
+    for mark in closing:
+        if not mark.is_cut:
             written, tail = written + spell(tail), ""
-        written += placed.closing
+        written += mark.text
     return spell(head) + written + spell(tail)
-
-
-class _Placed(NamedTuple):
-    """A tag around words of the target."""
-
-    tag: Tag
-    text: str
-    closing: str
-    first: int
-    last: int
-
-
-def _nested(tag: _Placed, rows: Sequence[int], placed: Sequence[_Placed]) -> _Placed:
-    """Return the tag around as many of its rows as it can hold without crossing a tag that has its place.
-
-    Words that look at what the tag enclosed may stand on both sides of the words of another tag.
-    """
-    while crossed := next((other for other in placed if _cross(tag, other)), None):
-        if tag.first < crossed.first:
-            cuts = (tag._replace(last=crossed.first - 1), tag._replace(first=crossed.first))
-        else:
-            cuts = (tag._replace(last=crossed.last), tag._replace(first=crossed.last + 1))
-        held = [[row for row in rows if cut.first <= row <= cut.last] for cut in cuts]
-        best = max(held, key=len)
-        tag = tag._replace(first=best[0], last=best[-1])
-    return tag
-
-
-def _cross(one: _Placed, other: _Placed) -> bool:
-    return one.first < other.first <= one.last < other.last or other.first < one.first <= other.last < one.last
 
 
 def put_placeholders(source: Sequence[str], target: list[str], weights: Matrix, pattern: re.Pattern[str]) -> int:

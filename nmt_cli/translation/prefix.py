@@ -19,7 +19,8 @@ from nmt_cli.data.tokenizer import EOS, UNK, PieceWords, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import FREE, Constraints
 from nmt_cli.translation.alignment import Matrix
-from nmt_cli.translation.markup import PLACEHOLDER, TAG, PlainLine, Tag
+from nmt_cli.translation.elements import Tag
+from nmt_cli.translation.markup import PLACEHOLDER, TAG, PlainLine
 from nmt_cli.translation.results import Translation
 
 BLANK = "▁".encode()

@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "documents": {
         "formats",
         "translation.alignment",
+        "translation.elements",
         "translation.markup",
         "translation.results",
     },

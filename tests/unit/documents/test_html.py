@@ -31,8 +31,19 @@ def page(text: str, translate=upper, target_lang: str | None = None, name: str =
         ("<p>one<br>two<p>three<!-- note --></p>", "<p>ONE<br>TWO<p>THREE<!-- note --></p>"),
         ("<p>12 + {{ name }}: <a name=x></a></p>", None),
         ("<td>see <code>foo</td><td>bar", "<td>SEE <code>foo</td><td>BAR"),
+        ("<p>see <code>foo &amp;() <b>bar", "<p>SEE <code>foo &amp;() <b>bar"),
         ("<p>a <b>b <i>c</b> d</i> e</p>", "<p>A <b>B <i>C</b> D</i> E</p>"),
         ("<p>a <i>b</p><p>c</i> d</p>", "<p>A <i>B</p><p>C</i> D</p>"),
+        ("<p translate=no>acme<p>one<p>two", "<p translate=no>acme<p>ONE<p>TWO"),
+        ("<p translate=no>acme <b>corp<h2>one</h2>", "<p translate=no>acme <b>corp<h2>ONE</h2>"),
+        ("<tr><td class=notranslate>acme<td>one<tr>", "<tr><td class=notranslate>acme<td>ONE<tr>"),
+        (
+            "<ul><li translate=no>acme<ul><li>corp</ul><li>one</ul>",
+            "<ul><li translate=no>acme<ul><li>corp</ul><li>ONE</ul>",
+        ),
+        ("<dl><dt translate=no>acme<dd>one</dl>", "<dl><dt translate=no>acme<dd>ONE</dl>"),
+        ("<p>so <span translate=no>acme<p>one", "<p>SO <span translate=no>acme<p>ONE"),
+        ("<div translate=no>acme<p>corp<p>corp</div>one", "<div translate=no>acme<p>corp<p>corp</div>ONE"),
     ],
 )
 def test_text_is_translated_and_all_else_stays(before: str, after: str | None):
@@ -54,6 +65,50 @@ def test_tags_go_where_the_attention_lies():
     assert page("<p>the <b>red</b> car <i>sleeps</i>.</p>", backwards) == "<p><i>SLEEPS</i>. CAR <b>RED</b> THE</p>"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<a href=x>stand around</a> <a href=y>barrels</a>", "<a href=x>STAND</a> <a href=y>BARRELS</a> AROUND"),
+        ("<b>stand</b><i>up</i> around barrels", "<b>STANDUP</b> <i></i>BARRELS AROUND"),
+        ("stand <a href=x><img src=y></a> around barrels", "STAND <a href=x><img src=y></a> BARRELS AROUND"),
+        ("stand <a href=x>around <img src=y></a> barrels", "STAND BARRELS <a href=x>AROUND <img src=y></a>"),
+    ],
+)
+def test_links_side_by_side_stay_so_and_a_picture_stays_in_its_link(before: str, after: str):
+    last_word_first = translator(
+        lambda words: [word.upper() for word in (words[0], words[-1], *words[1:-1])],
+        lambda n: [0, n - 1, *range(1, n - 1)],
+    )
+    assert page(f"<p>{before}</p>", last_word_first) == f"<p>{after}</p>"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("<nav><a>One dog</a><a>Two dogs</a></nav>", ["One dog", "Two dogs"]),
+        ("<b><a>One <i>dog</i></a></b><!-- \n --><b><a>Two dogs</a></b>", ["One dog", "Two dogs"]),
+        ("<label>One dog</label><label>Two dogs</label>", ["One dog", "Two dogs"]),
+        ("<button>One dog</button><button>Two dogs</button>", ["One dog", "Two dogs"]),
+        ("<select><option>One dog<option>Two dogs</select>", ["One dog", "Two dogs"]),
+        ("<a>One dog</a> <a>has two</a>", ["One dog has two"]),
+        ("<a>One dog</a>s<a> here</a>", ["One dogs here"]),
+        ("One dog<a>[1]</a><a>[2]</a> here", ["One dog[1][2] here"]),
+        ("<a><img></a><a>One</a> dog", ["One dog"]),
+        ("<span>T</span><b>wo</b><i> do</i><a>gs</a>", ["Two dogs"]),
+    ],
+)
+def test_links_that_touch_are_labels_of_their_own_but_parts_of_a_word_are_one(text: str, lines: list[str]):
+    seen: list[str] = []
+
+    def translate(some):
+        seen.extend(some)
+        return upper(some)
+
+    tags = re.compile("<[^>]*>")
+    assert tags.findall(page(text, translate)) == tags.findall(text)
+    assert sorted(seen) == sorted(lines)
+
+
 @pytest.mark.parametrize("translate", [upper, backwards])
 @pytest.mark.parametrize(
     "code", ["<code>foo</code>", "<code>a</code>", "<code>a b  c</code>", "<kbd>%s</kbd>", "<var>foo_bar</var>"]
@@ -63,6 +118,31 @@ def test_code_is_not_taken_for_a_word_of_the_text(code: str, translate):
     new = page(text, translate)
     assert new.count(code) == 2
     assert len(re.findall("%s", new)) == len(re.findall("%s", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one red bike<sup>1</sup>.", "BIKE<sup>1</sup>. RED ONE"),
+        (
+            "one red bike.<sup><a href=x>[1]</a></sup><sup>[2]</sup> Two.",
+            "BIKE. RED ONE<sup><a href=x>[1]</a></sup><sup>[2]</sup> TWO.",
+        ),
+        (
+            "one <a href=x>red</a><sup><a href=y>[1]</a></sup> bike",
+            "BIKE <a href=x>RED</a><sup><a href=y>[1]</a></sup> ONE",
+        ),
+        ("one <b>red<sup>*</sup></b> bike", "BIKE <b>RED<sup>*</sup></b> ONE"),
+        ("one red<a href=x><sup title=no>1</sup></a> bike", "BIKE RED<a href=x><sup title=NO>1</sup></a> ONE"),
+        ("10<sup>-3</sup> m<sup>2</sup> here", "HERE M<sup>2</sup> 10<sup>-3</sup>"),
+        ("<sup>1</sup> one bike", "<sup>1</sup> BIKE ONE"),
+        ("the 1<sup>st</sup> bike", "BIKE <sup>1ST</sup> THE"),
+        ("a <sup>1</sup>/<sub>2</sub> bike", "BIKE <sup>1/2</sup> <sub></sub>A"),
+        ("a x<sup>2</sup>y bike", "BIKE <sup>X2Y</sup> A"),
+    ],
+)
+def test_the_mark_of_a_footnote_stays_behind_its_word_and_is_not_translated(text: str, expected: str):
+    assert page(f"<p>{text}</p>", backwards) == f"<p>{expected}</p>"
 
 
 def test_sentences_go_to_the_model_one_by_one_and_a_tag_around_several_stays():
@@ -82,6 +162,8 @@ def test_sentences_go_to_the_model_one_by_one_and_a_tag_around_several_stays():
     [
         ('<html lang="en-US"><p>x</p>', '<html lang="de-AT"><p>X</p>'),
         ("<!doctype html>\n<HTML><p>x</p>", '<!doctype html>\n<HTML lang="de-AT"><p>X</p>'),
+        ("<html lang=\"\" xml:lang=''><p>x</p>", "<html lang=\"de-AT\" xml:lang='de-AT'><p>X</p>"),
+        ("<html lang><p>x</p>", '<html lang="de-AT"><p>X</p>'),
         ('<p lang="en">x</p>', '<p lang="en">X</p>'),
     ],
 )
@@ -118,6 +200,7 @@ def test_bad_pages_are_refused_with_their_line(data: bytes, message: str):
     assert str(refusal.value).startswith(message)
 
 
-def test_a_thousand_paragraphs_without_end_tags_are_not_deep():
-    text = "<ul>" + "<li>one<p>two<p>three" * 500
+@pytest.mark.parametrize("part", ["<li>one<p>two<p>three", "<p><a name=one>two", "<a name=one>two <b>three</b>"])
+def test_a_thousand_elements_without_end_tags_are_not_deep(part: str):
+    text = "<ul>" + part * 1001
     assert page(text, unchanged) == text

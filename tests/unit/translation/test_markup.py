@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -150,7 +151,7 @@ def is_well_formed(line: str) -> bool:
 
 def test_tags_whose_words_the_translation_mixes_do_not_cross():
     weights = np.eye(2)[[0, 1, 0, 1, 1]]
-    assert restore(strip_tags("<b>a</b> <i>b</i>"), "v w x y z", weights) == "<b>v w x</b> <i>y z</i>"
+    assert restore(strip_tags("<b>a</b> <i>b</i>"), "v w x y z", weights) == "<b>v</b> w x <i>y z</i>"
     weights = np.eye(3)[[2, 0, 1]]
     line = "<p><b>a</b> b</p> <i>c</i>"
     assert restore(strip_tags(line), "x y z", weights) == "<i>x</i> <p><b>y</b> z</p>"
@@ -176,6 +177,85 @@ def test_well_formed_markup_stays_well_formed(line: str, num_target: int, seed: 
     restored = restore(plain, " ".join(["w"] * num_target), weights)
     assert is_well_formed(restored), restored
     assert sorted(re.findall(r"<[^>]*>", restored)) == sorted(re.findall(r"<[^>]*>", line))
+
+
+@pytest.mark.parametrize(
+    ("line", "looks_at", "expected"),
+    [
+        ("<a>one two</a> <b>three</b>", [0, 2, 1, 1], "v <b>w</b> <a>x y</a>"),
+        ("<a>one</a> <b>two</b>", [0, 1, 0], "<a>v</a> <b>w</b> x"),
+        ("<i>one <a>two</a></i> <b>three</b>", [0, 0, 2, 1], "v w <b>x</b> <i><a>y</a></i>"),
+        ("<a>one</a> <b>two</b>", [0, 0, 0], "<a>v w x</a> <b></b>"),
+        ("one <a><img/></a> two", [1, 0], "<a><img/></a>v w"),
+        ("<a>one <img/></a> two", [0, 0, 1], "<a>v w <img/></a> x"),
+        ("<b>one <i>two</b> three</i>", [0, 1, 2], "<b>v w</b> <i>x</i>"),
+    ],
+)
+def test_elements_side_by_side_stay_so_and_nested_ones_stay_nested(line: str, looks_at: list[int], expected: str):
+    plain = strip_tags(line)
+    words = restored_words(plain, " ".join("vwxyz"[: len(looks_at)]), np.eye(len(plain.text.split()))[looks_at])
+    assert " ".join(word for word in words if word) == expected
+
+
+def numbered(line: str) -> str:
+    """The line with a name of its own for each element."""
+    numbers, opened = itertools.count(), list[int]()
+
+    def name(tag: re.Match[str]) -> str:
+        if tag[1]:
+            return f"</t{opened.pop()}>"
+        opened.append(next(numbers))
+        return f"<t{opened.pop()}/>" if tag[2] else f"<t{opened[-1]}>"
+
+    return re.sub(r"<(/?)\w+(/?)>", name, line)
+
+
+def contents(line: str) -> dict[str, set[str]]:
+    """The words and the elements within each element, and within all."""
+    found: dict[str, set[str]] = {"": set()}
+    opened = [""]
+    for closing, name, alone, word in re.findall(r"<(/?)(\w+)(/?)>|(\w+)", line):
+        if closing:
+            assert opened.pop() == name
+            continue
+        for outer in opened:
+            found[outer].add(word or name)
+        if name:
+            found[name] = set()
+            opened += [name] * (not alone)
+    return found
+
+
+def worth(name: str, held: list[str], source: dict[str, set[str]]) -> tuple[int, int]:
+    """How many of the elements directly within an element have a word among these, and how many words are its own."""
+    within = source[name] & source.keys()
+    directly = [one for one in within if not any(one in source[between] for between in within)]
+    return sum(not source[one].isdisjoint(held) for one in directly), sum(word in source[name] for word in held)
+
+
+@given(trees(), st.integers(0, 7), st.integers(0, 2**32 - 1))
+def test_the_nesting_stays_and_an_element_holds_as_many_of_its_words_as_it_can(line: str, num_target: int, seed: int):
+    line = numbered(line)
+    columns = itertools.count()
+    source = contents(re.sub(r"\bw\b", lambda _: f"s{next(columns)}", line))
+    num_source = next(columns)
+    looks_at = np.random.default_rng(seed).integers(num_source, size=num_target).tolist() if num_source else []
+    words = tagged_words([f"w{row}" for row in range(len(looks_at))], strip_tags(line).tags, looks_at)
+    target = contents(" ".join(words))
+    aims = {f"w{row}": f"s{column}" for row, column in enumerate(looks_at)}
+    assert target.keys() == source.keys()
+    for name in source.keys() - {""}:
+        assert target[name] & source.keys() == source[name] & source.keys()
+        outer = [other for other in source if name in source[other]]
+        foreign = set().union(*(source[o] for o in source if o not in {*outer, *source[name], name})) & set(
+            aims.values()
+        )
+        room = [aim for word, aim in aims.items() if all(word in target[other] for other in outer)]
+        stretches = [room[i:j] for i, j in itertools.combinations(range(len(room) + 1), 2)]
+        best = max((worth(name, one, source) for one in stretches if foreign.isdisjoint(one)), default=(0, 0))
+        held = [aim for word, aim in aims.items() if word in target[name]]
+        assert foreign.isdisjoint(held)
+        assert worth(name, held, source) == best
 
 
 @given(trees(), st.integers(0, 6), st.integers(0, 2**32 - 1))
