@@ -70,6 +70,11 @@ def improve(here: Path, *options: str | Path):
     return run_here("improve", "--config", str(here / "config.yaml"), *QUICK, *map(str, options))
 
 
+def same_file(one: Path, other: Path) -> bool:
+    """Return True if both hold the same bytes, or neither is there."""
+    return (one.read_bytes() if one.exists() else None) == (other.read_bytes() if other.exists() else None)
+
+
 def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_made_of(here, inside):
     done = improve(here)
     assert done.code == 0, done.err
@@ -90,6 +95,8 @@ def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_ma
         assert wanted in told.out.decode()
     report = json.loads(run_here("inspect", str(result), "--json").out)
     assert report["stages"]["model of"] == "stages/06-forward/model"
+    for name in ("writing.json", "metrics.jsonl", "confidence.json"):  # or it would translate otherwise than its stage
+        assert same_file(result / name, result / "stages/06-forward/model" / name), name
     text = (here / "c/test.en").read_bytes()
     first = run_here("translate", "--model", str(result), "--threads", "1", stdin=text)
     assert (first.code, len(first.lines)) == (0, 10)
