@@ -16,6 +16,8 @@ from nmt_cli.confidence.logistic import Logistic
 from nmt_cli.confidence.quality import area_under_roc, calibration_error
 from nmt_cli.errors import InputError
 
+MIN_LINES = 2
+"""Cross-validation fits some lines and measures others."""
 MIN_WORDS = 10
 """Fewest correct words, and fewest wrong words, that tell something."""
 FOLDS = 5
@@ -48,7 +50,7 @@ def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calib
     """Return the calibration that fits the lines best, with its quality by cross-validation.
 
     Raises:
-        InputError: there are too few correct words or too few wrong ones.
+        InputError: there are too few lines with words, too few correct words or too few wrong ones.
     """
     used = [line for line in lines if line.words]
     num_correct = sum(sum(line.words) for line in used)
@@ -57,6 +59,11 @@ def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calib
         raise InputError(
             f"too few words to calibrate confidence: of the translations of {len(lines):,} lines, {num_correct:,} "
             f"words are correct and {num_wrong:,} are wrong, but {MIN_WORDS} of each are needed"
+        )
+    if len(used) < MIN_LINES:
+        raise InputError(
+            f"too few lines to calibrate confidence: {len(used)} of the {len(lines):,} lines have a translation with "
+            f"words, but {MIN_LINES} are needed"
         )
     whole = _fitted(used, origin, num_samples)
     return replace(whole, quality=_cross_validated(used, origin, num_samples))

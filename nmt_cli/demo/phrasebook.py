@@ -10,6 +10,7 @@ from pathlib import Path
 from nmt_cli.demo.grammar import PhrasePair, spell
 from nmt_cli.demo.sentences import KINDS
 from nmt_cli.errors import InputError
+from nmt_cli.files import atomic_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,29 @@ def generate(*, seed: int = 1, num_train: int = 20_000, num_dev: int = 500, num_
 
 
 def write(book: PhraseBook, directory: Path) -> None:
-    """Write train, dev and test as `.en`, `.fr` and Pharaoh `.align`, a sentence a line, into `directory`."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write train, dev and test as `.en`, `.fr` and Pharaoh `.align`, a sentence a line, into `directory`.
+
+    Raises:
+        InputError: a file with such a name holds something else; nothing is written.
+    """
+    texts: dict[Path, bytes] = {}
     for name, pairs in (("train", book.train), ("dev", book.dev), ("test", book.test)):
-        _write_lines(directory / f"{name}.en", (pair.source for pair in pairs))
-        _write_lines(directory / f"{name}.fr", (pair.target for pair in pairs))
-        _write_lines(directory / f"{name}.align", (" ".join(f"{s}-{t}" for s, t in pair.links) for pair in pairs))
+        texts[directory / f"{name}.en"] = _text(pair.source for pair in pairs)
+        texts[directory / f"{name}.fr"] = _text(pair.target for pair in pairs)
+        texts[directory / f"{name}.align"] = _text(" ".join(f"{s}-{t}" for s, t in pair.links) for pair in pairs)
+    for path, text in texts.items():
+        if path.exists() and path.read_bytes() != text:
+            raise InputError(
+                f"{path}: holds other text than the phrase book, which would be lost; choose another --dir"
+            )
+    directory.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(text)
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
+def _text(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def capacity() -> int:

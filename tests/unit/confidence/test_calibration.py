@@ -78,6 +78,17 @@ def test_words_that_are_all_right_or_all_wrong_tell_nothing(label):
         fit(same, ORIGIN, num_samples=0)
 
 
+def test_one_line_is_too_few():
+    (line,) = lines(1)
+    features = np.concatenate([line.features] * 40)
+    long = Labelled(features, line.log_prob, (True, False) * (len(features) // 2), False)
+    empty = Labelled(line.features[:0], -1.0, (), False)
+    with pytest.raises(
+        InputError, match=r"^too few lines to calibrate confidence: 1 of the 2 lines have a translation"
+    ):
+        fit([long, empty], ORIGIN, num_samples=0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

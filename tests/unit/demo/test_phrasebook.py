@@ -399,3 +399,15 @@ def test_writing_gives_nine_files_of_matching_lines(tmp_path):
             tuple(tuple(map(int, link.split("-"))) for link in line.split()) for line in texts["align"].splitlines()
         ]
         assert links == [pair.links for pair in pairs]
+
+
+def test_a_file_with_other_text_is_refused_and_nothing_is_written(tmp_path):
+    book = phrasebook.generate(seed=1, num_train=8, num_dev=2, num_test=2)
+    (tmp_path / "train.fr").write_text("mine\n")
+    with pytest.raises(InputError, match=r"train\.fr: holds other text than the phrase book, .* choose another --dir"):
+        phrasebook.write(book, tmp_path)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("train.fr", "mine\n")]
+    (tmp_path / "train.fr").unlink()
+    phrasebook.write(book, tmp_path)
+    phrasebook.write(book, tmp_path)  # the same text again
+    assert len(list(tmp_path.iterdir())) == 9
