@@ -12,7 +12,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,8 @@ class Measured:
     models: tuple[str, ...]
     """The model directories, without what stands above them; several are an ensemble."""
     checkpoints: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    """Of each model (`Experiment.fingerprint`); empty in reports of earlier versions."""
     scores: Mapping[str, tuple[float, str]]
     """By metric: score and signature."""
     files: tuple[str, ...]
@@ -121,13 +123,18 @@ class _Model:
         self.tokenizers = experiment.tokenizers
         self.checkpoint = experiment.checkpoints.resolve(checkpoint)
         self.meta = read_meta(self.checkpoint, experiment.fingerprints)
-        self.measured = _measured(experiment)
+        self.fingerprint = experiment.fingerprint(self.checkpoint.name)
+        self.measured = [
+            # The directory may have been renamed since.
+            replace(measured, models=(experiment.name,)) if self.is_of_this_model(measured) else measured
+            for measured in _measured(experiment)
+        ]
 
     def is_of_this_model(self, measured: Measured) -> bool:
         """Return whether scores are of this checkpoint alone."""
-        return measured.models == (self.experiment.directory.resolve().name,) and measured.checkpoints == (
-            self.checkpoint.name,
-        )
+        if measured.fingerprints:
+            return measured.fingerprints == (self.fingerprint,)
+        return (measured.models, measured.checkpoints) == ((self.experiment.name,), (self.checkpoint.name,))
 
     def result(self, measured: Measured) -> dict[str, Any]:
         """Return the scores of a set as hubs read them."""
@@ -281,8 +288,9 @@ def _measured(experiment: Experiment) -> list[Measured]:
     return [
         Measured(
             name=name,
-            models=tuple(PurePath(path).name for path in _texts(entry.get("models"))),
+            models=tuple(PurePath(path).name or path for path in _texts(entry.get("models"))),
             checkpoints=tuple(_texts(entry.get("checkpoints"))),
+            fingerprints=tuple(_texts(entry.get("fingerprints"))),
             scores={metric: score for metric in METRICS if (score := _score(entry.get(metric))) is not None},
             files=tuple(
                 PurePath(path).name for path in [*_texts([entry.get("source")]), *_texts(entry.get("references"))]

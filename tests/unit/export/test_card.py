@@ -34,9 +34,11 @@ def experiment(directory, name="m", language="en", licence=None, source="train.e
     piece = SimpleNamespace(vocab_size=8, fingerprint="f")
     return SimpleNamespace(
         directory=directory,
+        name=directory.name,
         config=validate(values, "test"),
         tokenizers=(piece, piece),
         fingerprints=None,
+        fingerprint=lambda _: "own",
         checkpoints=SimpleNamespace(resolve=lambda _: step),
         cache_path=directory / "cache",
         metrics_path=directory / "metrics.jsonl",
@@ -118,6 +120,16 @@ def test_scores_of_another_checkpoint_or_an_ensemble_are_not_those_of_the_model(
     assert front_matter(text)[0]["model-index"] == []
     assert text.count("which is not this checkpoint alone") == 2
     assert "nmt evaluate --model run --model b --source t.en --reference t.fr" in text
+
+
+def test_scores_belong_to_the_weights_whatever_the_directory_is_called(tmp_path):
+    entry = {"models": ["/x/before"], "checkpoints": ["step-00000001"], "chrf": {"score": 50.0, "signature": "s"}}
+    reports = {"own": {**entry, "fingerprints": ["own"]}, "other": {**entry, "fingerprints": ["another"]}}
+    text = card([experiment(tmp_path / "after", reports=reports)])
+    (results,) = front_matter(text)[0]["model-index"][0]["results"]
+    assert results["dataset"]["name"] == "own"
+    assert "By after step-00000001:" in text
+    assert "By before step-00000001, which is not this checkpoint alone:" in text
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"sets": {"a": 3}}', '{"sets": {"a": {"bleu": 3, "models": 1}}}'])
