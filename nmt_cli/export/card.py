@@ -16,7 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from nmt_cli.errors import ModelError
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nmt_cli.config.schema import Config
     from nmt_cli.experiment import Experiment
 
@@ -201,7 +205,6 @@ class _Model:
         model, tokenizer = self.config.model, self.config.tokenizer
         shapes: Mapping[str, Sequence[int]] = self.meta["shapes"]
         size = (self.checkpoint / "model.safetensors").stat().st_size
-        last = _last_training(self.experiment)
         rows = {
             "parameters": f"{sum(math.prod(shape) for shape in shapes.values()):,}",
             "size of the weights": f"{size / 1e6:,.1f} MB in float32",
@@ -215,7 +218,7 @@ class _Model:
             + f" pieces{', shared by both languages' if self.tokenizers[0] is self.tokenizers[1] else ''}",
             "normalisation of text": tokenizer.normalization,
             "checkpoint": self.checkpoint.name,
-            "epochs trained": UNKNOWN if last is None else f"{last:g}",
+            "epochs trained": _epochs(self.checkpoint),
             "seed": str(self.config.seed),
         }
         yield "## Model"
@@ -313,17 +316,15 @@ def _score(value: Any) -> tuple[float, str] | None:
     return float(value["score"]), str(value.get("signature", UNKNOWN))
 
 
-def _last_training(experiment: Experiment) -> float | None:
-    """Return the number of epochs at the last step that was logged."""
-    epochs = None
+def _epochs(checkpoint: Path) -> str:
+    """Return the epochs after which a checkpoint was written. An average of checkpoints has none."""
+    from nmt_cli.checkpoint import read_progress
+
     try:
-        for line in experiment.metrics_path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            if record.get("event") == "train" and isinstance(record.get("epoch"), (int, float)):
-                epochs = round(float(record["epoch"]), 2)
-    except (OSError, ValueError, AttributeError):
-        pass
-    return epochs
+        epochs = read_progress(checkpoint).get("epochs_done")
+    except ModelError:
+        return UNKNOWN
+    return f"{round(epochs, 2):g}" if isinstance(epochs, float) else UNKNOWN
 
 
 def _code(text: str) -> Lines:

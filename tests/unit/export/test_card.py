@@ -41,7 +41,6 @@ def experiment(directory, name="m", language="en", licence=None, source="train.e
         fingerprint=lambda _: "own",
         checkpoints=SimpleNamespace(resolve=lambda _: step),
         cache_path=directory / "cache",
-        metrics_path=directory / "metrics.jsonl",
         reports_path=directory / "reports",
     )
 
@@ -84,6 +83,23 @@ def test_what_the_directory_does_not_know_is_unknown(tmp_path):
     assert "On the development set, of this checkpoint: unknown." in text
     assert "| epochs trained | unknown |" in text
     assert front_matter(text)[0]["model-index"] == []
+
+
+@pytest.mark.parametrize(
+    ("progress", "epochs"),
+    [
+        ('{"epochs_done": 2.638157894736842}', "2.64"),
+        ("{}", "unknown"),
+        ('{"epochs_done": "3"}', "unknown"),
+        ("{", "unknown"),
+    ],
+)
+def test_the_epochs_are_those_of_the_checkpoint(tmp_path, progress, epochs):
+    """An average of checkpoints has none, and a training goes on after its best checkpoint."""
+    one = experiment(tmp_path / "run")
+    (one.directory / "metrics.jsonl").write_text('{"event": "train", "step": 3, "epoch": 4.3}\n')
+    (one.checkpoints.resolve("best") / "trainer.json").write_text(progress)
+    assert f"| epochs trained | {epochs} |" in card([one])
 
 
 def test_lines_and_hashes_are_those_of_the_cache(tmp_path):
