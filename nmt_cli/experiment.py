@@ -48,6 +48,11 @@ class Experiment:
     directory: Path
 
     @property
+    def name(self) -> str:
+        """Name of the directory, also where it was given as `.`."""
+        return Path(os.path.abspath(self.directory)).name
+
+    @property
     def config_path(self) -> Path:
         return self.directory / "config.yaml"
 

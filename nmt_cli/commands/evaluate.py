@@ -125,9 +125,10 @@ def evaluate(
     directory = output or experiments[0].reports_path
     _make_directory(directory, sets, [path for test in (*sets, dev) if test for path in test.files], config)
     how: dict[str, Any] = {
-        "models": [str(experiment.directory) for experiment in experiments],
+        "models": [os.path.abspath(experiment.directory) for experiment in experiments],
         "checkpoint": checkpoint,
         "checkpoints": [experiment.checkpoints.resolve(checkpoint).name for experiment in experiments],
+        "fingerprints": [experiment.fingerprint(checkpoint) for experiment in experiments],
     }
     if dev is not None:
         how["length_penalty"] = _tune(translator, dev, config)

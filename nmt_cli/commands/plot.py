@@ -238,7 +238,9 @@ def _shown(translator: Translator, candidate: Candidate, beam: int) -> Any:
 
 
 def _run_name(path: Path) -> str:
-    return path.name if path.is_dir() else path.parent.name or path.name
+    from nmt_cli.experiment import Experiment
+
+    return Experiment(path).name if path.is_dir() else path.parent.name or path.name
 
 
 def _read_metrics(path: Path) -> Iterator[dict[str, object]]:

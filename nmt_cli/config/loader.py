@@ -6,25 +6,22 @@ Values are read as YAML 1.2 reads them: `no` and `12:30` are strings, `1e-3` is 
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import re
-import types
-import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from nmt_cli.config.explanation import explain
 from nmt_cli.config.schema import REMOVED_KEYS, Config
 from nmt_cli.errors import ConfigError
 
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")
 _FIRST_CHARACTERS = list("-+0123456789.")
-_PLAIN_WORDS = {"input should be": "must be", "a valid integer": "an integer", "valid array": "list", "valid ": ""}
 
 # The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification).
 _CORE_SCHEMA = (
@@ -205,7 +202,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any
 
 def _lines(problem: Any) -> list[str]:
     """Return the lines that tell of a problem."""
-    lines: list[str] = problem.get("lines") or _explain(problem).split("\n")
+    lines: list[str] = problem.get("lines") or explain(problem).split("\n")
     return lines
 
 
@@ -314,85 +311,18 @@ def _apply(values: dict[str, Any], override: str) -> None:
     place: Any = values
     *parents, last = key.strip().split(".")
     for name in parents:
-        if isinstance(place, list) and _is_number_of(name, place):
-            place = place[int(name)]
-            continue
-        if not isinstance(place, dict):
-            raise ConfigError(f"--set {override}: there is nothing below {name!r}")
-        if not isinstance(place.get(name), (dict, list)):
+        if isinstance(place, dict) and not isinstance(place.get(name), (dict, list)):
             place[name] = {}
-        place = place[name]
-    if isinstance(place, list):
-        if not _is_number_of(last, place):
-            raise ConfigError(f"--set {override}: {last!r} is not one of the {len(place)} entries, numbered from 0")
-        place[int(last)] = value
-    else:
-        place[last] = value
+        place = place[_key_in(place, name, override)]
+    place[_key_in(place, last, override)] = value
 
 
-def _is_number_of(name: str, entries: list[Any]) -> bool:
-    return name.isdecimal() and len(name) < 10 and int(name) < len(entries)
-
-
-def _explain(problem: Any) -> str:
-    """Return one pydantic problem as `key: what is wrong, and what to do`."""
-    location = problem["loc"]
-    key = ".".join(map(str, location))
-    kind = problem["type"]
-    if kind == "json_invalid":
-        return "holds text, or a path, that cannot be written in Unicode"
-    if kind == "extra_forbidden" and location in REMOVED_KEYS:
-        off = REMOVED_KEYS[location]
-        return f"{key}: this option was removed because it improved no model; leave it out or set it to {off:g}"
-    if kind == "extra_forbidden":
-        return f"unknown key '{key}'{_suggestion(location)}"
-    if kind == "too_short":
-        return f"{key}: must have at least {problem['ctx']['min_length']}, is empty"
-    if kind == "missing":
-        return f"missing key '{key}'"
-    if kind == "value_error":
-        return "\n".join(f"{key}.{inner}" if key else inner for inner in str(problem["ctx"]["error"]).split("\n"))
-    message = problem["msg"][0].lower() + problem["msg"][1:]
-    if kind == "literal_error":
-        message = f"must be one of {problem['ctx']['expected']}"
-    for told, plain in _PLAIN_WORDS.items():
-        message = message.replace(told, plain)
-    given = json.dumps(problem["input"], ensure_ascii=False)
-    return f"{key}: {message}, is {given if len(given) < 80 else given[:77] + '...'}"
-
-
-def _suggestion(location: Sequence[str | int]) -> str:
-    """Return `; did you mean ...?` for a misspelt key, or where a key of this name really belongs."""
-    wrong = str(location[-1])
-    section = _section_at(location[:-1])
-    near = difflib.get_close_matches(wrong, list(section.model_fields) if section else [], n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean '{near[0]}'?"
-    everywhere = {key.rsplit(".", 1)[-1]: key for key in reversed(list(_all_keys(Config, "")))}
-    elsewhere = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.75)
-    return f"; did you mean '{everywhere[elsewhere[0]]}'?" if elsewhere else "; `nmt schema` lists the keys"
-
-
-def _section_at(location: Sequence[str | int]) -> type[BaseModel] | None:
-    section: type[BaseModel] | None = Config
-    for part in location:
-        if isinstance(part, int) or section is None:
-            continue
-        field = section.model_fields.get(part)
-        section = _section_in(field.annotation) if field else None
-    return section
-
-
-def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the section class inside an annotation such as `tuple[TestSet, ...]` or `TextPair | None`."""
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation if issubclass(annotation, BaseModel) else None
-    return next((found for part in typing.get_args(annotation) if (found := _section_in(part))), None)
-
-
-def _all_keys(section: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, field in section.model_fields.items():
-        yield f"{prefix}{name}"
-        inner = _section_in(field.annotation)
-        if inner is not None:
-            yield from _all_keys(inner, f"{prefix}{name}.")
+def _key_in(place: Any, name: str, override: str) -> str | int:
+    """Return the key of a section, or the number of an entry in a list."""
+    if isinstance(place, dict):
+        return name
+    if not isinstance(place, list):
+        raise ConfigError(f"--set {override}: there is no {name!r} below a single value")
+    if name.isdecimal() and len(name) < 10 and int(name) < len(place):
+        return int(name)
+    raise ConfigError(f"--set {override}: {name!r} is not one of the {len(place)} entries, numbered from 0")

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from nmt_cli.config.decoding import DecodingConfig
 from nmt_cli.config.model import ModelConfig
-from nmt_cli.config.section import Name, PathText, PositiveFloat, PositiveInt, Probability, Section, refuse
+from nmt_cli.config.section import Name, PathText, PositiveFloat, PositiveInt, Probability, Section, matching, refuse
 
 
 class TextPair(Section):
@@ -67,7 +67,12 @@ class DataConfig(Section):
     target_lang: Name
     """Language code of the target."""
     licence: (
-        Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$")] | None
+        Annotated[
+            str,
+            Field(min_length=1, max_length=200),
+            matching(r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$", "must be one line of text"),
+        ]
+        | None
     ) = None
     """Licence of the training data, best by its SPDX name such as `CC-BY-4.0`; `nmt card` shows it."""
     train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
@@ -109,7 +114,7 @@ class TokenizerConfig(Section):
     sampling_alpha: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Subword regularisation in training; 0 is off. unigram: smoothing of the sampling (Kudo, 2018), 0.1-0.5, smaller
     is wilder. bpe: probability to drop a merge (Provilkov et al., 2020), 0.1 is usual."""
-    symbols: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = ()
+    symbols: tuple[Annotated[str, matching(r"^\S+$", "must be text without blanks")], ...] = ()
     """Strings that are pieces of their own wherever they stand, such as the tag of back-translated text."""
     max_training_lines: PositiveInt = 2_000_000
     """Lines that the tokenizer is trained on, drawn evenly from larger corpora."""
@@ -198,7 +203,9 @@ class TrainingConfig(Section):
     """Steps between two lines of the log."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where the hardware multiplies it natively."""
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    device: Annotated[
+        str, matching(r"^(auto|cpu|cuda(:\d+)?)$", "must be auto, cpu, cuda, or a GPU such as cuda:0")
+    ] = "auto"
     """auto takes the first GPU where there is one, else the CPU."""
     deterministic: bool = True
     """CUDA: deterministic kernels, without which a resumed run differs in the last digits."""

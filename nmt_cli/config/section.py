@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -14,9 +14,24 @@ PositiveFloat = Annotated[float, Field(gt=0.0)]
 Units = Annotated[int, Field(gt=0, le=65_536)]
 Layers = Annotated[int, Field(gt=0, le=64)]
 Count = Annotated[int, Field(gt=0, le=1_000_000)]
-# One name of a path, neither `.` nor `..`.
-Name = Annotated[str, Field(min_length=1, pattern=r"^(?:\.{0,2}[^./\\\x00-\x1f]|\.{3})[^/\\\x00-\x1f]*$")]
-PathText = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
+IN_WORDS = "patternErrorMessage"
+"""Key of the JSON Schema beside a pattern. Some editors show its text too."""
+
+
+def matching(pattern: str, in_words: str) -> Any:
+    """Return the rule that text matches a pattern; an error says it in words, such as `must be one word`."""
+    return Field(pattern=pattern, json_schema_extra={IN_WORDS: in_words})
+
+
+Name = Annotated[
+    str,
+    Field(min_length=1),
+    matching(
+        r"^(?:\.{0,2}[^./\\\x00-\x1f]|\.{3})[^/\\\x00-\x1f]*$",
+        "must be a name without slashes, backslashes and control characters, and neither . nor ..",
+    ),
+]
+PathText = Annotated[str, Field(min_length=1), matching(r"^[^\x00\n]+$", "must be a path without line breaks")]
 _name = TypeAdapter(Name)
 
 

@@ -161,6 +161,27 @@ def parse_links(text: str, place: str) -> list[tuple[int, int]]:
     return links
 
 
+def first_missing(links: Sequence[tuple[int, int]], source: str, target: str) -> tuple[int, int] | None:
+    """Return the first link to a word that a pair does not have; None where it has all."""
+    num_source, num_target = len(source.split()), len(target.split())
+    return next((link for link in links if link[0] >= num_source or link[1] >= num_target), None)
+
+
+def check_missing(path: str, num_missing: int, num_pairs: int) -> str:
+    """Return what to say of pairs with links to words that they do not have.
+
+    Raises:
+        InputError: these are most pairs. Such a file was made for another text, or with other numbers.
+    """
+    message = (
+        f"{path}: {num_missing:,} of {num_pairs:,} pairs have links to words that they do not have. Words are "
+        "separated by white space and numbered from 0, and a link names the source word first"
+    )
+    if 2 * num_missing > num_pairs:
+        raise InputError(f"{message}. Make the alignments for the files that data.train names")
+    return message
+
+
 def is_whole(pair: Pair) -> bool:
     """Return whether there is text on both sides."""
     return bool(pair.source.strip() and pair.target.strip())

@@ -22,8 +22,17 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.console import Progress, log
-from nmt_cli.data.pairs import Corpus, FilterReport, Filters, Pair, parse_links, read_pairs
+from nmt_cli.console import Progress, log, warn
+from nmt_cli.data.pairs import (
+    Corpus,
+    FilterReport,
+    Filters,
+    Pair,
+    check_missing,
+    first_missing,
+    parse_links,
+    read_pairs,
+)
 from nmt_cli.data.sampler import Lengths
 from nmt_cli.data.tokenizer import PieceWords, Tokenizer
 from nmt_cli.errors import InputError
@@ -252,7 +261,7 @@ def _make(
             for corpus in corpora:
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
                 pairs = read_pairs(corpus, invalid_utf8=filters.invalid_utf8, report=report)
-                first, first_piece = sides[1].num_rows, sides[1].num_values
+                first, first_piece, num_missing = sides[1].num_rows, sides[1].num_values, 0
                 while chunk := list(islice(pairs, CHUNK)):
                     kept = list(_kept(chunk, tokenizers, filters, report, threads))
                     for ids_of_side, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
@@ -261,8 +270,13 @@ def _make(
                         texts = [(pair.source, pair.target)[side] for pair, _ in kept]
                         words_of_side.add([_counted_words(tokenizers[side].encode_words(text)) for text in texts])
                     for alignment in links:
-                        alignment.add([_flat_links(corpus, pair) for pair, _ in kept])
+                        linked = [(pair, _links(corpus, pair)) for pair, _ in kept]
+                        alignment.add([list(chain.from_iterable(own)) for _, own in linked])
+                        num_missing += sum(bool(first_missing(own, pair.source, pair.target)) for pair, own in linked)
                     progress.advance(len(chunk))
+                if num_missing:
+                    message = check_missing(str(corpus.alignment), num_missing, sides[1].num_rows - first)
+                    warn(f"{message}. Training leaves these links out")
                 bounds.append(bounds[-1] + sides[1].num_rows - first)
                 target_pieces.append(sides[1].num_values - first_piece)
         manifest = {
@@ -296,8 +310,8 @@ def _counted_words(pieces: PieceWords) -> list[int]:
     return [pieces.num_words, *pieces.words]
 
 
-def _flat_links(corpus: Corpus, pair: Pair) -> list[int]:
-    return [index for link in parse_links(pair.alignment, f"{corpus.alignment}:{pair.number}") for index in link]
+def _links(corpus: Corpus, pair: Pair) -> list[tuple[int, int]]:
+    return parse_links(pair.alignment, f"{corpus.alignment}:{pair.number}")
 
 
 class _Writer:

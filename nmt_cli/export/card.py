@@ -12,11 +12,15 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from nmt_cli.errors import ModelError
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nmt_cli.config.schema import Config
     from nmt_cli.experiment import Experiment
 
@@ -34,6 +38,8 @@ class Measured:
     models: tuple[str, ...]
     """The model directories, without what stands above them; several are an ensemble."""
     checkpoints: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    """Of each model (`Experiment.fingerprint`); empty in reports of earlier versions."""
     scores: Mapping[str, tuple[float, str]]
     """By metric: score and signature."""
     files: tuple[str, ...]
@@ -121,13 +127,18 @@ class _Model:
         self.tokenizers = experiment.tokenizers
         self.checkpoint = experiment.checkpoints.resolve(checkpoint)
         self.meta = read_meta(self.checkpoint, experiment.fingerprints)
-        self.measured = _measured(experiment)
+        self.fingerprint = experiment.fingerprint(self.checkpoint.name)
+        self.measured = [
+            # The directory may have been renamed since.
+            replace(measured, models=(experiment.name,)) if self.is_of_this_model(measured) else measured
+            for measured in _measured(experiment)
+        ]
 
     def is_of_this_model(self, measured: Measured) -> bool:
         """Return whether scores are of this checkpoint alone."""
-        return measured.models == (self.experiment.directory.resolve().name,) and measured.checkpoints == (
-            self.checkpoint.name,
-        )
+        if measured.fingerprints:
+            return measured.fingerprints == (self.fingerprint,)
+        return (measured.models, measured.checkpoints) == ((self.experiment.name,), (self.checkpoint.name,))
 
     def result(self, measured: Measured) -> dict[str, Any]:
         """Return the scores of a set as hubs read them."""
@@ -194,7 +205,6 @@ class _Model:
         model, tokenizer = self.config.model, self.config.tokenizer
         shapes: Mapping[str, Sequence[int]] = self.meta["shapes"]
         size = (self.checkpoint / "model.safetensors").stat().st_size
-        last = _last_training(self.experiment)
         rows = {
             "parameters": f"{sum(math.prod(shape) for shape in shapes.values()):,}",
             "size of the weights": f"{size / 1e6:,.1f} MB in float32",
@@ -208,7 +218,7 @@ class _Model:
             + f" pieces{', shared by both languages' if self.tokenizers[0] is self.tokenizers[1] else ''}",
             "normalisation of text": tokenizer.normalization,
             "checkpoint": self.checkpoint.name,
-            "epochs trained": UNKNOWN if last is None else f"{last:g}",
+            "epochs trained": _epochs(self.checkpoint),
             "seed": str(self.config.seed),
         }
         yield "## Model"
@@ -281,8 +291,9 @@ def _measured(experiment: Experiment) -> list[Measured]:
     return [
         Measured(
             name=name,
-            models=tuple(PurePath(path).name for path in _texts(entry.get("models"))),
+            models=tuple(PurePath(path).name or path for path in _texts(entry.get("models"))),
             checkpoints=tuple(_texts(entry.get("checkpoints"))),
+            fingerprints=tuple(_texts(entry.get("fingerprints"))),
             scores={metric: score for metric in METRICS if (score := _score(entry.get(metric))) is not None},
             files=tuple(
                 PurePath(path).name for path in [*_texts([entry.get("source")]), *_texts(entry.get("references"))]
@@ -305,17 +316,15 @@ def _score(value: Any) -> tuple[float, str] | None:
     return float(value["score"]), str(value.get("signature", UNKNOWN))
 
 
-def _last_training(experiment: Experiment) -> float | None:
-    """Return the number of epochs at the last step that was logged."""
-    epochs = None
+def _epochs(checkpoint: Path) -> str:
+    """Return the epochs after which a checkpoint was written. An average of checkpoints has none."""
+    from nmt_cli.checkpoint import read_progress
+
     try:
-        for line in experiment.metrics_path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            if record.get("event") == "train" and isinstance(record.get("epoch"), (int, float)):
-                epochs = round(float(record["epoch"]), 2)
-    except (OSError, ValueError, AttributeError):
-        pass
-    return epochs
+        epochs = read_progress(checkpoint).get("epochs_done")
+    except ModelError:
+        return UNKNOWN
+    return f"{round(epochs, 2):g}" if isinstance(epochs, float) else UNKNOWN
 
 
 def _code(text: str) -> Lines:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nmt_cli.console import Progress
 from nmt_cli.data.lines import decode_line
-from nmt_cli.data.pairs import Corpus, Filters, lines_in_step, parse_links
+from nmt_cli.data.pairs import Corpus, Filters, check_missing, first_missing, lines_in_step, parse_links
 from nmt_cli.data.store import CHUNK
 from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.errors import InputError
@@ -45,6 +45,7 @@ FINDINGS = (
     "overlap",
     "dev_overlap",
     "bad_alignment",
+    "missing_words",
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 Lines = tuple[bytes, ...]
@@ -174,6 +175,11 @@ class _Reader:
             )
         if report.findings["bad_alignment"].count:
             report.problems.append(report.findings["bad_alignment"].examples[0])
+        elif num_missing := report.findings["missing_words"].count:
+            try:
+                check_missing(self._paths[2], num_missing, report.num_kept)
+            except InputError as error:
+                report.problems.append(str(error))
 
     def _pairs(self) -> Iterator[Lines]:
         """Yield the lines of the files, as far as all have one. A failure ends them and is noted."""
@@ -205,7 +211,8 @@ class _Reader:
         for offset, (source, target) in enumerate(zip(*lengths, strict=True)):
             is_kept = self._filter(first + offset, source, target, is_valid=valid[offset])
             if is_kept and self._with_links:
-                self._check_links(decode_line(chunk[offset][2])[0], first + offset)
+                alignment = decode_line(chunk[offset][2])[0]
+                self._check_links(alignment, texts[0][offset], texts[1][offset], first + offset)
 
     def _look_at(self, source: str, target: str, number: int) -> None:
         """Find what the characters of one pair show."""
@@ -222,11 +229,14 @@ class _Reader:
         for characters, clean in zip(self._characters, stripped, strict=True):
             characters.append(len(clean))
 
-    def _check_links(self, text: str, number: int) -> None:
+    def _check_links(self, alignment: str, source: str, target: str, number: int) -> None:
         try:
-            parse_links(text, f"{self._paths[2]}:{number}")
+            links = parse_links(alignment, f"{self._paths[2]}:{number}")
         except InputError as error:
             self.report.findings["bad_alignment"].add(str(error))
+            return
+        if missing := first_missing(links, source, target):
+            self._find("missing_words", self._paths[2], number, f" ({missing[0]}-{missing[1]})")
 
     def _measure(self, side: int, texts: list[str]) -> list[int]:
         """Return the length of each text, and count its pieces in the report."""

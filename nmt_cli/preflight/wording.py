@@ -30,10 +30,11 @@ LABELS = {
     "overlap": "source stands in training",
     "dev_overlap": "source stands in the dev set",
     "bad_alignment": "lines that are no alignment",
+    "missing_words": "links to words beyond a line",
 }
 OF_ONE_KIND = {"too_long": True, "overlap": False, "dev_overlap": False}
 """Findings that only training corpora have (True), or only held-out ones."""
-IF_ANY = ("beyond_ratio", "bad_alignment", "dev_overlap")
+IF_ANY = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap")
 """Findings that are rare; they are shown only where there are any."""
 _INDENT = " " * 21
 

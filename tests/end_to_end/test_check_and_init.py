@@ -265,7 +265,7 @@ def test_a_number_of_any_length_addresses_an_entry_or_none(corpus):
     many = "9" * 5_000
     code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", f"data.train.{many}.weight=1")
     assert code == 2
-    assert "there is nothing below" in err
+    assert "is not one of the 1 entries, numbered from 0" in err
     assert "Traceback" not in err
     code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", f"data.train.{many}=1")
     assert code == 2

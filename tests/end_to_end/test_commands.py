@@ -303,6 +303,14 @@ def test_inspect_and_curves_find_the_model_as_translate_does(nmt, model: Path, t
     assert b"bidirectional gru" in nmt("inspect").out
 
 
+def test_curves_name_a_run_that_is_given_as_a_dot(nmt, model: Path, tmp_path: Path, monkeypatch):
+    shutil.copytree(model, tmp_path / "one")
+    shutil.copytree(model, tmp_path / "two")
+    monkeypatch.chdir(tmp_path / "one")
+    assert nmt("plot", "curves", ".", "../two", "-o", "c.svg").code == 0
+    assert all(f"{name}: " in Path("c.svg").read_text() for name in ("one", "two"))
+
+
 def test_inspect_says_what_is_damaged(nmt, model: Path, tmp_path: Path):
     shutil.copytree(model, tmp_path / "run")
     tokenizer = tmp_path / "run/tokenizer/joint.model"

@@ -269,6 +269,19 @@ def test_a_card_shows_the_scores_that_evaluate_measured(nmt, tmp_path, model):
     assert "| train.en | 600 | 600 | 1 | `" in card
 
 
+def test_a_card_knows_the_scores_of_a_model_named_by_a_dot_and_moved_since(nmt, tmp_path, monkeypatch, model):
+    copy = shutil.copytree(model, tmp_path / "before", ignore=shutil.ignore_patterns("reports"))
+    monkeypatch.chdir(copy)
+    assert nmt("evaluate", "--model", ".").code == 0
+    assert "nmt evaluate --model before --only book" in nmt("card", "--model", ".").out.decode()
+    monkeypatch.chdir(tmp_path)
+    copy.rename(tmp_path / "after")
+    card = nmt("card", "--model", "after").out.decode()
+    assert "nmt evaluate --model after --only book" in card
+    assert "not this checkpoint alone" not in card
+    assert parse_yaml(card.split("---\n")[1], "card")["model-index"]
+
+
 def test_a_card_goes_to_a_file_and_several_models_give_one(nmt, tmp_path, model):
     result = nmt("card", "--model", model, "--model", model, "-o", tmp_path / "card.md")
     assert (result.code, result.out) == (0, b"")

@@ -433,6 +433,27 @@ def test_a_link_beyond_any_line_is_refused_where_it_stands(nmt, config: Path, co
         )
 
 
+def test_links_to_words_that_a_pair_does_not_have_are_told_once(nmt, config: Path, corpus: Path):
+    links = config.parent / "train.align"
+    sets = ("--config", config, "--set", f"data.train.0.alignment={links}")
+    right = (corpus / "train.align").read_text().splitlines()
+    links.write_text("\n".join(["99-0", "0-99", *right[2:]]) + "\n")
+    told = f"{links}: 2 of 600 pairs have links to words that they do not have. Words are separated by white space and "
+    checked = nmt("check", *sets)
+    assert checked.code == 0, checked.err
+    row = next(line for line in checked.out.decode().splitlines() if "links to words beyond a line" in line)
+    assert row.split("line")[1].split(maxsplit=1) == ["2", f"{links}:1 (99-0), {links}:2 (0-99)"]
+    begun, resumed = (nmt("train", *sets, "--set", f"training.max_steps={steps}") for steps in (2, 3))
+    assert (begun.code, resumed.code) == (0, 0)
+    assert f"warning: {told}" in begun.err
+    assert told not in resumed.err
+    links.write_text("99-99\n" * 600)
+    for command in ("check", "train"):
+        refused = nmt(command, *sets, "--set", f"model_dir={config.parent / 'wrong'}")
+        assert refused.code == 2
+        assert told.replace(" 2 of", " 600 of") in refused.out.decode() + refused.err
+
+
 def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt, config: Path, monkeypatch):
     from nmt_cli.training import trainer, update
 

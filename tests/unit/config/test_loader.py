@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_cli.config.loader import dump_config, load_config, parse_yaml, validate
+from nmt_cli.config.loader import dump_config, json_schema, load_config, parse_yaml, validate
 from nmt_cli.errors import ConfigError
 
 GOOD = """
@@ -76,9 +76,14 @@ def test_all_that_does_not_agree_in_a_section_is_named(problems):
 def test_an_override_that_cannot_be_applied_hides_no_other_problem(problems):
     assert problems("nokey", "training.foo=1", "data.train.9.source=x") == [
         "--set nokey: must be KEY=VALUE, such as training.max_steps=100",
-        "--set data.train.9.source=x: there is nothing below '9'",
+        "--set data.train.9.source=x: '9' is not one of the 1 entries, numbered from 0",
         "c.yaml: unknown key 'training.foo'; `nmt schema` lists the keys",
     ]
+
+
+@pytest.mark.parametrize("key", ["tokenizer.symbols.0.x", "tokenizer.symbols.0.x.y"])
+def test_an_override_below_a_single_value_is_refused(problems, key):
+    assert problems("tokenizer.symbols=[<a>]", f"{key}=1") == [f"--set {key}=1: there is no 'x' below a single value"]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +134,29 @@ def test_a_section_that_contradicts_itself_hides_nothing_of_the_others(problems)
 def test_a_name_is_one_name_of_a_path(problems, name):
     (found,) = problems(f"name='{name}'")
     assert found.startswith("c.yaml: name: ")
+
+
+NAME_IN_WORDS = "must be a name without slashes, backslashes and control characters, and neither . nor .."
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("name=en/de", f'name: {NAME_IN_WORDS}, is "en/de"'),
+        ("data.test=[{name: .., source: a, target: b}]", f'data.test.0.name: {NAME_IN_WORDS}, is ".."'),
+        ("training.device=gpu", 'training.device: must be auto, cpu, cuda, or a GPU such as cuda:0, is "gpu"'),
+        ('tokenizer.symbols=["a b"]', 'tokenizer.symbols.0: must be text without blanks, is "a b"'),
+        ('data.train.0.alignment="a\\nb"', 'data.train.0.alignment: must be a path without line breaks, is "a\\nb"'),
+        ('data.licence=" "', 'data.licence: must be one line of text, is " "'),
+    ],
+)
+def test_text_of_a_wrong_form_is_told_in_words(problems, override, message):
+    assert problems(override) == [f"c.yaml: {message}"]
+
+
+def test_each_pattern_has_its_words():
+    schema = json_schema()
+    assert schema.count('"pattern": ') == schema.count('"patternErrorMessage": ') > 0
 
 
 @pytest.mark.parametrize("name", ["...", "..a", ".a", "a.b", "a", "x\x85y", "\u2028 z", "é"])

@@ -34,12 +34,13 @@ def experiment(directory, name="m", language="en", licence=None, source="train.e
     piece = SimpleNamespace(vocab_size=8, fingerprint="f")
     return SimpleNamespace(
         directory=directory,
+        name=directory.name,
         config=validate(values, "test"),
         tokenizers=(piece, piece),
         fingerprints=None,
+        fingerprint=lambda _: "own",
         checkpoints=SimpleNamespace(resolve=lambda _: step),
         cache_path=directory / "cache",
-        metrics_path=directory / "metrics.jsonl",
         reports_path=directory / "reports",
     )
 
@@ -84,6 +85,23 @@ def test_what_the_directory_does_not_know_is_unknown(tmp_path):
     assert front_matter(text)[0]["model-index"] == []
 
 
+@pytest.mark.parametrize(
+    ("progress", "epochs"),
+    [
+        ('{"epochs_done": 2.638157894736842}', "2.64"),
+        ("{}", "unknown"),
+        ('{"epochs_done": "3"}', "unknown"),
+        ("{", "unknown"),
+    ],
+)
+def test_the_epochs_are_those_of_the_checkpoint(tmp_path, progress, epochs):
+    """An average of checkpoints has none, and a training goes on after its best checkpoint."""
+    one = experiment(tmp_path / "run")
+    (one.directory / "metrics.jsonl").write_text('{"event": "train", "step": 3, "epoch": 4.3}\n')
+    (one.checkpoints.resolve("best") / "trainer.json").write_text(progress)
+    assert f"| epochs trained | {epochs} |" in card([one])
+
+
 def test_lines_and_hashes_are_those_of_the_cache(tmp_path):
     one = experiment(tmp_path / "run", licence="CC-BY-4.0")
     digests = [hashlib.sha256(side).hexdigest() for side in (b"en", b"fr")]
@@ -118,6 +136,16 @@ def test_scores_of_another_checkpoint_or_an_ensemble_are_not_those_of_the_model(
     assert front_matter(text)[0]["model-index"] == []
     assert text.count("which is not this checkpoint alone") == 2
     assert "nmt evaluate --model run --model b --source t.en --reference t.fr" in text
+
+
+def test_scores_belong_to_the_weights_whatever_the_directory_is_called(tmp_path):
+    entry = {"models": ["/x/before"], "checkpoints": ["step-00000001"], "chrf": {"score": 50.0, "signature": "s"}}
+    reports = {"own": {**entry, "fingerprints": ["own"]}, "other": {**entry, "fingerprints": ["another"]}}
+    text = card([experiment(tmp_path / "after", reports=reports)])
+    (results,) = front_matter(text)[0]["model-index"][0]["results"]
+    assert results["dataset"]["name"] == "own"
+    assert "By after step-00000001:" in text
+    assert "By before step-00000001, which is not this checkpoint alone:" in text
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"sets": {"a": 3}}', '{"sets": {"a": {"bleu": 3, "models": 1}}}'])

@@ -123,6 +123,22 @@ def test_a_line_that_is_no_alignment_is_a_problem(write, tmp_path):
     assert of_training(corpus).problems == []  # where it is not used
 
 
+@pytest.mark.parametrize(("num_wrong", "is_problem"), [(20, False), (21, True)])
+def test_links_to_words_that_are_not_there_are_found_and_most_are_a_problem(write, tmp_path, num_wrong, is_problem):
+    write("train", SENTENCES)
+    (tmp_path / "links").write_text("0-0 5-5\n" * (40 - num_wrong) + "0-0 5-6 6-5\n" * num_wrong, encoding="utf-8")
+    corpus = Corpus("train.en", "train.de", alignment="links")
+    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], Filters())
+    finding = found.findings["missing_words"]
+    assert (finding.count, finding.examples[0]) == (num_wrong, f"links:{41 - num_wrong} (5-6)")
+    message = (
+        "links: 21 of 40 pairs have links to words that they do not have. Words are separated by white space and "
+        "numbered from 0, and a link names the source word first. Make the alignments for the files that "
+        "data.train names"
+    )
+    assert found.problems == [message] * is_problem
+
+
 def test_the_links_of_a_pair_that_is_left_out_do_not_matter(write, tmp_path):
     write("train", [*SENTENCES, ("", "leer")])
     (tmp_path / "links").write_text("0-0 1-1\n" * 40 + "0:0\n", encoding="utf-8")
