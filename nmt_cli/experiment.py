@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, is_refusal
-from nmt_cli.files import locked, remove_empty, remove_unfinished, sha256_of
+from nmt_cli.files import locked, remove_made, remove_unfinished, sha256_of
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
@@ -229,11 +229,7 @@ class Experiment:
             yield
         except NmtError as error:
             if is_refusal(error):
-                new = [path for path in self._own_paths() if path not in before]
-                for path in new:
-                    if path.is_symlink() or not path.is_dir():
-                        path.unlink(missing_ok=True)
-                remove_empty(new)
+                remove_made([path for path in self._own_paths() if path not in before])
             raise
 
     def _own_paths(self) -> list[Path]:

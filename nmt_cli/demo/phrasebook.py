@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.demo.grammar import PhrasePair, spell
 from nmt_cli.demo.sentences import KINDS
 from nmt_cli.errors import InputError
+from nmt_cli.files import atomic_path, make_directory, no_space
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,48 @@ def generate(*, seed: int = 1, num_train: int = 20_000, num_dev: int = 500, num_
     return PhraseBook(tuple(pairs[:dev_start]), tuple(pairs[dev_start:test_start]), tuple(pairs[test_start:]))
 
 
-def write(book: PhraseBook, directory: Path) -> None:
-    """Write train, dev and test as `.en`, `.fr` and Pharaoh `.align`, a sentence a line, into `directory`."""
-    directory.mkdir(parents=True, exist_ok=True)
+def write(book: PhraseBook, directory: Path) -> list[Path]:
+    """Write train, dev and test as `.en`, `.fr` and Pharaoh `.align`, a sentence a line, into `directory`.
+
+    Returns:
+        the directories and files that were not there before, a directory before what lies in it.
+
+    Raises:
+        InputError: a file of such a name holds something else, and nothing is written; the directory is no place for
+            files.
+    """
+    texts = {directory / name: text for name, text in _texts(book)}
+    try:
+        missing = [path for path in texts if not os.path.lexists(path)]
+        if others := [str(path) for path, text in texts.items() if path not in missing and not _holds(path, text)]:
+            raise InputError(
+                f"{', '.join(others)}: exists already with other text than the phrase book's, and is not overwritten; "
+                "choose another --dir, or move it away"
+            )
+        made = make_directory(directory)
+        for path in missing:
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(texts[path])
+        return [*made, *missing]
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise no_space(error) or InputError(f"{directory}: cannot be written: {reason}") from error
+
+
+def _texts(book: PhraseBook) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each file."""
     for name, pairs in (("train", book.train), ("dev", book.dev), ("test", book.test)):
-        _write_lines(directory / f"{name}.en", (pair.source for pair in pairs))
-        _write_lines(directory / f"{name}.fr", (pair.target for pair in pairs))
-        _write_lines(directory / f"{name}.align", (" ".join(f"{s}-{t}" for s, t in pair.links) for pair in pairs))
+        yield f"{name}.en", _as_lines(pair.source for pair in pairs)
+        yield f"{name}.fr", _as_lines(pair.target for pair in pairs)
+        yield f"{name}.align", _as_lines(" ".join(f"{s}-{t}" for s, t in pair.links) for pair in pairs)
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
+def _as_lines(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    return path.is_file() and path.stat().st_size == len(text) and path.read_bytes() == text
 
 
 def capacity() -> int:

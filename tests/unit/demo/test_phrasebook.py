@@ -1,14 +1,16 @@
+import errno
 import os
 import subprocess
 import sys
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 
 from nmt_cli.demo import grammar, phrasebook
 from nmt_cli.demo import lexicon as words
 from nmt_cli.demo.sentences import KINDS
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, NmtError
 
 
 @pytest.fixture(scope="module")
@@ -399,3 +401,31 @@ def test_writing_gives_nine_files_of_matching_lines(tmp_path):
             tuple(tuple(map(int, link.split("-"))) for link in line.split()) for line in texts["align"].splitlines()
         ]
         assert links == [pair.links for pair in pairs]
+
+
+def test_what_is_written_already_is_left_and_what_is_missing_is_added(tmp_path):
+    book = phrasebook.generate(seed=2, num_train=30, num_dev=4, num_test=5)
+    phrasebook.write(book, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / "dev.fr").unlink()
+    (tmp_path / "train.en").chmod(0o444)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    phrasebook.write(book, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def test_a_text_that_cannot_be_written_whole_leaves_no_part(tmp_path, monkeypatch):
+    book = phrasebook.generate(seed=2, num_train=30, num_dev=4, num_test=5)
+    write_bytes = Path.write_bytes
+
+    def write_half(path, content):
+        if "train.fr" not in path.name:
+            return write_bytes(path, content)
+        write_bytes(path, content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    with pytest.raises(NmtError, match="no space left on the device"):
+        phrasebook.write(book, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.en"]
