@@ -6,15 +6,15 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, is_refusal
-from nmt_cli.files import locked, remove_empty, remove_unfinished, sha256_of
+from nmt_cli.files import locked, remove_made, remove_unfinished, sha256_of
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nmt_cli.data.tokenizer import Tokenizer
     from nmt_cli.model.seq2seq import Seq2Seq
 
-
+Result = TypeVar("Result")
 SHARED_SECONDS = 5
 """Longest time that a file may take from one host to another."""
 
@@ -155,20 +155,30 @@ class Experiment:
             InputError: there is no such checkpoint.
             ModelError: the directory is damaged, or its parts do not belong together.
         """
+        return self.read_checkpoints(lambda: self._loaded(self.checkpoints.resolve(checkpoint)))
+
+    def read_checkpoints(self, read: Callable[[], Result]) -> Result:
+        """Return what `read` returns, which finds checkpoints by the index and opens them.
+
+        A training may remove them in between, after it has written another index. Then `read` is called again.
+        """
         index = self.checkpoints.index()
         while True:
-            path = None
             try:
-                path = self.checkpoints.resolve(checkpoint)
-                return LoadedModel(self._load(path), path)
-            except InputError as error:
-                # A training that has found a better one may have removed it meanwhile, before it was open.
+                return read()
+            except InputError:
                 index, before = self.checkpoints.index(), index
-                if index != before:
-                    continue
-                if path is None or not (others := self.checkpoints_beside(path)):
+                if index == before:
                     raise
+
+    def _loaded(self, path: Path) -> LoadedModel:
+        """Load the weights of a checkpoint; where they cannot be, say which others there are."""
+        try:
+            return LoadedModel(self._load(path), path)
+        except InputError as error:
+            if others := self.checkpoints_beside(path):
                 raise ModelError(f"{error}; {others}") from error
+            raise
 
     def checkpoints_beside(self, path: Path) -> str:
         """Say which other checkpoints there are; nothing where there are none."""
@@ -224,11 +234,7 @@ class Experiment:
             yield
         except NmtError as error:
             if is_refusal(error):
-                new = [path for path in self._own_paths() if path not in before]
-                for path in new:
-                    if path.is_symlink() or not path.is_dir():
-                        path.unlink(missing_ok=True)
-                remove_empty(new)
+                remove_made([path for path in self._own_paths() if path not in before])
             raise
 
     def _own_paths(self) -> list[Path]:

@@ -258,6 +258,14 @@ def remove_empty(directories: Sequence[Path]) -> None:
             directory.rmdir()
 
 
+def remove_made(paths: Sequence[Path]) -> None:
+    """Remove files, and then those of the directories that are empty; a directory comes before what lies in it."""
+    for path in paths:
+        if path.is_symlink() or not path.is_dir():
+            path.unlink(missing_ok=True)
+    remove_empty(paths)
+
+
 @contextmanager
 def locked(path: Path, what: str, advice: str) -> Iterator[None]:
     """Make the directory of `path`, a file for just this, and hold it against others; who dies leaves no lock behind.

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt_cli.commands.options import ModelDir
 from nmt_cli.console import counted, log
 from nmt_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nmt_cli.checkpoint import Index
 
 
 def average(
@@ -36,7 +42,24 @@ def average(
     experiment = Experiment(model)
     experiment.config  # noqa: B018 (says what is wrong with the directory)
     checkpoints = experiment.checkpoints
-    index = checkpoints.index()
+
+    def read() -> tuple[list[int], dict[str, Tensor]]:
+        steps = _steps(model, checkpoints.index(), last, best)
+        checkpoints.check_name(name)
+        paths = [checkpoints.path_of(step) for step in steps]
+        for path in paths:
+            read_meta(path, experiment.fingerprints)
+        return steps, mean_of(paths)
+
+    steps, mean = experiment.read_checkpoints(read)
+    snapshot = Snapshot(step=max(steps), model=mean, trainer={}, progress={})
+    written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
+    log(f"mean of steps {', '.join(str(step) for step in steps)} -> {written}")
+    log(f"try: nmt translate FILE --model {model} --checkpoint {name}")
+
+
+def _steps(model: Path, index: Index, last: int | None, best: int | None) -> list[int]:
+    """Return the steps to average; `InputError` where there are too few."""
     # The last need not be among the recent: a run that went on from its best, the others being damaged.
     recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]
     kind, steps = ("recent", recent) if best is None else ("best", [ranked.step for ranked in index.best])
@@ -46,11 +69,4 @@ def average(
             f"{model}: holds only {counted(len(steps), f'{kind} checkpoint')}, but {wanted} are to be averaged; "
             f"training.keep_{'last' if best is None else 'best'} says how many are kept"
         )
-    checkpoints.check_name(name)
-    paths = [checkpoints.path_of(step) for step in steps[:wanted]]
-    for path in paths:
-        read_meta(path, experiment.fingerprints)
-    snapshot = Snapshot(step=max(steps[:wanted]), model=mean_of(paths), trainer={}, progress={})
-    written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
-    log(f"mean of steps {', '.join(str(step) for step in steps[:wanted])} -> {written}")
-    log(f"try: nmt translate FILE --model {model} --checkpoint {name}")
+    return steps[:wanted]

@@ -57,7 +57,7 @@ def calibrate(
     """Translate a text, fit the confidence of the model to its references, and write it into the model directory.
 
     Raises:
-        InputError: there is no such checkpoint or device, or too few words are correct, or wrong; nothing is written.
+        InputError: there is no such checkpoint or device, or the text is too little to fit to; nothing is written.
     """
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.confidence.calibration import Origin

@@ -48,6 +48,10 @@ def export(
 
     if output is None:
         raise InputError("-o is missing: give the page (FILE.html) or the directory to write")
+    if str(output) == "-":
+        raise InputError(
+            "-o -: an export cannot go to standard output; give the page (FILE.html) or the directory to write"
+        )
     is_page = output.suffix.lower() in PAGE_ENDINGS
     wanted = format_ or ("html" if is_page else "")
     if not wanted:

@@ -14,10 +14,9 @@ from nmt_cli.confidence.features import Values
 from nmt_cli.confidence.labels import correct_words, is_correct
 from nmt_cli.confidence.logistic import Logistic
 from nmt_cli.confidence.quality import area_under_roc, calibration_error
+from nmt_cli.console import counted
 from nmt_cli.errors import InputError
 
-MIN_LINES = 2
-"""Cross-validation fits some lines and measures others."""
 MIN_WORDS = 10
 """Fewest correct words, and fewest wrong words, that tell something."""
 FOLDS = 5
@@ -50,7 +49,7 @@ def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calib
     """Return the calibration that fits the lines best, with its quality by cross-validation.
 
     Raises:
-        InputError: there are too few lines with words, too few correct words or too few wrong ones.
+        InputError: there are too few correct words or too few wrong ones, or all are of one line.
     """
     used = [line for line in lines if line.words]
     num_correct = sum(sum(line.words) for line in used)
@@ -60,10 +59,10 @@ def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calib
             f"too few words to calibrate confidence: of the translations of {len(lines):,} lines, {num_correct:,} "
             f"words are correct and {num_wrong:,} are wrong, but {MIN_WORDS} of each are needed"
         )
-    if len(used) < MIN_LINES:
+    if len(used) < 2:  # each line is judged by a calibration that is fitted to others
         raise InputError(
-            f"too few lines to calibrate confidence: {len(used)} of the {len(lines):,} lines have a translation with "
-            f"words, but {MIN_LINES} are needed"
+            f"too few lines to calibrate confidence: of the translations of {counted(len(lines), 'line')}, "
+            f"only {len(used)} has words, but 2 are needed"
         )
     whole = _fitted(used, origin, num_samples)
     return replace(whole, quality=_cross_validated(used, origin, num_samples))
@@ -89,8 +88,6 @@ def _cross_validated(lines: Sequence[Labelled], origin: Origin, num_samples: int
     labels: list[bool] = []
     for fold in range(FOLDS):
         others = [line for number, line in enumerate(lines) if number % FOLDS != fold]
-        if not others:
-            continue
         fitted = _fitted(others, origin, num_samples)
         for line in lines[fold::FOLDS]:
             of_words += fitted.of_words(line.features)

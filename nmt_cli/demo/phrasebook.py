@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.demo.grammar import PhrasePair, spell
 from nmt_cli.demo.sentences import KINDS
 from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_path
+from nmt_cli.files import atomic_path, make_directory, no_space
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +42,48 @@ def generate(*, seed: int = 1, num_train: int = 20_000, num_dev: int = 500, num_
     return PhraseBook(tuple(pairs[:dev_start]), tuple(pairs[dev_start:test_start]), tuple(pairs[test_start:]))
 
 
-def write(book: PhraseBook, directory: Path) -> None:
+def write(book: PhraseBook, directory: Path) -> list[Path]:
     """Write train, dev and test as `.en`, `.fr` and Pharaoh `.align`, a sentence a line, into `directory`.
 
+    Returns:
+        the directories and files that were not there before, a directory before what lies in it.
+
     Raises:
-        InputError: a file with such a name holds something else; nothing is written.
+        InputError: a file of such a name holds something else, and nothing is written; the directory is no place for
+            files.
     """
-    texts: dict[Path, bytes] = {}
-    for name, pairs in (("train", book.train), ("dev", book.dev), ("test", book.test)):
-        texts[directory / f"{name}.en"] = _text(pair.source for pair in pairs)
-        texts[directory / f"{name}.fr"] = _text(pair.target for pair in pairs)
-        texts[directory / f"{name}.align"] = _text(" ".join(f"{s}-{t}" for s, t in pair.links) for pair in pairs)
-    for path, text in texts.items():
-        if path.exists() and path.read_bytes() != text:
+    texts = {directory / name: text for name, text in _texts(book)}
+    try:
+        missing = [path for path in texts if not os.path.lexists(path)]
+        if others := [str(path) for path, text in texts.items() if path not in missing and not _holds(path, text)]:
             raise InputError(
-                f"{path}: holds other text than the phrase book, which would be lost; choose another --dir"
+                f"{', '.join(others)}: exists already with other text than the phrase book's, and is not overwritten; "
+                "choose another --dir, or move it away"
             )
-    directory.mkdir(parents=True, exist_ok=True)
-    for path, text in texts.items():
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(text)
+        made = make_directory(directory)
+        for path in missing:
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(texts[path])
+        return [*made, *missing]
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise no_space(error) or InputError(f"{directory}: cannot be written: {reason}") from error
 
 
-def _text(lines: Iterable[str]) -> bytes:
+def _texts(book: PhraseBook) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each file."""
+    for name, pairs in (("train", book.train), ("dev", book.dev), ("test", book.test)):
+        yield f"{name}.en", _as_lines(pair.source for pair in pairs)
+        yield f"{name}.fr", _as_lines(pair.target for pair in pairs)
+        yield f"{name}.align", _as_lines(" ".join(f"{s}-{t}" for s, t in pair.links) for pair in pairs)
+
+
+def _as_lines(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    return path.is_file() and path.stat().st_size == len(text) and path.read_bytes() == text
 
 
 def capacity() -> int:

@@ -17,30 +17,40 @@ from nmt_cli.config.schema import Config
 from nmt_cli.console import log
 from nmt_cli.demo import phrasebook
 from nmt_cli.demo.grammar import PhrasePair
-from nmt_cli.errors import NmtError
+from nmt_cli.errors import NmtError, is_refusal
+from nmt_cli.files import remove_made
 from nmt_cli.plots.attention import draw_attention
 from nmt_cli.scoring import score_corpus
 from nmt_cli.translation.translator import Translator
 
 NUM_SAMPLES = 5
+PICTURES = ("attention.html", "attention.png")
+PAGE = "translator.html"
 
 
 def run_steps(
     directory: Path,
     *,
+    check: Callable[[Config], None],
     train: Callable[[Config], None],
     open_translator: Callable[[], Translator],
     picture_of: Callable[[Translator, str], AttentionPicture | None],
     write_page: Callable[[Path], None],
 ) -> None:
-    """Go through all steps in a directory, which becomes a model directory."""
+    """Go through all steps in a directory, which becomes a model directory if `check` does not refuse it."""
     began = time.monotonic()
+    config = with_absolute_paths(configuration(directory))
+    check(config)
     book = phrasebook.generate(seed=1)
-    config = configuration(directory)
+    made = phrasebook.write(book, directory / "data")
     log(f"1. data: {len(book.train):,} English-French pairs -> {directory / 'data'}")
-    phrasebook.write(book, directory / "data")
     log(f"2. tokenizer and training: nmt train --config {directory / 'config.yaml'}")
-    train(with_absolute_paths(config))
+    try:
+        train(config)
+    except NmtError as error:
+        if is_refusal(error):
+            remove_made(made)
+        raise
     log(f"3. translation: nmt translate {directory / 'data/test.en'} --model {directory}")
     translator = open_translator()
     hypotheses = [found.translations[0].text for found in translator.translate([p.source for p in book.test])]
@@ -55,10 +65,10 @@ def run_steps(
     log("6. attention")
     crossing = [pair for pair in book.test if 5 <= len(pair.source.split()) <= 9 and _crosses(pair)][:4]
     _draw([picture for pair in crossing if (picture := picture_of(translator, pair.source)) is not None], directory)
-    log(f"7. a page that translates offline: nmt export --model {directory} -o {directory / 'translator.html'}")
-    write_page(directory / "translator.html")
+    log(f"7. a page that translates offline: nmt export --model {directory} -o {directory / PAGE}")
+    write_page(directory / PAGE)
     log(f"done in {time.monotonic() - began:.0f} s. Next:")
-    log(f"  open {directory / 'translator.html'} in a browser, and type")
+    log(f"  open {directory / PAGE} in a browser, and type")
     log(f"  echo 'Where is the red car?' | nmt translate --model {directory} --alignment hard")
     log(f"  echo 'Where is the red car?' | nmt plot attention --model {directory} -o attention.html")
     log(f"  nmt inspect {directory}")
@@ -83,10 +93,10 @@ def configuration(directory: Path) -> Config:
 
 def _draw(pictures: list[AttentionPicture], directory: Path) -> None:
     """Write a page to explore, and a figure."""
-    for ending in ("html", "png"):
+    for name in PICTURES:
         try:
-            draw_attention(pictures, directory / f"attention.{ending}")
-            log(f"   {directory / f'attention.{ending}'}")
+            draw_attention(pictures, directory / name)
+            log(f"   {directory / name}")
         except NmtError as error:  # the figure needs matplotlib, the page nothing
             log(f"   {error}")
 

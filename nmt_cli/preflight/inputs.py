@@ -49,7 +49,7 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     vectors = [path for path in dict.fromkeys(vectors_needed(experiment, config)) if path]
     size = config.model.embedding_size
     _raise_all(
-        partial(_check_directory, experiment.directory),
+        partial(check_directory, experiment.directory),
         partial(_check_files, [*paths, *vectors]),
         partial(refuse_unfit_text, paths, invalid_utf8=data.invalid_utf8),
         partial(_check_monolingual, text, [path for pair in sets for path in (pair.source, pair.target)]),
@@ -59,6 +59,21 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
         *([check_tensorboard] if config.training.tensorboard else []),
         partial(_check_origin, experiment, config),
     )
+
+
+def check_directory(directory: Path) -> None:
+    """Refuse a model directory that is none, cannot be made, or may not be written to."""
+    there = directory
+    try:
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        reason = why_not_writable(there)
+        if not there.is_dir():
+            reason = "file exists"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    if reason:
+        raise InputError(f"{directory}: cannot be a model directory: {reason}")
 
 
 def check_test_files(config: Config) -> None:
@@ -188,21 +203,6 @@ def _check_monolingual(text: Sequence[str], of_pairs: Sequence[str]) -> None:
     ]
     if problems:
         raise InputError("\n".join(problems))
-
-
-def _check_directory(directory: Path) -> None:
-    """Refuse a model directory that is none, cannot be made, or may not be written to."""
-    there = directory
-    try:
-        while not there.exists() and there != there.parent:
-            there = there.parent
-        reason = why_not_writable(there)
-        if not there.is_dir():
-            reason = "file exists"
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-    if reason:
-        raise InputError(f"{directory}: cannot be a model directory: {reason}")
 
 
 def tokenizer_origin(config: Config) -> Path | None:

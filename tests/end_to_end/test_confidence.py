@@ -232,6 +232,19 @@ def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_trainin
     assert "too few words to calibrate confidence: of the translations of 20 lines, " in result.err
 
 
+def test_one_line_with_words_enough_is_too_little_to_calibrate(nmt, own: Path, corpus: Path, tmp_path: Path):
+    source, reference = tmp_path / "en", tmp_path / "fr"
+    source.write_text((corpus / "train.en").read_text().replace("\n", " ") + "\n")  # translated in parts
+    words = nmt("translate", source, "--model", own).out.decode().split()
+    half = len(words) // 2
+    reference.write_text(" ".join([*words[:half], *("?" * (len(words) - half))]) + "\n")
+    before = (own / "confidence.json").read_bytes()
+    result = nmt("evaluate", "--calibrate", "--model", own, "--source", source, "--reference", reference)
+    assert result.code == 2, result.err
+    assert "nmt: too few lines to calibrate confidence: of the translations of 1 line, only 1 has words" in result.err
+    assert (own / "confidence.json").read_bytes() == before
+
+
 def test_without_a_dev_set_training_says_nothing_of_confidence(nmt, config: Path):
     result = nmt("train", "--config", config, "--set", "training.max_steps=1", "--set", "data.dev=null")
     assert result.code == 0, result.err

@@ -236,6 +236,15 @@ def test_a_page_of_ours_is_replaced_and_the_same_model_gives_the_same_bytes(nmt,
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.parametrize("format_", ["html", "onnx"])
+def test_nothing_is_exported_to_standard_output(nmt, tmp_path, monkeypatch, model, format_):
+    monkeypatch.chdir(tmp_path)
+    result = nmt("export", "--model", model, "-o", "-", "--format", format_)
+    message = "nmt: -o -: an export cannot go to standard output; give the page (FILE.html) or the directory to write\n"
+    assert (result.code, result.out, result.err) == (2, b"", message)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_unknown_format_is_refused(nmt, tmp_path, model):
     result = nmt("export", "--model", model, "-o", tmp_path / "out", "--format", "tflite")
     assert (result.code, result.err) == (2, "nmt: --format tflite: must be one of html, onnx\n")

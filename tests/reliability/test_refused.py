@@ -81,6 +81,57 @@ def test_refused_tokenizers_and_improvements_leave_no_directory(nmt, config: Pat
     assert files(here) == before
 
 
+OTHER_TEXT = "exists already with other text than the phrase book's"
+NOT_OVERWRITTEN = "is not overwritten; choose another --dir, or move it away"
+NO_PLACE_FOR_THE_DEMO = {
+    "texts of the user's": (
+        ["mine/data/train.fr", "mine/data/dev.en"],
+        f"mine/data/train.fr, mine/data/dev.en: {OTHER_TEXT}, and {NOT_OVERWRITTEN}",
+    ),
+    "a directory in the place of a text": (
+        ["mine/data/test.align/mine"],
+        f"mine/data/test.align: {OTHER_TEXT}, and {NOT_OVERWRITTEN}",
+    ),
+    "a picture and a page of the user's": (
+        ["mine/attention.png", "mine/translator.html"],
+        f"mine/attention.png, mine/translator.html: exists already and {NOT_OVERWRITTEN}",
+    ),
+    "a configuration of the user's": (
+        ["mine/data/train.en", "mine/config.yaml"],
+        "mine/config.yaml: is not a configuration: it must hold keys and values, such as 'name: my_run'",
+    ),
+    "a tokenizer of the user's": (
+        ["mine/tokenizer/joint.model"],
+        "mine/tokenizer/joint.model: is not a SentencePiece model, or damaged",
+    ),
+    "a file": (["mine"], "mine: cannot be a model directory: file exists"),
+    "a file in the place of the texts": (["mine/data"], "mine/data: cannot be written: file exists"),
+}
+"""Files in the directory, and what the demo says of them."""
+
+
+@pytest.mark.parametrize("what", NO_PLACE_FOR_THE_DEMO)
+def test_a_refused_demo_leaves_what_was_in_its_directory(nmt, here: Path, what: str):
+    names, message = NO_PLACE_FOR_THE_DEMO[what]
+    for name in names:
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text("mine\n", encoding="utf-8")
+    before = files(here)
+    result = nmt("demo", "--dir", "mine")
+    assert (result.code, result.out) == (2, b"")
+    assert result.err.splitlines()[-1].replace(f"{here}/", "") == f"nmt: {message}"
+    assert files(here) == before
+
+
+def test_a_demo_in_the_directory_of_another_run_leaves_it_as_it_was(nmt, config: Path, here: Path):
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    before = files(here)
+    result = nmt("demo", "--dir", "run")
+    assert result.code == 2, result.err
+    assert result.err.startswith("nmt: run: holds a run with another configuration; these keys differ: name, ")
+    assert files(here) == before
+
+
 # The lock itself --------------------------------------------------------------------------------------------------
 
 

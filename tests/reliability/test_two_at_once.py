@@ -6,9 +6,11 @@ import shutil
 import threading
 from pathlib import Path
 
+import pytest
 import torch
+from safetensors.torch import load_file
 
-from nmt_cli.checkpoint import Index, Ranked, Snapshot
+from nmt_cli.checkpoint import Checkpoints, Index, Ranked, Snapshot
 from nmt_cli.experiment import Experiment
 
 
@@ -43,3 +45,32 @@ def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model
     writer.join()
     assert seen == sorted(seen)
     assert len(set(seen)) > 5
+
+
+@pytest.mark.parametrize("which", ["--last", "--best"])
+def test_an_average_is_of_checkpoints_that_are_there_though_a_training_goes_on(
+    nmt, model: Path, tmp_path: Path, monkeypatch, which: str
+):
+    """The training saves a checkpoint and removes the one before each time when the index has just been read."""
+    directory = tmp_path / "run"
+    shutil.copytree(model, directory, ignore=shutil.ignore_patterns("cache", "logs"))
+    experiment = Experiment(directory)
+    shapes = {name: parameter.shape for name, parameter in experiment.load_model().model.named_parameters()}
+    read, coming = Checkpoints.index, [101, 102, 103]
+
+    def index(self: Checkpoints) -> Index:
+        found = read(self)
+        if coming:
+            step = coming.pop(0)
+            weights = {name: torch.full(shape, float(step)) for name, shape in shapes.items()}
+            self.save(Snapshot(step, weights, {}, {}), experiment.fingerprints)
+            self.write_index(new := Index(step, (Ranked(step, "bleu", step),), (step,)))
+            self.prune(new)
+        return found
+
+    monkeypatch.setattr(Checkpoints, "index", index)
+    result = nmt("average", "--model", directory, which, "1", "--name", "mean")
+    assert result.code == 0, result.err
+    assert "mean of steps 103 -> " in result.err
+    mean = load_file(directory / "checkpoints/mean/model.safetensors")
+    assert all((tensor == 103).all() for tensor in mean.values())

@@ -78,15 +78,22 @@ def test_words_that_are_all_right_or_all_wrong_tell_nothing(label):
         fit(same, ORIGIN, num_samples=0)
 
 
-def test_one_line_is_too_few():
-    (line,) = lines(1)
-    features = np.concatenate([line.features] * 40)
-    long = Labelled(features, line.log_prob, (True, False) * (len(features) // 2), False)
-    empty = Labelled(line.features[:0], -1.0, (), False)
-    with pytest.raises(
-        InputError, match=r"^too few lines to calibrate confidence: 1 of the 2 lines have a translation"
-    ):
-        fit([long, empty], ORIGIN, num_samples=0)
+def of_two_labels():
+    """Return a line of ten correct and ten wrong words."""
+    return Labelled(np.random.default_rng(1).random((20, NUM_FEATURES)), -9.0, (True, False) * 10, False)
+
+
+def test_one_line_leaves_none_to_judge_it_by():
+    without_words = Labelled(np.zeros((0, NUM_FEATURES)), 0.0, (), False)
+    message = (
+        r"^too few lines to calibrate confidence: of the translations of 2 lines, only 1 has words, but 2 are needed$"
+    )
+    with pytest.raises(InputError, match=message):
+        fit([of_two_labels(), without_words], ORIGIN, num_samples=0)
+
+
+def test_two_lines_judge_each_other():
+    assert fit([of_two_labels()] * 2, ORIGIN, num_samples=0).quality["words"] == 40
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
+import errno
 import os
 import subprocess
 import sys
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 
 from nmt_cli.demo import grammar, phrasebook
 from nmt_cli.demo import lexicon as words
 from nmt_cli.demo.sentences import KINDS
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, NmtError
 
 
 @pytest.fixture(scope="module")
@@ -401,13 +403,29 @@ def test_writing_gives_nine_files_of_matching_lines(tmp_path):
         assert links == [pair.links for pair in pairs]
 
 
-def test_a_file_with_other_text_is_refused_and_nothing_is_written(tmp_path):
-    book = phrasebook.generate(seed=1, num_train=8, num_dev=2, num_test=2)
-    (tmp_path / "train.fr").write_text("mine\n")
-    with pytest.raises(InputError, match=r"train\.fr: holds other text than the phrase book, .* choose another --dir"):
-        phrasebook.write(book, tmp_path)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("train.fr", "mine\n")]
-    (tmp_path / "train.fr").unlink()
+def test_what_is_written_already_is_left_and_what_is_missing_is_added(tmp_path):
+    book = phrasebook.generate(seed=2, num_train=30, num_dev=4, num_test=5)
     phrasebook.write(book, tmp_path)
-    phrasebook.write(book, tmp_path)  # the same text again
-    assert len(list(tmp_path.iterdir())) == 9
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / "dev.fr").unlink()
+    (tmp_path / "train.en").chmod(0o444)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    phrasebook.write(book, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def test_a_text_that_cannot_be_written_whole_leaves_no_part(tmp_path, monkeypatch):
+    book = phrasebook.generate(seed=2, num_train=30, num_dev=4, num_test=5)
+    write_bytes = Path.write_bytes
+
+    def write_half(path, content):
+        if "train.fr" not in path.name:
+            return write_bytes(path, content)
+        write_bytes(path, content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    with pytest.raises(NmtError, match="no space left on the device"):
+        phrasebook.write(book, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.en"]
