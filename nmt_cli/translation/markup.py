@@ -148,7 +148,7 @@ def tagged_words(
 
 
 class _Mark(NamedTuple):
-    """What is written before or after a word."""
+    """An opening or closing tag at the edge of a word."""
 
     text: str
     is_cut: bool
