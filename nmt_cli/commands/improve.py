@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nmt_cli.config.schema import Config
     from nmt_cli.data.tokenizer import Tokenizer
@@ -100,7 +101,8 @@ def improve(
     amounts = _amounts(effective)
     fixed = keep_sizes or effective.training.init_from is not None
     sizes = {} if fixed else _sizes(effective, recipe, amounts)
-    stages = plan(effective, recipe, amounts, directory, sizes)
+    planned = partial(plan, effective, recipe, amounts, directory, sizes)
+    stages = planned()
     is_long = sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE
     is_new = not ledger.plan_path.is_file()
     tokenizers = _first_tokenizers(effective) if dry_run or is_new or is_long else {}
@@ -113,7 +115,7 @@ def improve(
         ledger.check_place(effective)
         ledger.check_plan(effective, recipe)
         ledger.remove_leftovers(stages)
-        _go(stages, ledger, effective, recipe, tokenizers if is_long else {})
+        _go(planned, ledger, effective, recipe, tokenizers if is_long else {})
 
 
 def _check(config: Config, directory: Path) -> None:
@@ -210,7 +212,11 @@ def _print_plan(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
 
 
 def _go(
-    stages: Sequence[Stage], ledger: Ledger, config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]
+    planned: Callable[..., list[Stage]],
+    ledger: Ledger,
+    config: Config,
+    recipe: Recipe,
+    tokenizers: Mapping[str, Tokenizer],
 ) -> None:
     """Run what has not been run, and make the result. With tokenizers, the speed of this machine is measured first."""
     from nmt_cli.improve.estimate import Speed
@@ -218,10 +224,11 @@ def _go(
     from nmt_cli.improve.result import best_of, copy_model, publish
     from nmt_cli.improve.running import run_stages
 
+    stages = planned()
     if not ledger.plan_path.is_file():
         ledger.write_plan(config, recipe, stages)
     speed = _measured(config, recipe, tokenizers) if tokenizers else Speed()
-    run_stages(stages, ledger, speed)
+    run_stages(planned, ledger, speed)
     models = final_models(stages)
     chosen = best_of(models)
     copy_model(chosen, ledger.directory)

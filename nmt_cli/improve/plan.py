@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.config.loader import dump_config, parse_yaml, validate
 from nmt_cli.config.schema import Config
 from nmt_cli.improve.stages import STAGES, Stage, Work
+from nmt_cli.improve.training import Corpus, training_config, visits
 from nmt_cli.rules.corpus import cleaned_names
 
 TAG = "<BT>"
@@ -59,34 +59,21 @@ class _Text:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Corpus:
-    """Pairs to train on."""
-
-    source: Path
-    target: Path
-    lines: int
-    weight: float
-    alignment: str | None = None
-
-    @property
-    def visits(self) -> float:
-        """Pairs of it in one epoch."""
-        return self.lines * self.weight
-
-    def exchanged(self) -> _Corpus:
-        """Return the pairs of the other direction."""
-        return _Corpus(self.target, self.source, self.lines, self.weight)
-
-
 def plan(
-    config: Config, recipe: Recipe, amounts: Amounts, directory: Path, sizes: Mapping[str, Any] | None = None
+    config: Config,
+    recipe: Recipe,
+    amounts: Amounts,
+    directory: Path,
+    sizes: Mapping[str, Any] | None = None,
+    made: Mapping[Path, int] | None = None,
 ) -> list[Stage]:
     """Return the stages that lead from a configuration with absolute paths to the last model, in order.
 
-    `sizes` are dotted keys with the values for trainings on the pairs and the translated text together.
+    `sizes` are dotted keys with the values for trainings on the pairs and the translated text together. `made` are the
+    lines of the texts that stages have made so far. They change no command; weights and lengths of trainings follow
+    from them, and where they are not known yet, from the lines before cleaning.
     """
-    return _Planner(config, recipe, amounts, directory, sizes or {}).stages()
+    return _Planner(config, recipe, amounts, directory, sizes or {}, made or {}).stages()
 
 
 def final_models(stages: Sequence[Stage]) -> list[Path]:
@@ -98,9 +85,15 @@ class _Planner:
     """Appends one stage after the other."""
 
     def __init__(
-        self, config: Config, recipe: Recipe, amounts: Amounts, directory: Path, sizes: Mapping[str, Any]
+        self,
+        config: Config,
+        recipe: Recipe,
+        amounts: Amounts,
+        directory: Path,
+        sizes: Mapping[str, Any],
+        made: Mapping[Path, int],
     ) -> None:
-        self._config, self._recipe, self._amounts, self._sizes = config, recipe, amounts, sizes
+        self._config, self._recipe, self._amounts, self._sizes, self._made = config, recipe, amounts, sizes, made
         self._directory = directory / STAGES
         self._stages: list[Stage] = []
         sample = recipe.sample
@@ -114,13 +107,14 @@ class _Planner:
         forward: list[Path] = []
         if sources:
             forward = [self._train("forward", "a first model", pairs, [])]
-        made: list[_Corpus] = []
+        made: list[Corpus] = []
         for number in range(1, self._recipe.rounds + 1):
             is_last = number == self._recipe.rounds
             if targets:
                 made = self._translate_back(number, pairs, targets, sources, forward)
             else:
-                made = self._translated(sources, forward, "self", "target", f"round {number}: teach itself", tag=None)
+                purpose = f"round {number}: teach itself"
+                made = self._translated(pairs, sources, forward, "self", "target", purpose, tag=None)
             members = self._recipe.ensemble if is_last else 1
             purpose = f"round {number}: train on both" if members == 1 else f"round {number}: train an ensemble"
             is_result = is_last and not self._recipe.distil
@@ -134,7 +128,7 @@ class _Planner:
 
     # Text ---------------------------------------------------------------------------------------------------------
 
-    def _clean_pairs(self) -> list[_Corpus]:
+    def _clean_pairs(self) -> list[Corpus]:
         found = []
         for corpus, lines in zip(self._config.data.train, self._amounts.pairs, strict=True):
             source, target = Path(corpus.source), Path(corpus.target)
@@ -142,7 +136,7 @@ class _Planner:
                 source, target = self._clean(
                     "pairs", "leave out wrong pairs", (source, target), lines, ("--keep", "markup")
                 )
-            found.append(_Corpus(source, target, lines, corpus.weight, corpus.alignment))
+            found.append(Corpus(source, target, self._lines(target, lines), corpus.weight, corpus.alignment))
         return found
 
     def _clean_text(self, side: str) -> list[_Text]:
@@ -158,7 +152,7 @@ class _Planner:
             options = [word for other in dict.fromkeys(others) for word in ("--without", str(other))]
             purpose = f"clean text in the {side} language"
             (cleaned,) = self._clean("text", purpose, (Path(path),), lines, options, reads=others)
-            found.append(_Text(cleaned, lines))
+            found.append(_Text(cleaned, self._lines(cleaned, lines)))
         return found
 
     def _clean(
@@ -185,31 +179,36 @@ class _Planner:
         )
         return tuple(made[:-1])
 
+    def _lines(self, path: Path, before: int) -> int:
+        """Return the lines of a cleaned text, or of the text before as long as it is not cleaned."""
+        return self._made.get(path, before)
+
     def _next(self, name: str) -> Path:
         return self._directory / f"{len(self._stages) + 1:02d}-{name}"
 
     # Translation --------------------------------------------------------------------------------------------------
 
     def _translate_back(
-        self, number: int, pairs: list[_Corpus], targets: list[_Text], sources: list[_Text], forward: list[Path]
-    ) -> list[_Corpus]:
+        self, number: int, pairs: list[Corpus], targets: list[_Text], sources: list[_Text], forward: list[Path]
+    ) -> list[Corpus]:
         """Train the reverse direction, with what the model so far translates, and translate the target text by it."""
         begin = f"round {number}: "
-        taught: list[_Corpus] = []
+        taught: list[Corpus] = []
         if forward:
             # From the second round on the model knows more than the pairs, so that these too are worth translating.
             again = [_Text(pair.source, pair.lines) for pair in pairs] if number > 1 else []
+            purpose = f"{begin}translate for the reverse"
             taught = self._translated(
-                [*sources, *again], forward, "forth", "target", f"{begin}translate for the reverse", tag=self._tag,
-                is_reverse=True,
-            )  # fmt: skip
+                pairs, [*sources, *again], forward, "forth", "target", purpose, tag=self._tag, is_reverse=True
+            )
         reverse = self._train("reverse", f"{begin}train the reverse direction", pairs, taught, is_reverse=True)
         return self._translated(
-            targets, [reverse], "back", "source", f"{begin}translate the target text back", tag=self._tag
+            pairs, targets, [reverse], "back", "source", f"{begin}translate the target text back", tag=self._tag
         )
 
     def _translated(
         self,
+        pairs: list[Corpus],
         texts: list[_Text],
         models: list[Path],
         name: str,
@@ -218,7 +217,7 @@ class _Planner:
         *,
         tag: str | None,
         is_reverse: bool = False,
-    ) -> list[_Corpus]:
+    ) -> list[Corpus]:
         """Return pairs of texts and their translations, the bad ones left out, with the weight that the ratio gives.
 
         `side` is the side of the model's direction that is written. With `is_reverse` the pairs teach the reverse
@@ -226,7 +225,6 @@ class _Planner:
         """
         data = self._config.data
         ending = data.target_lang if side == "target" else data.source_lang
-        weight = self._weight(texts)
         corpora = []
         for text in texts:
             made = self._translate(name, purpose, text, models, ending)
@@ -234,8 +232,8 @@ class _Planner:
             both = (made, text.path) if is_source else (text.path, made)
             options = ["--keep", "markup", *(("--tag", tag) if tag else ())]
             source, target = self._clean(name, f"{purpose}: leave out bad ones", both, text.lines, options)
-            corpora.append(_Corpus(source, target, text.lines, weight))
-        return corpora
+            corpora.append(Corpus(source, target, self._lines(target, text.lines), 1.0))
+        return self._weighted(pairs, corpora)
 
     def _translate(
         self, name: str, purpose: str, text: _Text, models: list[Path], ending: str, *, is_teacher: bool = False
@@ -262,35 +260,36 @@ class _Planner:
         )
         return output
 
-    def _weight(self, texts: list[_Text]) -> float:
-        """Return the weight at which an epoch has the lines of the ratio, at most all; three digits, as one types."""
-        weights = (corpus.weight for corpus in self._config.data.train)
-        pairs = sum(weight * lines for weight, lines in zip(weights, self._amounts.pairs, strict=True))
-        return float(f"{min(1.0, self._recipe.ratio * pairs / max(1, sum(text.lines for text in texts))):.3g}")
+    def _weighted(self, pairs: list[Corpus], corpora: list[Corpus]) -> list[Corpus]:
+        """Return corpora with the weight at which an epoch has the lines of the ratio, at most all. It has three
+        digits, as one types."""
+        wanted = self._recipe.ratio * sum(pair.visits for pair in pairs)
+        weight = float(f"{min(1.0, wanted / max(1, sum(corpus.lines for corpus in corpora))):.3g}")
+        return [replace(corpus, weight=weight) for corpus in corpora]
 
     # Training -----------------------------------------------------------------------------------------------------
 
-    def _distil(self, pairs: list[_Corpus], made: list[_Corpus], sources: list[_Text], teachers: list[Path]) -> None:
+    def _distil(self, pairs: list[Corpus], made: list[Corpus], sources: list[_Text], teachers: list[Path]) -> None:
         """Train one model on what the teachers make of the sources, and on the text that was translated back."""
         ending, purpose = self._config.data.target_lang, "distil: translate by the teachers"
         taught = []
         for pair in pairs:
             text = _Text(pair.source, pair.lines)
             output = self._translate("teach", purpose, text, teachers, ending, is_teacher=True)
-            taught.append(_Corpus(pair.source, output, pair.lines, pair.weight))
-        weight = self._weight(sources)
+            taught.append(Corpus(pair.source, output, pair.lines, pair.weight))
         more = []
         for text in sources:
             output = self._translate("teach", purpose, text, teachers, ending, is_teacher=True)
-            more.append(_Corpus(text.path, output, text.lines, weight))
+            more.append(Corpus(text.path, output, text.lines, 1.0))
+        more = self._weighted(pairs, more)
         self._train("student", "distil: train one model", taught, [*made, *more], is_result=True)
 
     def _train(
         self,
         name: str,
         purpose: str,
-        pairs: list[_Corpus],
-        made: list[_Corpus],
+        pairs: list[Corpus],
+        made: list[Corpus],
         *,
         member: int = 0,
         is_reverse: bool = False,
@@ -299,83 +298,29 @@ class _Planner:
         directory = self._next(name)
         model = directory / "model"
         corpora = [*((pair.exchanged() for pair in pairs) if is_reverse else pairs), *made]
-        usual = sum(pair.visits for pair in pairs)
+        # The configuration counts its updates for the pairs as they were given.
+        given = zip(self._config.data.train, self._amounts.pairs, strict=True)
+        usual = sum(corpus.weight * lines for corpus, lines in given)
         factor = sum(corpus.visits for corpus in corpora) / max(1.0, usual)
-        values = parse_yaml(dump_config(self._config), name)
-        values["model_dir"] = str(model)
-        values["seed"] = self._config.seed + member
-        _set_data(values, corpora, is_reverse=is_reverse, is_result=is_result)
-        if is_reverse:
-            _turn(values)
-        if self._tag and any(corpus in made for corpus in corpora) and values["tokenizer"]["model_type"] != "word":
-            values["tokenizer"]["symbols"] = list(dict.fromkeys((*values["tokenizer"]["symbols"], self._tag)))
-        training = values["training"]
-        training["validation_freq"] = max(1, round(training["validation_freq"] * factor))
-        if training["max_steps"] is not None:
-            training["max_steps"] = max(1, round(training["max_steps"] * factor))
-        if made and not is_reverse:
-            _set_sizes(values, self._sizes)
-        config = validate(values, name)
+        config = training_config(
+            self._config,
+            corpora,
+            model=model,
+            seed=self._config.seed + member,
+            factor=factor,
+            symbols=[self._tag] if self._tag and made else [],
+            sizes={} if is_reverse or not made else self._sizes,
+            is_reverse=is_reverse,
+            is_result=is_result,
+        )
         stage = Stage(
             directory,
             purpose,
             (),
             inputs=tuple(dict.fromkeys(path for c in corpora for path in (c.source, c.target))),
             outputs=(model,),
-            work=Work("train", _visits(config, corpora), stored=sum(corpus.lines for corpus in corpora)),
+            work=Work("train", visits(config, corpora), stored=sum(corpus.lines for corpus in corpora)),
             config=config,
         )
         self._stages.append(replace(stage, arguments=("train", "--config", str(stage.config_path))))
         return model
-
-
-def _set_data(values: dict[str, Any], corpora: Sequence[_Corpus], *, is_reverse: bool, is_result: bool) -> None:
-    data = values["data"]
-    data["monolingual"] = None
-    data["train"] = [
-        {
-            "source": str(corpus.source),
-            "target": str(corpus.target),
-            "weight": corpus.weight,
-            "alignment": None if is_reverse else corpus.alignment,
-        }
-        for corpus in corpora
-    ]
-    if not is_result:
-        data["test"] = []
-
-
-def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
-    for key, value in sizes.items():
-        *sections, last = key.split(".")
-        place = values
-        for section in sections:
-            place = place[section]
-        place[last] = value
-
-
-def _turn(values: dict[str, Any]) -> None:
-    """Exchange the languages in the values of a configuration."""
-    data, pretrained = values["data"], values["model"]["pretrained"]
-    values["name"] = f"{values['name']}-reverse"
-    data["source_lang"], data["target_lang"] = data["target_lang"], data["source_lang"]
-    if data["dev"] is not None:
-        data["dev"] = {"source": data["dev"]["target"], "target": data["dev"]["source"]}
-    pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
-    values["training"]["init_from"] = None
-    if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
-        values["scoring"]["tokenize"] = None
-
-
-def _visits(config: Config, corpora: Sequence[_Corpus]) -> float:
-    """Return the pairs that a training goes through, if nothing ends it early."""
-    an_epoch = sum(corpus.visits for corpus in corpora)
-    training = config.training
-    pairs_a_step = training.batch_size / (PIECES_A_LINE if training.batch_type == "tokens" else 1)
-    limits = [training.max_epochs * an_epoch] if training.max_epochs is not None else []
-    limits += [training.max_steps * pairs_a_step] if training.max_steps is not None else []
-    return min(limits)
-
-
-PIECES_A_LINE = 20
-"""About how many target pieces a pair has, where only the number of updates is configured."""

@@ -136,6 +136,11 @@ class Ledger:
         """Return how long a finished stage took in the end."""
         return float(_read(stage.record_path)["seconds"])
 
+    def lines_made(self, stage: Stage) -> dict[Path, int]:
+        """Return the lines of the texts that a finished stage made."""
+        lines = _read(stage.record_path)["lines"]
+        return {path: lines[str(path)] for path in stage.outputs if str(path) in lines}
+
     def write_result(self, recipe: Recipe, stages: Sequence[Stage], chosen: Path, models: Sequence[Path]) -> None:
         """Record what the result is made of. Paths below the directory are relative to it."""
         plan = _read(self.plan_path)

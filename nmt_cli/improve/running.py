@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from nmt_cli.config.loader import dump_config
 from nmt_cli.console import log
@@ -16,21 +17,29 @@ from nmt_cli.improve.record import Ledger, count_lines
 from nmt_cli.improve.stages import Stage
 
 
-def run_stages(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
+def run_stages(planned: Callable[[Mapping[Path, int]], list[Stage]], ledger: Ledger, speed: Speed) -> None:
     """Run the stages that have not finished, in order.
+
+    Args:
+        planned: returns all stages, given the lines of the texts that stages have made so far.
+        ledger: the records of stages.
+        speed: of this machine; it learns from each stage.
 
     Raises:
         InputError: an input or output of a finished stage has changed.
         NmtError: a stage failed, or a signal ended it.
     """
+    stages = planned({})
     done = [ledger.is_done(stage) for stage in stages]
     if any(done):
         log(f"{sum(done)} of {len(stages)} stages have finished before")
-    for stage, is_done in zip(stages, done, strict=True):
+    made: dict[Path, int] = {}
+    for number, is_done in enumerate(done):
+        stages = planned(made)
+        stage = stages[number]
         if is_done:
             speed.learn(stage, ledger.seconds(stage))
-    for number, stage in enumerate(stages):
-        if done[number]:
+            made |= ledger.lines_made(stage)
             continue
         left = speed.left(stages[number:])
         log(f"stage {number + 1} of {len(stages)}, {stage.purpose}: about {duration(speed.seconds(stage))}; "
@@ -42,6 +51,7 @@ def run_stages(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
         _refuse_nothing(stage)
         ledger.write_record(stage, time.monotonic() - began)
         speed.learn(stage, time.monotonic() - began)
+        made |= ledger.lines_made(stage)
         if received:
             raise _stopped(received)
 

@@ -43,7 +43,7 @@ class _Anchor:
 
 
 _ANCHORS = (
-    _Anchor(5_000, 2_000, 256, 256, 1, 1_000, (0.3, 0.2, 0.4, 0.5, 0.1, 0.1), 4.0e-3, "constant", 200, 50),
+    _Anchor(5_000, 4_000, 256, 256, 1, 1_000, (0.3, 0.2, 0.4, 0.5, 0.1, 0.1), 4.0e-3, "constant", 200, 50),
     _Anchor(29_000, 8_000, 256, 256, 1, 1_500, (0.25, 0.1, 0.0, 0.4, 0.05, 0.05), 4.0e-3, "constant", 200, 18),
     _Anchor(350_000, 16_000, 512, 512, 1, 4_096, (0.2, 0.1, 0.0, 0.3, 0.0, 0.0), 1.0e-3, "cosine", 1_000, 12),
     _Anchor(3_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.1, 0.0, 0.2, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
@@ -115,10 +115,10 @@ class Sizes:
 def sizes_for(text: TextSurvey) -> Sizes:
     """Return the sizes for so many pairs, between those of `_ANCHORS`, adapted to the text.
 
-    The vocabulary has at most a quarter of the distinct words above the characters and bytes, and at least these and
-    some hundred pieces; where there are very many characters, only those that make 99.95 % of the text get pieces of
-    their own. Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the
-    updates; there are about 15 validations, and a checkpoint at least every 1,000 updates.
+    The vocabulary has at most as many pieces as the distinct words are good for, above the characters and bytes,
+    and at least these and some hundred pieces; where there are very many characters, only those that make 99.95 %
+    of the text get pieces of their own. Epochs are added, up to 100, until there are 3,000 updates. The warm-up is
+    at most a tenth of the updates; there are about 15 validations, and a checkpoint at least every 1,000 updates.
     """
     at = _Between.of(text.num_pairs)
     low, high, nearest = at.low, at.high, at.nearest
@@ -202,10 +202,13 @@ def _pieces_a_line(text: TextSurvey) -> float:
 def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
     """Return the size that is wanted, within what the text gives.
 
-    Bytes and special pieces are 260. A word of a tiny text is good for one merge, of a larger text for a quarter.
+    Bytes and special pieces are 260. A word is good for a quarter of a piece where there are up to 4,000 distinct ones,
+    and for more where there are more: 10,000 are good for 4,000 pieces. These two were measured
+    (docs/studies/defaults.md); between and beyond, the share grows with the root of the number.
     """
-    allowed = characters + 261 + min(39, text.distinct_words // 2) + text.distinct_words // 4
-    needed = characters + 261 + min(700, text.distinct_words // 4)
+    words = text.distinct_words
+    allowed = characters + 261 + min(39, words // 2) + max(words // 4, round(words * math.sqrt(words) / 250))
+    needed = characters + 261 + min(700, words // 4)
     return max(min(wanted, allowed), needed)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from command_line import CONFIG, contents, run_here, start_nmt
 
+from nmt_cli.config.loader import load_config
 from nmt_cli.demo import phrasebook
 from nmt_cli.improve import child, estimate
 
@@ -113,6 +114,19 @@ def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_ma
     moved = run_here("translate", "--model", str(elsewhere), "--threads", "1", stdin=text)
     assert (moved.code, moved.out) == (0, first.out)
     assert not any(path.is_symlink() for path in elsewhere.rglob("*"))
+
+
+def test_the_weight_of_repeated_text_counts_the_lines_that_cleaning_leaves(here, inside):
+    mono = here / "mono.fr"
+    mono.write_bytes(8 * mono.read_bytes())
+    assert improve(here, "--ratio", "0.02").code == 0
+    stages = here / "run-improved/stages"
+    num_pairs, num_back = (
+        len((stages / name).read_bytes().splitlines()) for name in ("01-pairs/pairs.fr", "05-back/back.fr")
+    )
+    weight = load_config(stages / "06-forward/train.yaml").data.train[1].weight
+    assert weight < 1.0
+    assert weight * num_back == pytest.approx(0.02 * num_pairs, rel=0.01)
 
 
 def test_the_command_of_a_stage_typed_by_hand_makes_the_same_bytes(here, inside):

@@ -97,6 +97,20 @@ def test_translated_text_is_tagged_and_weighted_by_the_ratio_at_most_all_of_it()
         assert forward.tokenizer.symbols == ("<BT>",)
 
 
+def test_weights_and_lengths_follow_from_the_lines_that_cleaning_has_left():
+    made = {
+        HERE / "stages/01-pairs/pairs.de": 500, HERE / "stages/02-text/text.de": 3_000,
+        HERE / "stages/05-back/back.de": 2_000,
+    }  # fmt: skip
+    found = plan(config(), Recipe(ratio=2.0), Amounts((1_000,), (10_000,)), HERE, made=made)
+    reverse, forward = trained(found)
+    assert [corpus.weight for corpus in forward.config.data.train] == [1.0, 0.5]
+    assert (reverse.work.lines, forward.work.lines) == (5_000, 15_000)
+    assert (reverse.config.training.validation_freq, forward.config.training.validation_freq) == (50, 150)
+    assert found[3].work.lines == 3_000
+    assert [stage.command for stage in found] == [stage.command for stage in stages()]
+
+
 def test_validations_keep_their_distance_in_epochs():
     reverse, forward = trained(stages(Recipe(ratio=4.0)))
     assert (reverse.config.training.validation_freq, forward.config.training.validation_freq) == (100, 500)

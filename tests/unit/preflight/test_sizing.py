@@ -22,8 +22,8 @@ def text(num_pairs, **changes):
 @pytest.mark.parametrize(
     ("num_pairs", "vocab_size", "hidden_size", "batch_size", "learning_rate", "schedule"),
     [
-        (1_000, 2_000, 256, 1_000, 4e-3, "constant"),
-        (5_000, 2_000, 256, 1_000, 4e-3, "constant"),
+        (1_000, 4_000, 256, 1_000, 4e-3, "constant"),
+        (5_000, 4_000, 256, 1_000, 4e-3, "constant"),
         (29_000, 8_000, 256, 1_500, 4e-3, "constant"),
         (350_000, 16_000, 512, 4_100, 1e-3, "cosine"),
         (3_000_000, 32_000, 1_024, 8_200, 1e-3, "cosine"),
@@ -119,7 +119,19 @@ def test_words_that_are_long_or_not_separated_are_reckoned_by_characters(changes
 def test_few_words_make_a_smaller_vocabulary():
     sizes = sizes_for(text(2_000, distinct_words=2_000))
     assert sizes.vocab_size == 120 + 261 + 39 + 500
-    assert sizes.vocab_size < sizes.usual_vocab_size == 2_000
+    assert sizes.vocab_size < sizes.usual_vocab_size == 4_000
+
+
+def test_vocabularies_are_near_those_that_were_best_in_the_study_of_defaults():
+    captions = {"distinct_characters": 48, "covering_characters": 35}
+    assert sizes_for(text(1_000, distinct_words=3_945, **captions)).vocab_size == pytest.approx(1_330, rel=0.05)
+    assert sizes_for(text(5_000, distinct_words=9_913, **captions)).vocab_size == 4_000
+    assert sizes_for(text(29_000, distinct_words=26_000, **captions)).vocab_size == 8_000
+
+
+def test_a_few_words_more_change_the_vocabulary_little():
+    sizes = [sizes_for(text(5_000, distinct_words=round(100 * 1.1**power))).vocab_size for power in range(60)]
+    assert all(few <= more <= 1.15 * few for few, more in pairwise(sizes))
 
 
 def test_many_characters_make_a_larger_vocabulary_and_the_rarest_are_spelt_in_bytes():

@@ -1,0 +1,125 @@
+"""The pairs that a training of `nmt improve` learns from, and its configuration, which follows from the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmt_cli.config.loader import dump_config, parse_yaml, validate
+from nmt_cli.config.schema import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Pairs to train on."""
+
+    source: Path
+    target: Path
+    lines: int
+    weight: float
+    alignment: str | None = None
+
+    @property
+    def visits(self) -> float:
+        """Pairs of it in one epoch."""
+        return self.lines * self.weight
+
+    def exchanged(self) -> Corpus:
+        """Return the pairs of the other direction."""
+        return Corpus(self.target, self.source, self.lines, self.weight)
+
+
+def training_config(
+    config: Config,
+    corpora: Sequence[Corpus],
+    *,
+    model: Path,
+    seed: int,
+    factor: float,
+    symbols: Sequence[str],
+    sizes: Mapping[str, Any],
+    is_reverse: bool,
+    is_result: bool,
+) -> Config:
+    """Return the configuration of a training.
+
+    Args:
+        config: that of the user.
+        corpora: what it learns from, in its own direction.
+        model: its model directory.
+        seed: of the training.
+        factor: lines of an epoch, as a multiple of those of the user's configuration. An epoch has as many times the
+            updates, so that validations keep their distance in epochs.
+        symbols: marks that the tokenizer keeps whole, beside those of the configuration.
+        sizes: dotted keys with values that suit these corpora better than those of the configuration.
+        is_reverse: translate from the target language into the source language.
+        is_result: the training makes what the user asked for; only then is it scored on the test sets.
+    """
+    values = parse_yaml(dump_config(config), str(model))
+    values["model_dir"] = str(model)
+    values["seed"] = seed
+    _set_data(values, corpora, is_reverse=is_reverse, is_result=is_result)
+    if is_reverse:
+        _turn(values)
+    if values["tokenizer"]["model_type"] != "word":
+        values["tokenizer"]["symbols"] = list(dict.fromkeys((*values["tokenizer"]["symbols"], *symbols)))
+    training = values["training"]
+    training["validation_freq"] = max(1, round(training["validation_freq"] * factor))
+    if training["max_steps"] is not None:
+        training["max_steps"] = max(1, round(training["max_steps"] * factor))
+    _set_sizes(values, sizes)
+    return validate(values, str(model))
+
+
+def visits(config: Config, corpora: Sequence[Corpus]) -> float:
+    """Return the pairs that a training goes through, if nothing ends it early."""
+    an_epoch = sum(corpus.visits for corpus in corpora)
+    training = config.training
+    pairs_a_step = training.batch_size / (PIECES_A_LINE if training.batch_type == "tokens" else 1)
+    limits = [training.max_epochs * an_epoch] if training.max_epochs is not None else []
+    limits += [training.max_steps * pairs_a_step] if training.max_steps is not None else []
+    return min(limits)
+
+
+PIECES_A_LINE = 20
+"""About how many target pieces a pair has, where only the number of updates is configured."""
+
+
+def _set_data(values: dict[str, Any], corpora: Sequence[Corpus], *, is_reverse: bool, is_result: bool) -> None:
+    data = values["data"]
+    data["monolingual"] = None
+    data["train"] = [
+        {
+            "source": str(corpus.source),
+            "target": str(corpus.target),
+            "weight": corpus.weight,
+            "alignment": None if is_reverse else corpus.alignment,
+        }
+        for corpus in corpora
+    ]
+    if not is_result:
+        data["test"] = []
+
+
+def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
+    for key, value in sizes.items():
+        *sections, last = key.split(".")
+        place = values
+        for section in sections:
+            place = place[section]
+        place[last] = value
+
+
+def _turn(values: dict[str, Any]) -> None:
+    """Exchange the languages in the values of a configuration."""
+    data, pretrained = values["data"], values["model"]["pretrained"]
+    values["name"] = f"{values['name']}-reverse"
+    data["source_lang"], data["target_lang"] = data["target_lang"], data["source_lang"]
+    if data["dev"] is not None:
+        data["dev"] = {"source": data["dev"]["target"], "target": data["dev"]["source"]}
+    pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
+    values["training"]["init_from"] = None
+    if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
+        values["scoring"]["tokenize"] = None
