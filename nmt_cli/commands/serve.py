@@ -133,6 +133,8 @@ def _serve(
     from nmt_cli.serve.watching import Watcher
 
     experiments = source_of(model_dirs)
+    for experiment in experiments:
+        _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
     listening = bound_socket(host, port)
     with listening:
         openers = [partial(open_served, experiment.directory, loading) for experiment in experiments]

@@ -438,6 +438,13 @@ def test_a_port_in_use_and_two_models_of_one_direction_are_refused(nmt, model, s
     )  # fmt: skip
 
 
+def test_what_is_no_model_is_refused_by_its_name(nmt, tmp_path):
+    result = nmt("serve", "--model", tmp_path / "none")
+    assert (result.code, result.err) == (2, f"nmt: {tmp_path / 'none'}: there is no such model directory\n")
+    result = nmt("serve", "--model", tmp_path)
+    assert (result.code, result.err) == (2, f"nmt: {tmp_path}: is not a model directory (it has no config.yaml)\n")
+
+
 def test_keys_rates_origins_and_the_end(model, tmp_path):
     keys = tmp_path / "keys"
     # Windows puts a mark before the first.
