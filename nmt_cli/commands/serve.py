@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -90,9 +91,10 @@ def serve(
 
     keys = None if api_key_file is None else Keys.read(api_key_file)
     _check_address(host, keys, public=public)
+    origins = [_origin(given) for given in cors or []]
     limits = Limits(characters=max_characters, sentences=max_sentences, requests_per_minute=requests_per_minute)
     loading = {"checkpoint": checkpoint, "device": device, "precision": precision, "threads": threads}
-    _serve(model or [], host, port, keys, limits, loading, origins=cors or [], watches=watch, logs_text=log_text)
+    _serve(model or [], host, port, keys, limits, loading, origins=origins, watches=watch, logs_text=log_text)
 
 
 def _need_libraries() -> None:
@@ -117,6 +119,21 @@ def _check_address(host: str, keys: Keys | None, *, public: bool) -> None:
             f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
             "translate here"
         )
+
+
+def _origin(given: str) -> str:
+    """Return the origin of a site as browsers name it."""
+    if given in ("*", "null"):  # all sites, and pages from disk
+        return given
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        parts = urlsplit("")
+    is_origin = parts.scheme and parts.netloc and given.isascii() and "@" not in parts.netloc
+    if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise InputError(f"--cors {given}: must be the scheme and the host of a site, such as https://example.org")
+    usual_port = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual_port)}"
 
 
 def _serve(

@@ -428,6 +428,13 @@ def test_another_address_needs_keys_or_a_word(nmt, model, tmp_path):
     assert (result.code, result.err) == (2, f"nmt: {tmp_path / 'none'}: cannot be read: no such file or directory\n")
 
 
+@pytest.mark.parametrize("origin", ["example.org", "localhost:3000", "https://example.org/page", "https://[", ""])
+def test_a_site_that_no_browser_names_so_is_refused(nmt, tmp_path, origin):
+    result = nmt("serve", "--model", tmp_path / "none", "--cors", origin)
+    message = f"nmt: --cors {origin}: must be the scheme and the host of a site, such as https://example.org\n"
+    assert (result.code, result.err) == (2, message)
+
+
 def test_a_port_in_use_and_two_models_of_one_direction_are_refused(nmt, model, server):
     result = nmt("serve", "--model", model, "--port", server.port)
     assert result.code == 2
@@ -449,9 +456,8 @@ def test_keys_rates_origins_and_the_end(model, tmp_path):
     keys = tmp_path / "keys"
     # Windows puts a mark before the first.
     keys.write_bytes("\ufeffsecret-1\n# of Anna\n\nsecret-2\nschlüssel\n".encode())
-    with running_server(
-        "--model", model, "--api-key-file", keys, "--requests-per-minute", "3", "--cors", "https://example.org"
-    ) as server:
+    sites = ("--cors", "https://example.org", "--cors", "HTTP://Example.net:80/")
+    with running_server("--model", model, "--api-key-file", keys, "--requests-per-minute", "3", *sites) as server:
         fields = {"q": "The car", "source": "en", "target": "fr"}
         without, wrong = server.ask("/translate", fields), server.ask("/translate", fields | {"api_key": "secret-3"})
         assert (without.status, without.json["error"]) == (400, "Please contact the server operator to get an API key")
@@ -463,8 +469,9 @@ def test_keys_rates_origins_and_the_end(model, tmp_path):
         assert [answer.status for answer in asked] == [200, 200, 200, 429]
         assert 1 <= int(asked[3].headers["retry-after"]) <= 20
         assert server.ask("/translate", fields, Authorization="Bearer secret-1").status == 200
-        for origin, allowed in (("https://example.org", "https://example.org"), ("https://example.com", None)):
-            assert server.ask("/languages", Origin=origin).headers["access-control-allow-origin"] == allowed
+        for origin in ("https://example.org", "http://example.net", "https://example.com"):
+            allowed = server.ask("/languages", Origin=origin).headers["access-control-allow-origin"]
+            assert allowed == (None if origin == "https://example.com" else origin)
         assert "secret" not in "".join(server.lines)
         # A request that is being answered when the signal comes is finished.
         with ThreadPoolExecutor(1) as pool:
