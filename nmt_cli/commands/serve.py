@@ -214,7 +214,24 @@ def _watched(experiment: Experiment, engine: RemoteEngine, seen: str, checkpoint
 
     data = experiment.config.data
     direction = Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang))
-    return Watched(direction, partial(_newest, experiment, checkpoint), engine.reload, seen)
+    return Watched(direction, partial(_newest, experiment, checkpoint), partial(_reload, experiment, engine), seen)
+
+
+def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
+    """Have the engine load the model as it is now.
+
+    Raises:
+        InputError: it translates between other languages than the server has said.
+    """
+    from nmt_cli.experiment import Experiment
+
+    served, now = experiment.config.data, Experiment(experiment.directory).config.data
+    if (now.source_lang, now.target_lang) != (served.source_lang, served.target_lang):
+        raise InputError(
+            f"{experiment.directory}: translates from {now.source_lang} to {now.target_lang} now; begin the server "
+            "again to serve it"
+        )
+    engine.reload()
 
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:

@@ -518,6 +518,11 @@ def test_a_new_checkpoint_is_loaded_and_a_damaged_one_leaves_the_old_serving(mod
                             stdin=text.encode())  # fmt: skip
         assert server.translate(text)["translatedText"] == expected.out.decode().removesuffix("\n")
         assert 'nmt_reloads_total{result="failed"} 1' in server.ask("/metrics").body.decode()
+        config = run / "config.yaml"
+        config.write_text(config.read_text().replace("target_lang: fr", "target_lang: de"))
+        replace_best((model / "checkpoints" / f"step-{best:08}" / "model.safetensors").read_bytes())
+        wait_for(f"{run}: translates from en to de now; begin the server again to serve it")
+        assert server.translate(text)["translatedText"] == expected.out.decode().removesuffix("\n")
 
 
 def test_a_profile_is_kept_with_the_model(model):
