@@ -267,6 +267,12 @@ def test_a_form_that_is_not_utf_8_is_refused(server):
     assert (answer.status, answer.json) == (400, {"error": "Invalid request: the fields are not UTF-8"})
 
 
+def test_json_that_comes_as_a_form_is_told_its_header(server):
+    answer = server.ask("/translate", data=b'{"q": "The car", "source": "en", "target": "fr"}')
+    message = "Invalid request: JSON needs the header Content-Type: application/json"
+    assert (answer.status, answer.json) == (400, {"error": message})
+
+
 def test_a_host_that_is_none_is_no_failure(server):
     assert server.ask("/spec", Host="[::1").status in (200, 400)  # as the version of Starlette takes it
     data = json.dumps({"q": "The car", "source": "en", "target": "fr"}).encode()
