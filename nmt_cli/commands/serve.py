@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -90,9 +91,10 @@ def serve(
 
     keys = None if api_key_file is None else Keys.read(api_key_file)
     _check_address(host, keys, public=public)
+    origins = [_origin(given) for given in cors or []]
     limits = Limits(characters=max_characters, sentences=max_sentences, requests_per_minute=requests_per_minute)
     loading = {"checkpoint": checkpoint, "device": device, "precision": precision, "threads": threads}
-    _serve(model or [], host, port, keys, limits, loading, origins=cors or [], watches=watch, logs_text=log_text)
+    _serve(model or [], host, port, keys, limits, loading, origins=origins, watches=watch, logs_text=log_text)
 
 
 def _need_libraries() -> None:
@@ -119,6 +121,21 @@ def _check_address(host: str, keys: Keys | None, *, public: bool) -> None:
         )
 
 
+def _origin(given: str) -> str:
+    """Return the origin of a site as browsers name it."""
+    if given in ("*", "null"):  # all sites, and pages from disk
+        return given
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        parts = urlsplit("")
+    is_origin = parts.scheme and parts.netloc and given.isascii() and "@" not in parts.netloc
+    if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise InputError(f"--cors {given}: must be the scheme and the host of a site, such as https://example.org")
+    usual_port = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual_port)}"
+
+
 def _serve(
     model_dirs: list[Path], host: str, port: int, keys: Keys | None, limits: Limits, loading: dict[str, Any], *,
     origins: list[str], watches: bool, logs_text: bool,
@@ -133,6 +150,8 @@ def _serve(
     from nmt_cli.serve.watching import Watcher
 
     experiments = source_of(model_dirs)
+    for experiment in experiments:
+        _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
     listening = bound_socket(host, port)
     with listening:
         openers = [partial(open_served, experiment.directory, loading) for experiment in experiments]
@@ -195,7 +214,24 @@ def _watched(experiment: Experiment, engine: RemoteEngine, seen: str, checkpoint
 
     data = experiment.config.data
     direction = Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang))
-    return Watched(direction, partial(_newest, experiment, checkpoint), engine.reload, seen)
+    return Watched(direction, partial(_newest, experiment, checkpoint), partial(_reload, experiment, engine), seen)
+
+
+def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
+    """Have the engine load the model as it is now.
+
+    Raises:
+        InputError: it translates between other languages than the server has said.
+    """
+    from nmt_cli.experiment import Experiment
+
+    served, now = experiment.config.data, Experiment(experiment.directory).config.data
+    if (now.source_lang, now.target_lang) != (served.source_lang, served.target_lang):
+        raise InputError(
+            f"{experiment.directory}: translates from {now.source_lang} to {now.target_lang} now; begin the server "
+            "again to serve it"
+        )
+    engine.reload()
 
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:

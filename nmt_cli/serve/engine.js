@@ -1,6 +1,6 @@
 "use strict";
 // What the page asks for translations. `openEngine(keyOf)` returns an engine: server_engine.js has the one that asks
-// `nmt serve`, export/page/engine.mjs the one that translates in the browser. Each has these four functions:
+// `nmt serve`, export/page/local_engine.js the one that translates in the browser. Each has these four functions:
 //
 //   directions() -> [{source, target, sourceName, targetName}]
 //   settings() -> {charLimit, keyRequired, supportedFilesFormat}; without files the list of formats is empty.

@@ -173,6 +173,8 @@ async def read_fields(request: Request, limits: Limits, budget: Budget) -> Field
     if kind == "multipart/form-data":
         fields, files = await _multipart(request, body)
         return Fields(fields | values, False, files)
+    if body.lstrip()[:1] == b"{":  # as curl sends JSON that nobody has announced
+        raise Refused(400, "Invalid request: JSON needs the header Content-Type: application/json")
     try:
         return Fields(_pairs(body.decode("utf-8")) | values, False, {})
     except UnicodeDecodeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -55,7 +56,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         opened.close()
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{host}:{port}: cannot listen there: {reason.lower()}; choose another --port") from None
+        # This machine has no such address; all other reasons lie with the port.
+        option = "--host" if getattr(error, "errno", None) == errno.EADDRNOTAVAIL else "--port"
+        raise InputError(f"{host}:{port}: cannot listen there: {reason.lower()}; choose another {option}") from None
     return opened
 
 

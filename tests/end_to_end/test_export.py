@@ -39,6 +39,17 @@ def run(command, directory, options, text):
     return ran.stdout
 
 
+def command_of(program, directory):
+    """Start of the command line of an exported program, for which the directory may get a link to libraries."""
+    if program == "translate.py":
+        pytest.importorskip("onnxruntime")
+        return (sys.executable, directory / program)
+    if shutil.which("node") is None or not (NODE_MODULES / "onnxruntime-node").is_dir():
+        pytest.skip("needs Node.js and its library: run 'make node'")
+    (directory / "node_modules").symlink_to(NODE_MODULES)
+    return ("node", directory / program)
+
+
 def same_as_nmt(nmt, command, directory, model, corpus, options):
     text = (corpus / "test.en").read_bytes() + ODD
     assert run(command, directory, options, text) == nmt("translate", "--model", model, *options, stdin=text).out
@@ -53,11 +64,8 @@ def test_the_python_program_translates_as_nmt_does(nmt, exported, model, corpus,
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_node_program_translates_as_nmt_does(nmt, tmp_path, exported, model, corpus, options):
-    if shutil.which("node") is None or not (NODE_MODULES / "onnxruntime-node").is_dir():
-        pytest.skip("needs Node.js and its library: run 'make node'")
     directory = shutil.copytree(exported, tmp_path / "onnx")
-    (directory / "node_modules").symlink_to(NODE_MODULES)
-    same_as_nmt(nmt, ("node", "translate.mjs"), directory, model, corpus, options)
+    same_as_nmt(nmt, command_of("translate.mjs", directory), directory, model, corpus, options)
 
 
 @pytest.mark.slow
@@ -109,6 +117,30 @@ def test_the_python_program_says_which_stream_fails(exported, streams, message):
     command = f'echo "the red car" | {sys.executable} {exported / "translate.py"} --threads 1 {streams}'
     ran = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
     assert (ran.returncode, ran.stderr.decode()) == (1, f"translate.py: error: {message}\n")
+
+
+@pytest.mark.parametrize("name", ["defaults.json", "joint.model", "encoder.onnx"])
+@pytest.mark.parametrize("program", ["translate.py", pytest.param("translate.mjs", marks=pytest.mark.slow)])
+def test_a_program_says_that_its_model_is_not_whole(tmp_path, exported, program, name):
+    directory = shutil.copytree(exported, tmp_path / "onnx")
+    (directory / name).unlink()
+    ran = subprocess.run(command_of(program, directory), input=b"the red car\n", capture_output=True, check=False)
+    message = f"{program}: error: {directory} does not hold a whole model; export it again: "
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    said = ran.stderr.decode()
+    assert said.startswith(message)
+    assert name in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_node_program_says_that_its_output_fails(tmp_path, exported):
+    directory = shutil.copytree(exported, tmp_path / "onnx")
+    command = command_of("translate.mjs", directory)
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(command, input=b"the red car\n", stdout=full, stderr=subprocess.PIPE, check=False)
+    message = "translate.mjs: error: the output failed: ENOSPC: no space left on device, write\n"
+    assert (ran.returncode, ran.stderr.decode()) == (1, message)
 
 
 def test_the_directory_holds_what_its_readme_says(exported, model):

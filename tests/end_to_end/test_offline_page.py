@@ -190,13 +190,23 @@ def test_a_name_and_a_card_are_never_markup(browser, model, tmp_path):
     assert browser.run("return document.querySelectorAll('img').length || window.attacked || 0") == 0
 
 
-def test_a_text_file_is_translated(page, model):
-    page.run("""const data = new DataTransfer(); data.items.add(new File(["The car is red.\\r\\n"], "a.txt"));
-        dispatchEvent(Object.assign(new Event("drop", {cancelable: true}), {dataTransfer: data}));
-        const get = URL.createObjectURL; window.made = [];
-        URL.createObjectURL = (blob) => { made.push(blob); return get(blob); };""")
+DROP = """const data = new DataTransfer(); data.items.add(new File([new Uint8Array(arguments[0])], "a.txt"));
+    const get = URL.createObjectURL; window.made = [];
+    URL.createObjectURL = (blob) => { made.push(blob); return get(blob); };
+    dispatchEvent(Object.assign(new Event("drop", {cancelable: true}), {dataTransfer: data}));"""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_text_file_is_translated(page, model, encoding):
+    page.run(DROP, list("The car is red.\r\n→ 7\r\n".encode(encoding)))
     text = until(page, "return window.made[0] && made[0].text()")
-    assert text == by_nmt("The car is red.\n", model)[0] + "\n"
+    assert text == by_nmt("The car is red.\n", model)[0] + "\n→ 7\n"
+
+
+def test_a_text_file_in_another_encoding_is_refused(page):
+    page.run(DROP, list("The car is réd.\n".encode("latin-1")))
+    said = until(page, "return document.getElementById('file-list').textContent.replace(/.*is being translated/, '')")
+    assert said == "a.txt: the text is not UTF-8, or is damaged; save it as UTF-8"
 
 
 def test_the_page_asks_nobody_and_may_not(page):

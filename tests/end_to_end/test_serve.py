@@ -267,6 +267,12 @@ def test_a_form_that_is_not_utf_8_is_refused(server):
     assert (answer.status, answer.json) == (400, {"error": "Invalid request: the fields are not UTF-8"})
 
 
+def test_json_that_comes_as_a_form_is_told_its_header(server):
+    answer = server.ask("/translate", data=b'{"q": "The car", "source": "en", "target": "fr"}')
+    message = "Invalid request: JSON needs the header Content-Type: application/json"
+    assert (answer.status, answer.json) == (400, {"error": message})
+
+
 def test_a_host_that_is_none_is_no_failure(server):
     assert server.ask("/spec", Host="[::1").status in (200, 400)  # as the version of Starlette takes it
     data = json.dumps({"q": "The car", "source": "en", "target": "fr"}).encode()
@@ -428,6 +434,13 @@ def test_another_address_needs_keys_or_a_word(nmt, model, tmp_path):
     assert (result.code, result.err) == (2, f"nmt: {tmp_path / 'none'}: cannot be read: no such file or directory\n")
 
 
+@pytest.mark.parametrize("origin", ["example.org", "localhost:3000", "https://example.org/page", "https://[", ""])
+def test_a_site_that_no_browser_names_so_is_refused(nmt, tmp_path, origin):
+    result = nmt("serve", "--model", tmp_path / "none", "--cors", origin)
+    message = f"nmt: --cors {origin}: must be the scheme and the host of a site, such as https://example.org\n"
+    assert (result.code, result.err) == (2, message)
+
+
 def test_a_port_in_use_and_two_models_of_one_direction_are_refused(nmt, model, server):
     result = nmt("serve", "--model", model, "--port", server.port)
     assert result.code == 2
@@ -438,13 +451,19 @@ def test_a_port_in_use_and_two_models_of_one_direction_are_refused(nmt, model, s
     )  # fmt: skip
 
 
+def test_what_is_no_model_is_refused_by_its_name(nmt, tmp_path):
+    result = nmt("serve", "--model", tmp_path / "none")
+    assert (result.code, result.err) == (2, f"nmt: {tmp_path / 'none'}: there is no such model directory\n")
+    result = nmt("serve", "--model", tmp_path)
+    assert (result.code, result.err) == (2, f"nmt: {tmp_path}: is not a model directory (it has no config.yaml)\n")
+
+
 def test_keys_rates_origins_and_the_end(model, tmp_path):
     keys = tmp_path / "keys"
     # Windows puts a mark before the first.
     keys.write_bytes("\ufeffsecret-1\n# of Anna\n\nsecret-2\nschlüssel\n".encode())
-    with running_server(
-        "--model", model, "--api-key-file", keys, "--requests-per-minute", "3", "--cors", "https://example.org"
-    ) as server:
+    sites = ("--cors", "https://example.org", "--cors", "HTTP://Example.net:80/")
+    with running_server("--model", model, "--api-key-file", keys, "--requests-per-minute", "3", *sites) as server:
         fields = {"q": "The car", "source": "en", "target": "fr"}
         without, wrong = server.ask("/translate", fields), server.ask("/translate", fields | {"api_key": "secret-3"})
         assert (without.status, without.json["error"]) == (400, "Please contact the server operator to get an API key")
@@ -456,8 +475,9 @@ def test_keys_rates_origins_and_the_end(model, tmp_path):
         assert [answer.status for answer in asked] == [200, 200, 200, 429]
         assert 1 <= int(asked[3].headers["retry-after"]) <= 20
         assert server.ask("/translate", fields, Authorization="Bearer secret-1").status == 200
-        for origin, allowed in (("https://example.org", "https://example.org"), ("https://example.com", None)):
-            assert server.ask("/languages", Origin=origin).headers["access-control-allow-origin"] == allowed
+        for origin in ("https://example.org", "http://example.net", "https://example.com"):
+            allowed = server.ask("/languages", Origin=origin).headers["access-control-allow-origin"]
+            assert allowed == (None if origin == "https://example.com" else origin)
         assert "secret" not in "".join(server.lines)
         # A request that is being answered when the signal comes is finished.
         with ThreadPoolExecutor(1) as pool:
@@ -504,6 +524,11 @@ def test_a_new_checkpoint_is_loaded_and_a_damaged_one_leaves_the_old_serving(mod
                             stdin=text.encode())  # fmt: skip
         assert server.translate(text)["translatedText"] == expected.out.decode().removesuffix("\n")
         assert 'nmt_reloads_total{result="failed"} 1' in server.ask("/metrics").body.decode()
+        config = run / "config.yaml"
+        config.write_text(config.read_text().replace("target_lang: fr", "target_lang: de"))
+        replace_best((model / "checkpoints" / f"step-{best:08}" / "model.safetensors").read_bytes())
+        wait_for(f"{run}: translates from en to de now; begin the server again to serve it")
+        assert server.translate(text)["translatedText"] == expected.out.decode().removesuffix("\n")
 
 
 def test_a_profile_is_kept_with_the_model(model):

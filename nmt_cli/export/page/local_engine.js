@@ -67,13 +67,23 @@ const openEngine = () => {
       signal});
   }
 
+  function textOf(bytes) {  // the mark at the beginning tells UTF-16 from UTF-8
+    const encoding = {"255,254": "utf-16le", "254,255": "utf-16be"}[bytes.subarray(0, 2).join()] || "utf-8";
+    try {
+      return new TextDecoder(encoding, {fatal: true}).decode(bytes);
+    } catch {
+      throw new EngineError("the text is not UTF-8, or is damaged; save it as UTF-8");
+    }
+  }
+
   return {
     directions: async () => (await opened).directions,
     settings: async () => ({charLimit: Infinity, keyRequired: false, supportedFilesFormat: [".txt"]}),
     translate,
     async translateFile({file, source, target}) {
       if (!/\.txt$/i.test(file.name)) throw new EngineError("this page translates files that end in .txt");
-      const {text} = await translate({text: (await file.text()).replace(/\r\n?/g, "\n"), source, target});
+      const given = textOf(new Uint8Array(await file.arrayBuffer()));
+      const {text} = await translate({text: given.replace(/\r\n?/g, "\n"), source, target});
       return URL.createObjectURL(new Blob([text], {type: "text/plain"}));
     },
   };

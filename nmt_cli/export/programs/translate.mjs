@@ -335,13 +335,27 @@ function write(text) {
       at += writeSync(1, bytes, at);
     } catch (error) {
       if (error.code === "EPIPE") process.exit(0);
-      if (error.code !== "EAGAIN") throw error;
+      if (error.code !== "EAGAIN") fail(`the output failed: ${error.message}`);
     }
   }
 }
 
-const settings = settingsOf(JSON.parse(readFileSync(join(HERE, "defaults.json"), "utf8")));
-const translator = new Translator(await Model.open(settings.threads), settings);
+function fail(message) {
+  console.error(`translate.mjs: error: ${message}`);
+  process.exit(1);
+}
+
+/** Returns the model beside this file, with the options of the command line. */
+async function opened() {
+  try {
+    const settings = settingsOf(JSON.parse(readFileSync(join(HERE, "defaults.json"), "utf8")));
+    return new Translator(await Model.open(settings.threads), settings);
+  } catch (error) {
+    fail(`${HERE} does not hold a whole model; export it again: ${error.message}`);
+  }
+}
+
+const translator = await opened(), { settings } = translator;
 for await (const texts of windows()) {
   for (const translations of await translator.translate(texts)) {
     const best = translations.slice(0, settings.n_best);

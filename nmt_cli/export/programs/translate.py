@@ -325,11 +325,21 @@ def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
     return {**defaults, **asked, "with_alignment": given.alignment == "hard"}, given.threads
 
 
+def opened() -> Translator:
+    """Return the model beside this file, with the options of the command line."""
+    try:
+        defaults = json.loads((HERE / "defaults.json").read_text(encoding="utf-8"))
+        settings, threads = options_of(defaults)
+        return Translator(settings, threads)
+    except Exception as error:  # each library has kinds of its own
+        sys.exit(f"translate.py: error: {HERE} does not hold a whole model; export it again: {error}")
+
+
 def main() -> None:
     if sys.stdin is None or sys.stdout is None:
         sys.exit("translate.py: error: standard input or standard output is closed")
-    settings, threads = options_of(json.loads((HERE / "defaults.json").read_text(encoding="utf-8")))
-    translator = Translator(settings, threads)
+    translator = opened()
+    settings = translator.settings
     for texts in windows():
         for translations in translator.translate(texts):
             best = translations[: settings["n_best"]]

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from nmt_cli.errors import InputError
 from nmt_cli.serve.running import bound_socket
 
 
@@ -30,3 +31,10 @@ def test_an_answer_does_not_wait_until_its_headers_are_acknowledged(host):
         return option
 
     assert asyncio.run(option_of_a_connection())
+
+
+def test_an_address_of_another_machine_is_refused_with_the_option_that_names_it():
+    with pytest.raises(InputError) as refused:
+        bound_socket("192.0.2.1", 5000)  # for documentation only, so no machine has it
+    message = "192.0.2.1:5000: cannot listen there: cannot assign requested address; choose another --host"
+    assert str(refused.value) == message
