@@ -469,6 +469,27 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
     assert result.err.endswith("or with training.on_divergence: rewind\n")  # there is no checkpoint to speak of
 
 
+def test_the_log_file_says_why_a_training_has_ended(nmt, config: Path, monkeypatch):
+    from nmt_cli import checkpoint
+    from nmt_cli.training import trainer, update
+
+    def last_line() -> str:
+        return (config.parent / "run/logs/train.log").read_text().splitlines()[-1]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "step-00000003")
+
+    monkeypatch.setattr(checkpoint.Checkpoints, "_write_files", full)
+    assert nmt("train", "--config", config).code == 1
+    assert last_line() == "nmt: [Errno 28] No space left on device: 'step-00000003'"
+    monkeypatch.undo()
+    monkeypatch.setattr(update.Plain, "__call__", lambda *_: float("nan"))
+    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", lambda _: torch.tensor(1.0))
+    result = nmt("train", "--config", config)
+    assert last_line() == result.err.splitlines()[-1]
+    assert "10 updates in a row were not finite, training has diverged" in last_line()
+
+
 def test_an_update_that_is_skipped_is_not_counted_as_padding(nmt, config: Path, monkeypatch):
     from nmt_cli.training import trainer
 
