@@ -971,6 +971,21 @@ def test_a_wrong_corpus_is_named(nmt, config: Path, content: bytes, message: str
     assert message in result.err
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "bad.en: the dev set is empty"), (b"two\nlines\n", "bad.en has 2 lines and ")],
+    ids=["empty", "unequal"],
+)
+def test_a_wrong_dev_set_is_refused_before_tokenizers_are_trained(nmt, config: Path, content: bytes, message: str):
+    files = [config.parent / "bad.en", config.parent / "bad.fr"]
+    for path, text in zip(files, (content, content * 2), strict=True):
+        path.write_bytes(text)
+    sets = ["--set", f"data.dev.source={files[0]}", "--set", f"data.dev.target={files[1]}"]
+    result = nmt("train", "--config", config, *sets)
+    assert result.code == 2
+    assert result.err.startswith(f"nmt: {config.parent / message}")  # no log line stands before it
+
+
 def test_invalid_utf8_may_be_skipped_and_is_counted(nmt, config: Path, corpus: Path):
     lines = (corpus / "train.en").read_bytes().split(b"\n")
     (config.parent / "bad.en").write_bytes(b"\n".join([b"caf\xe9", *lines[1:]]))
