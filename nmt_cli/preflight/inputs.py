@@ -156,14 +156,14 @@ def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str
 
 
 def problems_of(*checks: Callable[[], object]) -> list[str]:
-    """Return the lines of every `InputError` that the checks raise."""
+    """Return the lines of every `InputError` that the checks raise, each line once."""
     problems = []
     for check in checks:
         try:
             check()
         except InputError as error:
             problems += str(error).splitlines()
-    return problems
+    return list(dict.fromkeys(problems))
 
 
 def _raise_all(*checks: Callable[[], object]) -> None:
@@ -184,7 +184,7 @@ def _check_files(paths: Sequence[str]) -> None:
             elif is_special_file(path):
                 problems.append(f"{path}: is a pipe or a device, but this text is read more than once. Give a file")
             elif not os.access(path, os.R_OK):
-                problems.append(f"{path}: cannot be read: permission denied")
+                problems.append(f"{path}: cannot be opened: permission denied")
         except OSError as error:  # in a directory that may not be entered
             problems.append(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
     if problems:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -986,6 +987,13 @@ def test_a_wrong_dev_set_is_refused_before_tokenizers_are_trained(nmt, config: P
     assert result.err.startswith(f"nmt: {config.parent / message}")  # no log line stands before it
 
 
+def test_a_wrong_file_of_the_dev_set_is_told_once(nmt, config: Path):
+    (config.parent / "bad.en").write_bytes(gzip.compress(b"a line\n"))
+    result = nmt("train", "--config", config, "--set", f"data.dev.source={config.parent / 'bad.en'}")
+    assert result.code == 2
+    assert result.err.count("bad.en: is gzip data, but plain text in UTF-8 is expected here") == 1
+
+
 def test_invalid_utf8_may_be_skipped_and_is_counted(nmt, config: Path, corpus: Path):
     lines = (corpus / "train.en").read_bytes().split(b"\n")
     (config.parent / "bad.en").write_bytes(b"\n".join([b"caf\xe9", *lines[1:]]))
@@ -998,8 +1006,6 @@ def test_invalid_utf8_may_be_skipped_and_is_counted(nmt, config: Path, corpus: P
 
 
 def test_gzipped_corpora_train_like_plain_ones(nmt, config: Path, corpus: Path):
-    import gzip
-
     for side in ("en", "fr"):
         (config.parent / f"train.{side}.gz").write_bytes(gzip.compress((corpus / f"train.{side}").read_bytes()))
     plain = nmt("train", "--config", config, "--set", "training.max_steps=3")
