@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from tqdm import tqdm
+
+from nmt_cli.errors import NmtError
 
 _log_files: list[TextIO] = []
 _is_silent = False
@@ -60,12 +62,17 @@ def only_errors() -> Iterator[None]:
 
 @contextmanager
 def log_file(path: Path) -> Iterator[None]:
-    """Copy every log line to the end of `path` while the block runs."""
+    """Copy every log line to the end of `path` while the block runs, and the error that ends the block."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         _log_files.append(file)
         try:
             yield
+        except (NmtError, OSError) as error:  # the command line shows it on stderr, after this file is closed
+            if str(error):
+                with suppress(OSError):  # the disk may be full
+                    print(f"nmt: {error}", file=file, flush=True)
+            raise
         finally:
             _log_files.remove(file)
 

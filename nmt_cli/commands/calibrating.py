@@ -57,13 +57,16 @@ def calibrate(
     """Translate a text, fit the confidence of the model to its references, and write it into the model directory.
 
     Raises:
-        InputError: there is no such checkpoint or device, or the text is too little to fit to; nothing is written.
+        InputError: there is no such checkpoint or device, the model directory cannot be written to, or the text is too
+            little to fit to; nothing is written.
     """
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.confidence.calibration import Origin
     from nmt_cli.confidence.fitting import Labelled, digest_of, fit
+    from nmt_cli.data.output import check_writable
     from nmt_cli.translation.doubts import Doubts
 
+    check_writable(experiment.confidence_path)
     distance = max(1, -(-len(sources) // MAX_LINES))
     sources, references = sources[::distance], references[::distance]
     path = experiment.checkpoints.resolve(checkpoint)

@@ -152,11 +152,12 @@ def lengths(
         raise InputError(f"--edges {edges}: must be rising numbers with commas between them, such as 10,20,30")
     systems = {}
     for given in hypothesis:
-        first, equals, path = given.partition("=")
-        name = first if equals else Path(given).stem
+        name, equals, path = given.partition("=")
+        if not equals or Path(given).exists():  # a file may have an equals sign in its path
+            name, path = Path(given).stem, given
         if name in systems:
-            raise InputError(f"--hypothesis {given}: a system is called {name!r} already; give NAME={path or given}")
-        systems[name] = path if equals else given
+            raise InputError(f"--hypothesis {given}: a system is called {name!r} already; give NAME={path}")
+        systems[name] = path
     inputs = [source, reference, *systems.values()]
     refuse_overwriting(output, inputs)
     sources, references, *translations = read_parallel(inputs)

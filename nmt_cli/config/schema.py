@@ -109,8 +109,9 @@ class TokenizerConfig(Section):
     """One model for both sides, or one a side."""
     normalization: Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"] = "nmt_nfkc"
     """SentencePiece's rule; `_cf` folds case, `identity` leaves the text alone."""
-    character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Share of the text's characters that get pieces of their own; the rest is spelt in bytes. 0.9995 suits Chinese."""
+    character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 1.0
+    """Share of the text's characters that get pieces of their own; the rest is spelt in bytes. 0.9995 suits Chinese.
+    SentencePiece takes 0.98 to 1."""
     sampling_alpha: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Subword regularisation in training; 0 is off. unigram: smoothing of the sampling (Kudo, 2018), 0.1-0.5, smaller
     is wilder. bpe: probability to drop a merge (Provilkov et al., 2020), 0.1 is usual."""

@@ -113,8 +113,8 @@ class Sampler:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def batches_an_epoch(self) -> float:
-        """Return about how many batches an epoch has."""
-        return self.pairs_an_epoch / self.sentences_a_batch
+        """Return about how many batches an epoch has; the last one ends with it."""
+        return max(1.0, self.pairs_an_epoch / self.sentences_a_batch)
 
     def from_cursor(self, cursor: Cursor) -> Iterator[Drawn]:
         """Yield every batch from `cursor` on, without end."""

@@ -94,7 +94,8 @@ def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool
     if not pairs:
         return None
     options = config.training
-    updates_an_epoch = (pairs if options.batch_type == "sentences" else tokens) / options.batch_size
+    size = pairs if options.batch_type == "sentences" else tokens
+    updates_an_epoch = max(1.0, size / options.batch_size)  # a batch ends with the epoch
     by_epochs = options.max_epochs and options.max_epochs * updates_an_epoch
     updates = min(limit for limit in (by_epochs, options.max_steps) if limit)
     return Workload(sources / pairs, tokens / pairs - 1, round(tokens), updates_an_epoch, max(1, round(updates)))

@@ -53,6 +53,7 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
         partial(_check_files, [*paths, *vectors]),
         partial(refuse_unfit_text, paths, invalid_utf8=data.invalid_utf8),
         partial(_check_monolingual, text, [path for pair in sets for path in (pair.source, pair.target)]),
+        *([partial(_check_dev, data.dev.source, data.dev.target)] if data.dev else []),
         *(partial(check_embeddings, Path(path), size) for path in vectors if os.path.isfile(path)),
         partial(find_device, config.training.device),
         partial(check_tokenizer, config.scoring.tokenize),
@@ -82,12 +83,10 @@ def check_test_files(config: Config) -> None:
 
 
 def check_counts(config: Config) -> None:
-    """Refuse texts of pairs, or their links, that have not as many lines."""
+    """Refuse training texts, or their links, that have not as many lines. `check_inputs` has looked at the dev set."""
     from nmt_cli.data.pairs import Corpus, count_pairs
 
     pairs = [Corpus(c.source, c.target, alignment=c.alignment) for c in config.data.train]
-    if config.data.dev is not None:
-        pairs.append(Corpus(config.data.dev.source, config.data.dev.target))
     _raise_all(*(partial(count_pairs, corpus) for corpus in pairs))
 
 
@@ -157,14 +156,14 @@ def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str
 
 
 def problems_of(*checks: Callable[[], object]) -> list[str]:
-    """Return the lines of every `InputError` that the checks raise."""
+    """Return the lines of every `InputError` that the checks raise, each line once."""
     problems = []
     for check in checks:
         try:
             check()
         except InputError as error:
             problems += str(error).splitlines()
-    return problems
+    return list(dict.fromkeys(problems))
 
 
 def _raise_all(*checks: Callable[[], object]) -> None:
@@ -185,7 +184,7 @@ def _check_files(paths: Sequence[str]) -> None:
             elif is_special_file(path):
                 problems.append(f"{path}: is a pipe or a device, but this text is read more than once. Give a file")
             elif not os.access(path, os.R_OK):
-                problems.append(f"{path}: cannot be read: permission denied")
+                problems.append(f"{path}: cannot be opened: permission denied")
         except OSError as error:  # in a directory that may not be entered
             problems.append(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
     if problems:
@@ -203,6 +202,14 @@ def _check_monolingual(text: Sequence[str], of_pairs: Sequence[str]) -> None:
     ]
     if problems:
         raise InputError("\n".join(problems))
+
+
+def _check_dev(source: str, target: str) -> None:
+    """Refuse a dev set that is empty or has unequal numbers of lines, before tokenizers are trained for nothing."""
+    from nmt_cli.data.pairs import Corpus, count_pairs
+
+    if os.path.isfile(source) and os.path.isfile(target) and not count_pairs(Corpus(source, target)):
+        raise InputError(f"{source}: the dev set is empty")
 
 
 def tokenizer_origin(config: Config) -> Path | None:

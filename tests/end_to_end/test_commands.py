@@ -635,6 +635,19 @@ def test_plots_are_drawn_from_a_model_metrics_and_scores(nmt, model: Path, corpu
     )
 
 
+def test_a_hypothesis_may_have_an_equals_sign_in_its_path(nmt, tmp_path: Path, corpus: Path):
+    """As programs name directories that try settings, such as `rate=0.1`."""
+    given = tmp_path / "rate=0.1" / "test.fr"
+    given.parent.mkdir()
+    given.write_bytes((corpus / "test.fr").read_bytes())
+    for hypothesis in (given, f"ours={given}"):
+        result = nmt(
+            "plot", "lengths", "--source", corpus / "test.en", "--reference", corpus / "test.fr", "--hypothesis",
+            hypothesis, "-o", tmp_path / "lengths.png",
+        )  # fmt: skip
+        assert result.code == 0, result.err
+
+
 def drawn_on(page: Path) -> list[dict[str, Any]]:
     """Return the sentences of an attention page with their weights."""
     (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script', page.read_text(), re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -467,6 +468,27 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
         in result.err
     )
     assert result.err.endswith("or with training.on_divergence: rewind\n")  # there is no checkpoint to speak of
+
+
+def test_the_log_file_says_why_a_training_has_ended(nmt, config: Path, monkeypatch):
+    from nmt_cli import checkpoint
+    from nmt_cli.training import trainer, update
+
+    def last_line() -> str:
+        return (config.parent / "run/logs/train.log").read_text().splitlines()[-1]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "step-00000003")
+
+    monkeypatch.setattr(checkpoint.Checkpoints, "_write_files", full)
+    assert nmt("train", "--config", config).code == 1
+    assert last_line() == "nmt: [Errno 28] No space left on device: 'step-00000003'"
+    monkeypatch.undo()
+    monkeypatch.setattr(update.Plain, "__call__", lambda *_: float("nan"))
+    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", lambda _: torch.tensor(1.0))
+    result = nmt("train", "--config", config)
+    assert last_line() == result.err.splitlines()[-1]
+    assert "10 updates in a row were not finite, training has diverged" in last_line()
 
 
 def test_an_update_that_is_skipped_is_not_counted_as_padding(nmt, config: Path, monkeypatch):
@@ -950,6 +972,28 @@ def test_a_wrong_corpus_is_named(nmt, config: Path, content: bytes, message: str
     assert message in result.err
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "bad.en: the dev set is empty"), (b"two\nlines\n", "bad.en has 2 lines and ")],
+    ids=["empty", "unequal"],
+)
+def test_a_wrong_dev_set_is_refused_before_tokenizers_are_trained(nmt, config: Path, content: bytes, message: str):
+    files = [config.parent / "bad.en", config.parent / "bad.fr"]
+    for path, text in zip(files, (content, content * 2), strict=True):
+        path.write_bytes(text)
+    sets = ["--set", f"data.dev.source={files[0]}", "--set", f"data.dev.target={files[1]}"]
+    result = nmt("train", "--config", config, *sets)
+    assert result.code == 2
+    assert result.err.startswith(f"nmt: {config.parent / message}")  # no log line stands before it
+
+
+def test_a_wrong_file_of_the_dev_set_is_told_once(nmt, config: Path):
+    (config.parent / "bad.en").write_bytes(gzip.compress(b"a line\n"))
+    result = nmt("train", "--config", config, "--set", f"data.dev.source={config.parent / 'bad.en'}")
+    assert result.code == 2
+    assert result.err.count("bad.en: is gzip data, but plain text in UTF-8 is expected here") == 1
+
+
 def test_invalid_utf8_may_be_skipped_and_is_counted(nmt, config: Path, corpus: Path):
     lines = (corpus / "train.en").read_bytes().split(b"\n")
     (config.parent / "bad.en").write_bytes(b"\n".join([b"caf\xe9", *lines[1:]]))
@@ -962,8 +1006,6 @@ def test_invalid_utf8_may_be_skipped_and_is_counted(nmt, config: Path, corpus: P
 
 
 def test_gzipped_corpora_train_like_plain_ones(nmt, config: Path, corpus: Path):
-    import gzip
-
     for side in ("en", "fr"):
         (config.parent / f"train.{side}.gz").write_bytes(gzip.compress((corpus / f"train.{side}").read_bytes()))
     plain = nmt("train", "--config", config, "--set", "training.max_steps=3")

@@ -277,6 +277,7 @@ def test_a_finished_run_on_a_read_only_file_system_is_reported(nmt, config: Path
     for words, told in (
         (("train", "--config", config, "--set", "training.max_steps=13"), f"{run}: cannot be a model directory"),
         (("average", "--model", run, "--name", "mean"), f"{run}/checkpoints/mean: cannot be written"),
+        (("evaluate", "--calibrate", "--model", run), f"{run}/confidence.json: cannot be written"),
     ):
         result = read_only(*words)
         assert (result.returncode, result.stderr) == (2, f"nmt: {told}: read-only file system\n")

@@ -98,6 +98,7 @@ def test_a_signal_ends_a_training_after_its_step_with_a_checkpoint(start: Start,
     assert code == CODES[number], last
     step = index_of(config.parent / "run")["last"]
     assert last == f"nmt: interrupted at step {step}, which {SAVED}"
+    assert (config.parent / "run/logs/train.log").read_text().splitlines()[-1] == last
 
 
 @pytest.mark.parametrize(

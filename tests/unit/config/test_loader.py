@@ -109,6 +109,11 @@ def test_numbers_beyond_any_use_are_refused(problems, override):
     assert found.startswith(f"c.yaml: {override.partition('=')[0]}: must be less than or equal to ")
 
 
+def test_a_coverage_that_sentencepiece_does_not_take_is_refused_by_its_key(problems):
+    message = "c.yaml: tokenizer.character_coverage: must be greater than or equal to 0.98, is 0.5"
+    assert problems("tokenizer.character_coverage=0.5") == [message]
+
+
 @pytest.mark.parametrize(
     ("symbols", "message"),
     [

@@ -50,8 +50,12 @@ def expected(config, *options):
 RARELY = ("training.validation_freq=1000", "training.checkpoint_freq=1000", "training.patience=null")
 BY_EPOCHS = ("training.max_epochs=1", "training.max_steps=null", "training.batch_size=1000", *RARELY)
 
+BATCHES_LARGER_THAN_THE_TEXT = (
+    "training.max_epochs=4", "training.max_steps=null", "training.batch_size=1000000", *RARELY,
+)  # fmt: skip
 
-@pytest.mark.parametrize("limit", [BY_EPOCHS, ("training.max_steps=12",)])
+
+@pytest.mark.parametrize("limit", [BY_EPOCHS, BATCHES_LARGER_THAN_THE_TEXT, ("training.max_steps=12",)])
 def test_updates_and_room_on_the_disk_are_those_of_the_training(config, tmp_path, limit):
     options = [word for setting in limit for word in ("--set", setting)]
     reckoned = expected(config, "--no-measure", *options)
