@@ -2,8 +2,8 @@
 
 Six corpora: the Tatoeba files vie, cmn and fra, and Multi30K with 1,000, 5,000 and 29,000 pairs. For each, `nmt init`
 writes a configuration. Neighbours have half or double the vocabulary, half or double the hidden size, and weaker or
-stronger dropout; 5,000 captions also have a quarter of the vocabulary, and fra has other batches, the other schedule, and
-two layers.
+stronger dropout; 5,000 captions also have a quarter of the vocabulary, and fra has other batches, the other schedule,
+and two layers.
 
 Every run of a corpus gets the same processor time on one thread. First, 20 and 60 updates measure the time of one
 update; the length of the training follows from it. Where the default has run already, perhaps on another machine, a
