@@ -10,6 +10,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,8 @@ from nmt_cli.serve.limits import Limits
 from nmt_cli.signals import answered_by
 
 BACKLOG = 1024
+FILES_PER_CONNECTION = 8
+"""asyncio takes all connections that wait, several times over, before the first of too many is closed."""
 
 
 def found_address(host: str, port: int) -> tuple[int, int, int, Any]:
@@ -64,9 +67,11 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None]) -> int:
     """Answer requests until a signal comes; finish those that are being answered, and return the signal's number."""
+    connections = connections_with_room(limits.connections)
     config = uvicorn.Config(
         app,
-        http=_protocol(limits),
+        http=_protocol(replace(limits, connections=connections)),
+        backlog=connections,
         loop="asyncio",
         ws="none",
         lifespan="off",
@@ -82,6 +87,23 @@ def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, 
     server = _Server(config, ready)
     asyncio.run(server.serve(sockets=[listening]))
     return server.received
+
+
+def connections_with_room(wanted: int) -> int:
+    """Let this process open the files that so many connections may need, and return for how many there is room.
+
+    Many systems begin with 1,024 files. Without room for a connection, asyncio writes thousands of tracebacks a second.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = FILES_PER_CONNECTION * wanted
+    if 0 <= files < needed:  # a negative number is no limit
+        files = min(needed, most) if most >= 0 else needed
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return wanted if files < 0 else min(wanted, max(1, files // FILES_PER_CONNECTION))
 
 
 def end_by_itself() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -535,6 +537,17 @@ def test_a_profile_is_kept_with_the_model(model):
     kept = json.loads((Path(model) / "languages.json").read_text())
     assert set(kept) == {"en", "fr"}
     assert kept["en"]["total"] > 0
+
+
+def test_a_server_opens_more_files_than_it_began_with(model):
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, most))
+    with running_server("--model", model) as server, ExitStack() as clients:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+        for _ in range(300):
+            clients.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        assert server.ask("/health").status == 200
+        assert "Too many open files" not in "".join(server.lines)
 
 
 def test_without_the_search_the_server_ends_and_says_so(model):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 
 import pytest
 
 from nmt_cli.errors import InputError
-from nmt_cli.serve.running import bound_socket
+from nmt_cli.serve.running import bound_socket, connections_with_room
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -38,3 +39,16 @@ def test_an_address_of_another_machine_is_refused_with_the_option_that_names_it(
         bound_socket("192.0.2.1", 5000)  # for documentation only, so no machine has it
     message = "192.0.2.1:5000: cannot listen there: cannot assign requested address; choose another --host"
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("limits", "connections", "files"),
+    [((1_024, 524_288), 1_024, 8_192), ((1_024, 4_096), 512, 4_096), ((256, -1), 1_024, 8_192),
+     ((20_000, 20_000), 1_024, 20_000), ((-1, -1), 1_024, -1)],
+)  # fmt: skip
+def test_connections_have_room_in_the_open_files_of_the_system(monkeypatch, limits, connections, files):
+    found = [limits]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: found[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, changed: found.append(changed))
+    assert connections_with_room(1_024) == connections
+    assert found[-1] == (files, limits[1])
