@@ -101,9 +101,10 @@ def check_replaceable(experiment: Experiment) -> None:
 
 def finished_reason(experiment: Experiment, config: Config) -> str | None:
     """Return why the training in the directory has ended, or None if there are updates to make."""
-    finished = experiment.checkpoints.index().finished
-    state = _last_state(experiment) if finished is not None else None
-    return finished if state is not None and limits_of(config).reached(state) else None
+    is_finished = experiment.checkpoints.index().finished is not None
+    state = _last_state(experiment) if is_finished else None
+    # The limit that holds now: the one at which the run ended may have been raised since.
+    return None if state is None else limits_of(config).reached(state)
 
 
 def _last_state(experiment: Experiment) -> TrainingState | None:

@@ -48,6 +48,14 @@ def test_a_run_that_no_longer_gets_better_says_what_to_raise(nmt, config: Path):
     assert "finished: " in nmt(*command, "--set", "training.patience=2").err
 
 
+def test_a_run_with_a_raised_limit_names_the_limit_that_still_ends_it(nmt, config: Path):
+    options = ("training.patience=2", "training.validation_freq=1", "training.learning_rate=1e-30")
+    command = ("train", "--config", config, *(word for option in options for word in ("--set", option)))
+    assert "finished: max_steps 3 reached" in nmt(*command, "--set", "training.max_steps=3").err
+    again = nmt(*command, "--set", "training.max_steps=13")
+    assert "finished already (no better validation in 2); raise training.patience to go on" in again.err
+
+
 def test_a_batch_of_less_than_a_sentence_is_one_sentence(nmt, config: Path):
     options = ("--set", "training.batch_size=1", "--set", "training.max_steps=2")
     assert nmt("train", "--config", config, *options).code == 0
