@@ -8,7 +8,8 @@ Some rows look again, at nothing but terms that they lack: a row that would end,
 it looks elsewhere. Such a row says a term, with the probability that it had before.
 
 All of this guides the search. In the end, the probabilities of the model alone rank the hypotheses. A form that the
-model does not know counts as its best piece there. With a weight none of this holds: the weight is only added.
+model does not know keeps what the attention gave it, but not after a second look: its place was not found by the
+attention then. With a weight none of this holds: the weight is only added.
 
 Shapes: L live sentences, N rows, M extensions of rows by a piece, J terms of a sentence, S source, V vocabulary, D
 pieces that may follow in a form, T target so far.
@@ -30,6 +31,8 @@ from nmt_cli.search.terms import NO_PIECE, Places, Terms
 
 DISCOUNT = math.log(0.3)
 """Added to the logarithm of the attention on a term, for a term that the model would not say."""
+DISCOUNT_UNKNOWN = math.log(0.6)
+"""The same for a form that the model does not know. Only the attention tells its place."""
 WANTED = math.log(0.3)
 """A row to whose first piece the model gives this much says a term, wherever it looks."""
 UNKNOWN = math.log(1e-3)
@@ -95,6 +98,8 @@ class Plan(NamedTuple):
     """Addition to the log-probabilities of all other pieces."""
     stand_ins_N: Tensor
     """The piece that the model reads if a term begins, or -1 where that is the term."""
+    is_late_N: Tensor
+    """True if the term begins after a second look."""
 
 
 class Looks(NamedTuple):
@@ -286,12 +291,13 @@ class Guide:
             best_N = best_log_probs(log_probs_NV, begins_N | is_within_N, best_of_form_N, must_N)
             stand_ins_N = _stand_ins(looks, pieces_ND, best_of_form_N, log_probs_NV)
             is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | looks.is_owed_N))
-            offered_N = (look_N.log() + DISCOUNT - best_of_form_N).clamp(min=0.0)
+            discount_N = torch.where(stand_ins_N == NO_PIECE, DISCOUNT, DISCOUNT_UNKNOWN)
+            offered_N = (look_N.log() + discount_N - best_of_form_N).clamp(min=0.0)
             gains_N = torch.where(is_bound_N, best_N - best_of_form_N, torch.where(begins_N, offered_N, 0.0))
             others_N = torch.where(begins_N, torch.log1p(-look_N), 0.0)
         return Plan(
             torch.where(goes_on_N, nodes_N, 0), looks.begun_N, is_bound_N, log_probs_ND,
-            torch.where(goes_on_N, gains_N, 0.0), others_N, stand_ins_N,
+            torch.where(goes_on_N, gains_N, 0.0), others_N, stand_ins_N, looks.is_owed_N,
         )  # fmt: skip
 
     def apply(self, plan: Plan, progress: Progress, prefixes_NT: Tensor, log_probs_NV: Tensor) -> None:
@@ -337,8 +343,10 @@ class Guide:
             openings_M[number] = self._opening(before, number).get(int(pieces_M[number]), FREE)
         change_M = torch.where(is_term_M, plan.gains_N[rows_M], plan.others_N[rows_M])
         stand_ins_M = torch.where(begun_M >= 0, plan.stand_ins_N[rows_M], before.stand_ins_N)
-        # The probability of a form that the model does not know tells nothing, so it counts as the best piece does.
-        counts_M = is_term_M & (stand_ins_M != NO_PIECE) if self._weight is None else torch.ones_like(is_term_M)
+        # The probability of a form that the model does not know tells nothing. But if all such forms were free, one
+        # that takes the place of the full stop at the end would outrank one in its place.
+        is_free_M = is_term_M & (stand_ins_M != NO_PIECE) & ~plan.is_late_N[rows_M]
+        counts_M = is_free_M if self._weight is None else torch.ones_like(is_term_M)
         pending_M = torch.where(is_term_M & ~is_form_M, before.pending_N + change_M, 0.0)
         return Progress(
             before.sentences_N, before.lengths_N + 1, openings_M, nodes_M, terms_M,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from table_model import BOS, EOS, VOCABULARY
 
-from nmt_cli.search.guide import DISCOUNT, MOST, UNKNOWN, WANTED
+from nmt_cli.search.guide import DISCOUNT, DISCOUNT_UNKNOWN, MOST, UNKNOWN, WANTED
 from nmt_cli.search.hypothesis import Prediction
 
 
@@ -73,6 +73,8 @@ class Row(NamedTuple):
     form: tuple = ()
     """Pieces of the form of this term so far; a whole form stays here for the next step."""
     stand_in: bool = False
+    is_free: bool = False
+    """The last piece costs what the guide makes of it, and not what the model says."""
     total: float = 0.0
     log_prob: float = 0.0
     score: float = 0.0
@@ -94,7 +96,7 @@ def outputs(model, sentence, own, limit, vocabulary=VOCABULARY, beam_size=None):
                     score=row.score
                     + log_prob
                     - row.log_prob
-                    + (after.stand_in and total - row.total - log_prob + row.log_prob),
+                    + (after.is_free and total - row.total - log_prob + row.log_prob),
                 ),
             )
             for row in rows
@@ -146,7 +148,8 @@ def extensions(model, sentence, own, limit, vocabulary, row):
         if owed or of_form >= best:
             gain, other = best - of_form, -math.inf
         else:
-            gain, other = max(0.0, math.log(look) + DISCOUNT - of_form), math.log1p(-look)
+            discount = DISCOUNT_UNKNOWN if max(seen[p] for p in pieces) < UNKNOWN else DISCOUNT
+            gain, other = max(0.0, math.log(look) + discount - of_form), math.log1p(-look)
     else:
         pieces, gain, other = following(terms[row.term], row.form) if row.term >= 0 else set(), 0.0, 0.0
     for piece in range(model.vocab_size):
@@ -161,10 +164,13 @@ def extensions(model, sentence, own, limit, vocabulary, row):
             again = stand_in and within
             feed = row.feed if again else seen.index(max(seen)) if stand_in else piece
             new_read = row.read if again else read
-            after = row._replace(read=new_read, feed=feed, said=spoken, term=term, form=form, stand_in=stand_in)
+            after = row._replace(
+                read=new_read, feed=feed, said=spoken, term=term, form=form, stand_in=stand_in,
+                is_free=stand_in and not owed,
+            )  # fmt: skip
             yield piece, row.total + probs[piece] + gain, log_prob, after
         elif piece in may and other > -math.inf:
-            after = row._replace(read=read, feed=piece, term=-1, form=(), stand_in=False)
+            after = row._replace(read=read, feed=piece, term=-1, form=(), stand_in=False, is_free=False)
             yield piece, row.total + probs[piece] + other, log_prob, after
 
 

@@ -194,3 +194,19 @@ def test_a_term_that_the_model_would_never_say_is_not_read():
     for number, found in enumerate(search(model, [5] * 8, [own] * 8, beam_size=400, length_penalty=0.0)):
         truth = outputs(model, number, own, 5)[0]
         assert (found[0].ids, round(found[0].score, 3)) == (truth[2], round(truth[0], 3))
+
+
+def test_an_unknown_form_in_its_place_outranks_one_that_takes_the_place_of_the_full_stop():
+    """The model translates the words 0 and 1 by 3 and 4, says the full stop 5, and would never say the form 6 of 0."""
+    model = AttentiveModel(1, 7, 3, sharpness=0.0)
+    model.logits.zero_()
+    model.energies[0, BOS, BOS] = torch.tensor([2.0, 0.0, 0.0])
+    model.energies[0, :, 3] = torch.tensor([0.0, 9.0, 0.0])
+    model.energies[0, :, 4] = torch.tensor([0.0, 0.0, 9.0])
+    model.words[0] = 12 * torch.nn.functional.one_hot(torch.tensor([3, 4, 5]), 7)
+    model.words[0, :, 6] = -9
+    model.logits[0, :, 4, 5] = model.logits[0, :, 5, EOS] = 30
+    vocabulary = VOCABULARY._replace(finals=(5,))
+    assert search(model, [8], [None], vocabulary=vocabulary)[0][0].ids == (3, 4, 5)
+    own = Constraints(terms=(term((6,), places=(0,)),), words=(0, 1, 2))
+    assert search(model, [8], [own], vocabulary=vocabulary)[0][0].ids == (6, 4, 5)
