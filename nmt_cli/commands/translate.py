@@ -158,21 +158,22 @@ def translate(
         seed=seed,
         glossary_weight=glossary_weight,
     )
-    load: Callable[[list[Path]], Translator] = partial(
-        open_translator, checkpoint=checkpoint, device=device, precision=precision, threads=threads,
-        shortlist=shortlist, glossary=glossary, confidence=confidence, **options,
-    )  # fmt: skip
+
+    def load(model_dirs: list[Path]) -> Translator:
+        translator = open_translator(
+            model_dirs, checkpoint=checkpoint, device=device, precision=precision, threads=threads,
+            shortlist=shortlist, glossary=glossary, confidence=confidence, **options,
+        )  # fmt: skip
+        of_search = {"--beam-size": beam_size, "--length-penalty": length_penalty}
+        _warn_of_idle_options(translator, {"--temperature": temperature, "--seed": seed}, of_search)
+        return translator
+
     if job is not None:
         run_job(job, model or [], load)
         return
     with open_input(file, warns_of_format=not warn_of_lost_form(file)) as stream:
         translator = load(model or [])
         need_attention(translator)
-        _warn_of_idle_options(
-            translator,
-            {"--temperature": temperature is not None, "--seed": seed is not None},
-            {"--beam-size": beam_size is not None, "--length-penalty": length_penalty is not None},
-        )
         _check_beam(translator, n_best)
         lines = iter_lines(stream)
         if chosen is not None:
@@ -277,12 +278,14 @@ def _translate(
     )
 
 
-def _warn_of_idle_options(translator: Translator, sampling: dict[str, bool], search: dict[str, bool]) -> None:
-    """Say which of the options that were given change nothing."""
+def _warn_of_idle_options(
+    translator: Translator, sampling: Mapping[str, float | None], search: Mapping[str, float | None]
+) -> None:
+    """Say which of the options that were given, so are not None, change nothing."""
     options = translator.options
     is_sampling = options.sampling_temperature is not None
-    for option, is_given in (search if is_sampling else sampling).items():
-        if is_given:
+    for option, value in (search if is_sampling else sampling).items():
+        if value is not None:
             warn(f"{option} does nothing {'with' if is_sampling else 'without'} --sample")
     if options.copy_unknown and translator.tokenizers[0].spells_bytes:
         warn("--copy-unknown does nothing: this model spells unknown words with bytes, so no word is unknown to it")

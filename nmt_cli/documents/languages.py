@@ -1,9 +1,19 @@
-"""The language of a document's own translations, compared with the language of the model."""
+"""The target language that a document declares, compared with the language of the model."""
 
 from __future__ import annotations
 
+import re
+
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.formats.languages import primary
+
+
+def language_after(declared: str, code: str) -> str:
+    """Return the language that a document declares when it is translated into the language of `code`.
+
+    It goes on to name its region: programs know a catalogue for pt_BR by this name, and the model may know pt alone.
+    """
+    return declared if re.match(rf"{re.escape(code)}[-_@.]\w", declared, re.IGNORECASE) else code
 
 
 def refuse_mixture(document: Characters, place: int, name: str, declared: str, target_lang: str | None) -> None:

@@ -11,7 +11,7 @@ from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, counts_of, with_codes
 from nmt_cli.documents.encoding import Characters
-from nmt_cli.documents.languages import refuse_mixture
+from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 
@@ -172,7 +172,8 @@ def _wrapped(line: str) -> list[str]:
 
 def _language(document: Characters, header: Text, declared: re.Match[str] | None, code: str) -> Edit:
     if declared is not None:
-        return Edit(*declared.span(), declared[0] if declared[1] == code else f"Language: {code}")
+        language = language_after(declared[1], code)
+        return Edit(*declared.span(), declared[0] if declared[1] == language else f"Language: {language}")
     raw = document.text[header.start : header.end]
     line_end = "\r\n" if "\r\n" in raw else "\n"
     missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
-from nmt_cli.documents.languages import refuse_mixture
+from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 from nmt_cli.documents.xml_events import Event, events_of
@@ -70,7 +70,8 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
                 name = "target-language" if event.name == "file" else "trgLang"
                 place, declared = event.start, event.attributes.get(name, "")
                 if target_lang is not None:
-                    located.edits.append(_attribute(document.text, event, name, target_lang.replace("_", "-")))
+                    language = language_after(declared, target_lang.replace("_", "-"))
+                    located.edits.append(_attribute(document.text, event, name, language))
             if event.name in _UNITS and is_translated:
                 unit = _Unit(event)
         elif event.kind == "end":

@@ -104,6 +104,15 @@ def test_paragraphs_are_translated_sentence_by_sentence(nmt, model: Path):
     assert "1 line not valid UTF-8" in result.err
 
 
+@pytest.mark.parametrize("name", ["a.html", None])
+def test_options_that_change_nothing_in_a_document_or_in_paragraphs_are_told(nmt, model: Path, tmp_path: Path, name):
+    (tmp_path / "a.html").write_bytes(PAGE)
+    words = ("--paragraphs",) if name is None else (tmp_path / name, "-o", tmp_path / "out")
+    result = nmt("translate", *words, "--model", model, "--temperature", "2", stdin=b"The car\n")
+    assert result.code == 0, result.err
+    assert "warning: --temperature does nothing without --sample\n" in result.err
+
+
 def test_addresses_and_signs_in_plain_paragraphs_are_text_like_any_other(nmt, model: Path, tmp_path: Path):
     sentences = [
         "The red dog, see https://a.org/x?y=1",

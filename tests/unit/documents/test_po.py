@@ -256,6 +256,13 @@ def test_a_catalogue_in_the_same_language_or_in_none_keeps_its_translations(lang
     assert done == HEADER.replace("Language: en", "Language: pt_BR") + text
 
 
+@pytest.mark.parametrize("language", ["pt_BR", "pt-br", "pt@latin", "pt_BR.UTF-8"])
+def test_a_catalogue_keeps_its_region_where_the_model_names_none(language: str):
+    header = HEADER.replace("Language: en", f"Language: {language}")
+    done = translate_document("a.po", (header + 'msgid "a"\nmsgstr ""\n').encode(), upper, SPLIT, target_lang="pt")
+    assert done.content.decode() == header + 'msgid "a"\nmsgstr "A"\n'
+
+
 def test_a_character_that_the_encoding_lacks_is_refused():
     data = (HEADER.replace("UTF-8", "ISO-8859-1") + 'msgid "a"\nmsgstr ""\n').encode()
     with pytest.raises(InputError, match="the translation has the character '€', which the encoding of the document"):

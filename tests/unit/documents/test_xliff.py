@@ -150,6 +150,13 @@ def test_the_target_language_is_set(language: str):
     assert ElementTree.fromstring(done)[0].attrib == {"source-language": "en", "target-language": "de-AT"}
 
 
+@pytest.mark.parametrize(("declared", "after"), [("de-CH", "de-CH"), ("DE_at", "DE_at"), ("den", "de"), ("de-", "de")])
+def test_a_file_keeps_its_region_where_the_model_names_none(declared: str, after: str):
+    data = (HEAD.format(language=f' target-language="{declared}"') + END).encode()
+    done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de").content
+    assert ElementTree.fromstring(done)[0].attrib["target-language"] == after
+
+
 TRANSLATED = "<trans-unit><source>a</source><target>b</target></trans-unit>"
 
 
