@@ -39,7 +39,7 @@ class Measured:
     """The model directories, without what stands above them; several are an ensemble."""
     checkpoints: tuple[str, ...]
     fingerprints: tuple[str, ...]
-    """Of each model (`Experiment.fingerprint`); empty in reports of earlier versions."""
+    """`Experiment.fingerprint` of each model; reports of earlier versions have none."""
     scores: Mapping[str, tuple[float, str]]
     """By metric: score and signature."""
     files: tuple[str, ...]
