@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +43,11 @@ def begin() -> None:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 line`, `1,000 lines`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def command_line(*words: object) -> str:
+    """Return a command as a shell reads it, with quotes where a name needs them."""
+    return shlex.join(map(str, words))
 
 
 def warn(message: str) -> None:

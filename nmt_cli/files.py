@@ -35,7 +35,6 @@ _ATTEMPTS = 10
 changing numbers take the last."""
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors by which a file system says that it pushes no directories to the disk."""
-
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 """Errors by which a file system says that a file can have one name only."""
 
@@ -132,7 +131,7 @@ def _name_beside(path: Path) -> Path:
     name = os.fsencode(path.name)
     kept = name[: max(len(name), _SHORT_NAME) - len(f".{ending}")]
     # A character is kept whole: some file systems refuse a name that is not valid UTF-8.
-    return path.with_name(f".{kept.decode('utf-8', errors='ignore')}{ending}")
+    return path.with_name(f".{os.fsdecode(kept.decode('utf-8', errors='ignore').encode())}{ending}")
 
 
 def _hand_down(replaced: os.stat_result, path: Path) -> None:
@@ -241,8 +240,9 @@ def make_directory(path: Path) -> list[Path]:
     try:
         path.mkdir()
         made.append(path)
-    except FileExistsError:  # somebody else has made it meanwhile
+    except FileExistsError as error:  # somebody else has made it meanwhile
         if not path.is_dir():
+            error.strerror = "a symbolic link in it leads nowhere" if path.is_symlink() else error.strerror
             raise
     except OSError:
         remove_empty(made)

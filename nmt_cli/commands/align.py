@@ -83,7 +83,8 @@ def align(
                 out.write(line.encode("utf-8", errors="replace") + b"\n")
             out.flush()
         if gold is not None and len(sure) != len(found):
-            raise InputError(f"{input_name(gold)} has {len(sure):,} lines, but {len(found):,} pairs were aligned")
+            lines, pairs = counted(len(sure), "line"), counted(len(found), "aligned pair")
+            raise InputError(f"{input_name(gold)} has {lines} for {pairs}; line i must have the links of pair i")
     if gold is not None:
         log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.options import ModelDir
-from nmt_cli.console import counted, log
+from nmt_cli.console import command_line, counted, log
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def average(
     snapshot = Snapshot(step=max(steps), model=mean, trainer={}, progress={})
     written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
     log(f"mean of steps {', '.join(str(step) for step in steps)} -> {written}")
-    log(f"try: nmt translate FILE --model {model} --checkpoint {name}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', model, '--checkpoint', name)}")
 
 
 def _steps(model: Path, index: Index, last: int | None, best: int | None) -> list[int]:
@@ -63,7 +63,9 @@ def _steps(model: Path, index: Index, last: int | None, best: int | None) -> lis
     # The last need not be among the recent: a run that went on from its best, the others being damaged.
     recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]
     kind, steps = ("recent", recent) if best is None else ("best", [ranked.step for ranked in index.best])
-    wanted = last or best or max(len(steps), 1)
+    if not steps:
+        raise InputError(f"{model}: holds no {kind} checkpoint, so there is nothing to average")
+    wanted = last or best or len(steps)
     if wanted > len(steps):
         raise InputError(
             f"{model}: holds only {counted(len(steps), f'{kind} checkpoint')}, but {wanted} are to be averaged; "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.console import Progress, log, warn
+from nmt_cli.console import Progress, command_line, log, warn
 from nmt_cli.errors import InputError, NmtError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def calibrated_doubts(experiment: Experiment, loaded: Path) -> Doubts:
     from nmt_cli.translation.doubts import Doubts
 
     path = experiment.confidence_path
-    fit = f"nmt evaluate --calibrate --model {experiment.directory}"
+    fit = command_line("nmt", "evaluate", "--calibrate", "--model", experiment.directory)
     if not path.is_file():
         raise InputError(
             f"{experiment.directory}: has no {path.name}, so it cannot tell how sure it is. This fits it to the dev "

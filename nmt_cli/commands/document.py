@@ -19,6 +19,7 @@ from nmt_cli.data.lines import input_name
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
+    from nmt_cli.config.schema import DataConfig
     from nmt_cli.documents.document import Translate
     from nmt_cli.translation.results import Translation
     from nmt_cli.translation.translator import Translator
@@ -128,7 +129,7 @@ def run_job(job: Job, model_dirs: Sequence[Path], load: Callable[[list[Path]], T
     began = monotonic()
     with _report(job, translator) as translate:
         if job.is_document:
-            _translate_document(job, data, translate, split, languages.target_lang)
+            _translate_document(job, data, translate, split, languages)
         else:
             _translate_paragraphs(job, translator, translate, split)
     translator.report()
@@ -174,15 +175,21 @@ def _report(job: Job, translator: Translator) -> Iterator[Translate]:
     log(f"confidence of each sentence -> {job.report_path}")
 
 
-def _translate_document(job: Job, data: bytes, translate: Translate, split: Any, target_lang: str) -> None:
+def _translate_document(job: Job, data: bytes, translate: Translate, split: Any, languages: DataConfig) -> None:
     from nmt_cli.data.output import open_output
     from nmt_cli.documents.document import translate_document
+    from nmt_cli.documents.languages import unlike
 
     name = str(job.file)
-    done = translate_document(name, data, translate, split, target_lang=target_lang, overwrite=job.overwrite)
+    done = translate_document(name, data, translate, split, target_lang=languages.target_lang, overwrite=job.overwrite)
     with open_output(job.output) as out:
         out.write(done.content)
     done.counts.report(name)
+    if other := unlike(done.counts.languages, languages.source_lang):
+        warn(
+            f"{name}: says that its text is in {other}, but the model translates from {languages.source_lang}; if "
+            f"that is right, use a model that translates from {other}"
+        )
     log(f"{name}: {counted(done.counts.segments, 'segment')} with {counted(done.counts.sentences, 'sentence')}")
 
 

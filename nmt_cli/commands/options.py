@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from nmt_cli.console import warn
+
 SEARCH, OUTPUT, SPEED = "Search", "Output", "Speed"
 """Groups of options in the help of a command. Options without a group come first."""
 
@@ -178,7 +180,8 @@ FORMER_NAMES = {"--set": "--only"}
 
 
 class Command(TyperCommand):
-    """A command that shows its options in groups, and answers an unknown option with the nearest one that exists.
+    """A command that shows its options in groups, answers an unknown option with the nearest one that exists, and says
+    when an option is given twice.
 
     The guesses of click are wider (`--src`: `--shard`), and their wording changes from version to version.
     """
@@ -199,11 +202,25 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as typer does."""
         try:
+            if not ctx.resilient_parsing:
+                self._warn_of_repeats(ctx, args)
             return super().parse_args(ctx, args)
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":  # click's, or the one of the click that typer carries
                 self._suggest(error)
             raise
+
+    def _warn_of_repeats(self, ctx: Any, args: Sequence[str]) -> None:
+        """Warn of each option that takes one value and is given more than once."""
+        *_, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in dict.fromkeys(given):
+            is_single = (
+                parameter.param_type_name == "option"
+                and not getattr(parameter, "is_flag", False)
+                and not parameter.multiple
+            )
+            if is_single and given.count(parameter) > 1:
+                warn(f"{max(parameter.opts, key=len)} is given more than once; the last one counts")
 
     def _suggest(self, error: Any) -> None:
         options = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]

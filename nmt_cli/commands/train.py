@@ -11,7 +11,7 @@ import typer
 from nmt_cli.commands.calibrating import calibrate_after_training
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.commands.updating import build_updates, build_weights, is_bf16, is_guided
-from nmt_cli.console import log, log_file, log_once, warn
+from nmt_cli.console import command_line, log, log_file, log_once, warn
 from nmt_cli.errors import InputError
 from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files
 from nmt_cli.preflight.processes import check_alike, check_same_step, check_shared
@@ -151,7 +151,7 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     log(f"finished: {reason}{described}{rewinds}")
     world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
     trainer.finish(reason)  # killed before, the same command makes the confidence again
-    log(f"try: nmt translate FILE --model {experiment.directory}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory)}")
 
 
 def _take_over(experiment: Experiment, config: Config) -> None:
@@ -171,7 +171,7 @@ def _take_over(experiment: Experiment, config: Config) -> None:
     if has_new_tests:
         log(f"test sets: {', '.join(test.name for test in data.test) or 'none'}")
     if has_new_tests and data.test:
-        log(f"try: nmt evaluate --model {experiment.directory}")
+        log(f"try: {command_line('nmt', 'evaluate', '--model', experiment.directory)}")
 
 
 def _warn_of_other_threads(experiment: Experiment, config: Config) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
+from nmt_cli.console import counted
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.errors import InputError, UnequalLinesError
 
@@ -142,7 +143,7 @@ def lines_in_step(paths: Sequence[str], counts: list[int] | None = None) -> Iter
         counts[:] = found
     if len(set(found)) > 1:
         named = " and ".join(
-            f"{input_name(path)} has {count:,} lines" for path, count in zip(paths, found, strict=True)
+            f"{input_name(path)} has {counted(count, 'line')}" for path, count in zip(paths, found, strict=True)
         )
         message = f"{named}; line i of one must belong to line i of the other, so the counts must be equal"
         raise UnequalLinesError(message, list(paths), found)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import sentencepiece
 
 from nmt_cli import signals
+from nmt_cli.console import counted
 from nmt_cli.errors import InputError, ModelError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -324,7 +325,7 @@ def _explain(message: str, model_type: str, vocab_size: int, num_lines: int) -> 
         )
     if too_high := re.search(r"Vocabulary size too high .*<= (\d+)", message):
         return (
-            f"tokenizer.vocab_size: {vocab_size} is more than this text of {num_lines:,} lines allows; "
+            f"tokenizer.vocab_size: {vocab_size} is more than this text of {counted(num_lines, 'line')} allows; "
             f"set it to {too_high[1]} or less"
         )
     if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):

@@ -5,6 +5,7 @@ Training, translation, drawing and the export are commands of their own; they co
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -39,22 +40,23 @@ def run_steps(
 ) -> None:
     """Go through all steps in a directory, which becomes a model directory if `check` does not refuse it."""
     began = time.monotonic()
+    run = shlex.quote(str(directory))
     config = with_absolute_paths(configuration(directory))
     check(config)
     book = phrasebook.generate(seed=1)
     made = phrasebook.write(book, directory / "data")
     log(f"1. data: {len(book.train):,} English-French pairs -> {directory / 'data'}")
-    log(f"2. tokenizer and training: nmt train --config {directory / 'config.yaml'}")
+    log(f"2. tokenizer and training: nmt train --config {run}/config.yaml")
     try:
         train(config)
     except NmtError as error:
         if is_refusal(error):
             remove_made(made)
         raise
-    log(f"3. translation: nmt translate {directory / 'data/test.en'} --model {directory}")
+    log(f"3. translation: nmt translate {run}/data/test.en --model {run}")
     translator = open_translator()
     hypotheses = [found.translations[0].text for found in translator.translate([p.source for p in book.test])]
-    log(f"4. scores: nmt score HYPOTHESES --reference {directory / 'data/test.fr'}")
+    log(f"4. scores: nmt score HYPOTHESES --reference {run}/data/test.fr")
     for score in score_corpus(hypotheses, [[pair.target for pair in book.test]], metrics=("bleu", "chrf")):
         print(f"{score.label} = {score.score:.1f}", flush=True)
         log(f"   {score.signature}")
@@ -65,13 +67,13 @@ def run_steps(
     log("6. attention")
     crossing = [pair for pair in book.test if 5 <= len(pair.source.split()) <= 9 and _crosses(pair)][:4]
     _draw([picture for pair in crossing if (picture := picture_of(translator, pair.source)) is not None], directory)
-    log(f"7. a page that translates offline: nmt export --model {directory} -o {directory / PAGE}")
+    log(f"7. a page that translates offline: nmt export --model {run} -o {run}/{PAGE}")
     write_page(directory / PAGE)
     log(f"done in {time.monotonic() - began:.0f} s. Next:")
     log(f"  open {directory / PAGE} in a browser, and type")
-    log(f"  echo 'Where is the red car?' | nmt translate --model {directory} --alignment hard")
-    log(f"  echo 'Where is the red car?' | nmt plot attention --model {directory} -o attention.html")
-    log(f"  nmt inspect {directory}")
+    log(f"  echo 'Where is the red car?' | nmt translate --model {run} --alignment hard")
+    log(f"  echo 'Where is the red car?' | nmt plot attention --model {run} -o attention.html")
+    log(f"  nmt inspect {run}")
     log("  nmt init --source YOUR.en --target YOUR.fr --source-lang en --target-lang fr -o config.yaml")
 
 

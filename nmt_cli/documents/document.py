@@ -37,6 +37,8 @@ class DocumentCounts:
     kept: int = 0
     """Segments with a sentence whose tags and placeholders could not be kept, which stays in the source language."""
     notes: list[str] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+    """Languages that the document says its text is in."""
 
     def report(self, name: str) -> None:
         """Say on stderr what was not ordinary."""
@@ -113,7 +115,7 @@ def _in_place(
 ) -> tuple[str, DocumentCounts]:
     """Return the text of a document of this format (a module of `ENDINGS`) with its sentences translated."""
     located: Located = form.locate(document, target_lang, overwrite=overwrite)
-    counts = DocumentCounts(notes=located.notes)
+    counts = DocumentCounts(notes=located.notes, languages=located.languages)
     edits = _translated(located.segments, translate, split, counts, keeps_codes=True).edits
     return spliced(document.text, [*located.edits, *edits]), counts
 

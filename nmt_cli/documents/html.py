@@ -60,7 +60,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
         InputError: the page ends within a tag or with elements open, or is nested beyond reason.
     """
     del overwrite
-    located = Located([], [], [])
+    located = Located()
     _Walk(document, located, target_lang).through(events_of(document))
     return located
 
@@ -118,8 +118,10 @@ class _Walk:
         is_untouched = name in _UNTOUCHED or values.get("translate", "").lower() == "no"
         is_untouched |= "notranslate" in values.get("class", "").split()
         inner = () if is_untouched else tuple(segments_of(raw, _TRANSLATED))
-        if name == "html" and self._target_lang is not None:
-            self._located.edits.extend(_language(raw, start, self._target_lang))
+        if name == "html":
+            self._located.languages.extend(values[name] for name in ("lang", "xml:lang") if values.get(name))
+            if self._target_lang is not None:
+                self._located.edits.extend(_language(raw, start, self._target_lang))
         if not is_void:
             self._push(event)
         if name in _INLINE and is_untouched and not is_void:

@@ -1,8 +1,9 @@
-"""The target language that a document declares, compared with the language of the model."""
+"""The languages that a document declares, compared with those of the model."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.formats.languages import primary
@@ -14,6 +15,11 @@ def language_after(declared: str, code: str) -> str:
     It goes on to name its region: programs know a catalogue for pt_BR by this name, and the model may know pt alone.
     """
     return declared if re.match(rf"{re.escape(code)}[-_@.]\w", declared, re.IGNORECASE) else code
+
+
+def unlike(declared: Iterable[str], source_lang: str) -> str | None:
+    """Return the first language that a document declares and the model does not translate from, or None."""
+    return next((code for code in declared if code.strip() and primary(code) != primary(source_lang)), None)
 
 
 def refuse_mixture(document: Characters, place: int, name: str, declared: str, target_lang: str | None) -> None:

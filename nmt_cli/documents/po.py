@@ -67,7 +67,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
         InputError: a line is not one of a catalogue, an entry lacks its translation, or translations that stay are in
             another language.
     """
-    located = Located([], [], [])
+    located = Located()
     rule = PluralRule(None, is_one_first=True)
     declared: re.Match[str] | None = None
     num_fuzzy = 0

@@ -6,7 +6,7 @@ A document is decoded once, and every place is an offset in its characters. All 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -74,13 +74,16 @@ class Edit(NamedTuple):
     text: str
 
 
-class Located(NamedTuple):
-    """Findings of a format in a document: both lists in any order, without overlaps."""
+@dataclass(slots=True)
+class Located:
+    """Findings of a format in a document: segments and edits in any order, without overlaps."""
 
-    segments: list[Segment]
-    edits: list[Edit]
-    notes: list[str]
+    segments: list[Segment] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     """Notes for the user, such as entries that were left alone."""
+    languages: list[str] = field(default_factory=list)
+    """Languages that the document says its text is in."""
 
 
 def spliced(text: str, edits: Iterable[Edit]) -> str:

@@ -64,7 +64,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             chains[-1].append(cue)
         else:
             chains.append([cue])
-    return Located([_segment(document.text, chain, is_vtt=is_vtt) for chain in chains], [], [])
+    return Located([_segment(document.text, chain, is_vtt=is_vtt) for chain in chains])
 
 
 def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:

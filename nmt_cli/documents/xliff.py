@@ -52,7 +52,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
         InputError: it is not well-formed XML, declares entities, is nested beyond reason, or translations that stay
             are in another language.
     """
-    located = Located([], [], [])
+    located = Located()
     events = events_of(document)
     unit: _Unit | None = None
     opened: list[tuple[int, bool]] = []
@@ -66,7 +66,9 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             is_translated = (not opened or opened[-1][1]) and event.attributes.get("translate") != "no"
             opened.append((index, is_translated))
             num_aside += event.name in ASIDE
-            if {"file": "source-language", "xliff": "srcLang"}.get(event.name) in event.attributes:
+            source_name = {"file": "source-language", "xliff": "srcLang"}.get(event.name)
+            if source_name in event.attributes:
+                located.languages.append(event.attributes[source_name])
                 name = "target-language" if event.name == "file" else "trgLang"
                 place, declared = event.start, event.attributes.get(name, "")
                 if target_lang is not None:

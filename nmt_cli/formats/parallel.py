@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from nmt_cli.console import warn
+from nmt_cli.console import counted, warn
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, language_of_name, order_of
@@ -53,8 +53,8 @@ def read_parallel(source: Side, target: Side) -> Iterator[Found]:
             yield Found(number, *(_without_end(line) for line in lines))
     if counts[0] != counts[1]:
         raise InputError(
-            f"{source[0].name} has {counts[0]:,} lines and {target[0].name} has {counts[1]:,} lines; line i of one "
-            "must translate line i of the other, so the counts must be equal"
+            f"{source[0].name} has {counted(counts[0], 'line')} and {target[0].name} has {counted(counts[1], 'line')}; "
+            "line i of one must translate line i of the other, so the counts must be equal"
         )
 
 

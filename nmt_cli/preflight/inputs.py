@@ -66,11 +66,11 @@ def check_directory(directory: Path) -> None:
     """Refuse a model directory that is none, cannot be made, or may not be written to."""
     there = directory
     try:
-        while not there.exists() and there != there.parent:
+        while not os.path.lexists(there) and there != there.parent:
             there = there.parent
         reason = why_not_writable(there)
         if not there.is_dir():
-            reason = "file exists"
+            reason = "a symbolic link in it leads nowhere" if there.is_symlink() else "file exists"
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
     if reason:

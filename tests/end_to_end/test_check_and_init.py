@@ -189,12 +189,15 @@ def test_a_vocabulary_that_the_text_does_not_allow_is_found_before_training(corp
         ),
         ("model_dir=c.yaml", "c.yaml: cannot be a model directory: file exists"),
         ("model_dir=c.yaml/run", "c.yaml/run: cannot be a model directory: file exists"),
+        ("model_dir=link", "link: cannot be a model directory: a symbolic link in it leads nowhere"),
+        ("model_dir=link/a", "link/a: cannot be a model directory: a symbolic link in it leads nowhere"),
         ("training.tensorboard=true", "training.tensorboard: needs tensorboard; pip install 'nmt-cli[logs]'"),
     ],
 )
 def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike(corpus, setting, message, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # not installed
     os.mkfifo(corpus / "pipe")
+    (corpus / "link").symlink_to("gone")
     for command in (("check",), ("train", "--dry-run"), ("train",)):
         if "symbols" in setting and "--dry-run" in command:
             continue  # nothing is trained for it
@@ -202,6 +205,20 @@ def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike
         assert code == 2
         assert message in err.replace(f"{corpus}/", "")
         assert not list(corpus.glob("runs/small/checkpoints/step*"))
+
+
+def test_the_commands_to_try_next_can_be_typed_where_a_name_has_a_blank(corpus):
+    code, _, err = nmt(corpus, "train", "--config", "c.yaml", "--set", "model_dir=my run")
+    assert code == 0, err
+    assert err.endswith(f"try: nmt translate FILE --model '{corpus}/my run'\n")
+    assert nmt(corpus, "average", "--model", "my run")[2].endswith(
+        "try: nmt translate FILE --model 'my run' --checkpoint average\n"
+    )
+    index = json.loads((corpus / "my run/checkpoints/index.json").read_text())
+    (corpus / "my run/checkpoints/index.json").write_text(json.dumps(index | {"last": None, "recent": [], "best": []}))
+    for option, kind in ((), "recent"), (("--best", "1"), "best"):
+        code, _, err = nmt(corpus, "average", "--model", "my run", *option)
+        assert (code, err) == (2, f"nmt: my run: holds no {kind} checkpoint, so there is nothing to average\n")
 
 
 def test_links_count_only_where_they_guide(corpus):

@@ -133,7 +133,7 @@ def test_compressed_files_go_in_and_out_and_equal_endings_are_told_apart(here):
     ("arguments", "message"),
     [
         (["a.en", "nil", "-o", "made"], "nil: there is no such file"),
-        (["a.en", "short.fr", "-o", "made"], "short.fr has 1 lines; line i of one must belong to line i of the other"),
+        (["a.en", "short.fr", "-o", "made"], "short.fr has 1 line; line i of one must belong to line i of the other"),
         (["a.en", "a.fr", "-o", "a"], "a.en: cannot be both input and output. The output a.en is the same file"),
         (["a.en", "a.fr", "-o", "old"], "old.fr: exists already and is not overwritten; choose another -o"),
         (["a.en", "a.fr", "-o", "no/made"], "no/made.en: there is no directory no; make it first"),

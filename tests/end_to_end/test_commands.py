@@ -77,6 +77,18 @@ def test_an_option_by_a_wrong_name_is_answered_with_the_right_one(nmt, words: st
         assert result.err.endswith(f"Error: No such option: {wrong}; did you mean {near}?\n")
 
 
+def test_an_option_that_is_given_again_is_told(nmt):
+    result = nmt("translate", "--glossary", "a.tsv", "-o", "b", "--glossary=c.tsv", "--output", "d", "--model", "e")
+    assert result.code == 2
+    assert [line for line in result.err.splitlines() if line.startswith("warning: ")] == [
+        "warning: --glossary is given more than once; the last one counts",
+        "warning: --output is given more than once; the last one counts",
+    ]
+    for words in (("--model", "a", "--model", "b"), ("--overwrite", "--overwrite"), ("--set", "a=1", "--set", "b=2")):
+        command = "train" if words[0] == "--set" else "translate"
+        assert "more than once" not in nmt(command, *words).err
+
+
 @pytest.mark.parametrize("option", ["--verbose", "--set", "-x", "--="])
 def test_an_option_like_no_other_gets_no_guess(nmt, option: str):
     assert nmt("translate", option).err.endswith(f"Error: No such option: {option.rstrip('=')}\n")
@@ -176,7 +188,10 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
         message = f"gold:3: {link.replace('?', '-')} names a word that the pair does not have. It has 2 source words"
         assert f"{message} and 2 target words, counted from 0\n" in outside.err
     short = nmt(*pairs, "--gold", "-", "-o", tmp_path / "out", stdin=b"0-0\n")
-    assert (short.code, short.err) == (2, "nmt: standard input has 1 lines, but 3 pairs were aligned\n")
+    assert (short.code, short.err) == (
+        2,
+        "nmt: standard input has 1 line for 3 aligned pairs; line i must have the links of pair i\n",
+    )
     assert not (tmp_path / "out").exists()
     twice = nmt("align", "-", tmp_path / "t", "--model", model, "--gold", "-", stdin=b"")
     assert twice.err == "nmt: standard input can be read only once: give files for the other inputs\n"
@@ -211,7 +226,7 @@ def test_pairs_of_unequal_files_are_refused_with_both_counts(nmt, model: Path, t
         result = nmt(command, tmp_path / "s", tmp_path / "t", "--model", model)
         assert result.code == 2
         assert "s has 2 lines and" in result.err
-        assert "t has 1 lines" in result.err
+        assert "t has 1 line" in result.err
 
 
 def test_a_model_without_attention_cannot_align_and_says_so(nmt, config: Path, tmp_path: Path, corpus: Path):

@@ -124,7 +124,7 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         (("/dev/null",), "/dev/null: is a pipe or a device; an import reads a file more than once, so save it first"),
         (("a.en",), "a.en: is plain text in one language; give the file with its translations too"),
         (("a.en", "a.en"), "a.en: is given twice; give the source text and its translations"),
-        (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 lines; line i of one must translate line i"),
+        (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 line; line i of one must translate line i"),
         (("empty",), "empty: is empty"),
         (("page",), "page: is HTML, a page for a browser; copy its sentences into a table or two files"),
         (("paper.pdf",), "paper.pdf: is a PDF document; this command cannot read it either; copy the text out of it"),

@@ -94,6 +94,31 @@ def test_subtitles_and_xliff_are_translated_in_place(nmt, model: Path, tmp_path:
     assert b'target-language="fr"' in result.out
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.xlf", b'source-language="en"', b'source-language="fr-CA"'),
+        ("a.html", b'<html lang="en">', b'<html lang="fr-CA">'),
+        ("b.html", b'<html lang="en">', b"<html xml:lang=fr-CA>"),
+    ],
+)
+def test_a_document_in_another_language_is_told(nmt, model: Path, tmp_path: Path, name, before, after):
+    document, out = tmp_path / name, tmp_path / "out"
+    content = UNITS if name.endswith("xlf") else PAGE
+    for declared in (before, before.replace(b"en", b"en-GB"), before.replace(b"en", b"English")):
+        document.write_bytes(content.replace(before, declared))
+        result = nmt("translate", document, "-o", out, "--model", model)
+        assert result.code == 0, result.err
+        assert "says that its text" not in result.err
+    document.write_bytes(content.replace(before, after))
+    result = nmt("translate", document, "-o", out, "--model", model)
+    assert result.code == 0, result.err
+    assert (
+        f"warning: {document}: says that its text is in fr-CA, but the model translates from en; if that is right, use "
+        "a model that translates from fr-CA\n"
+    ) in result.err
+
+
 def test_paragraphs_are_translated_sentence_by_sentence(nmt, model: Path):
     sentences = ["The red dog sleeps.", "They have his flowers.", "Is she here?"]
     alone = nmt("translate", "--model", model, stdin="\n".join(sentences).encode()).lines

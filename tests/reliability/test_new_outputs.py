@@ -1,10 +1,13 @@
 """`nmt clean` and `nmt import` killed anywhere, or beside another program, leave whole files and harm no others."""
 
 import errno
+import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
+from command_line import start_nmt
 
 from nmt_cli.demo import phrasebook
 
@@ -15,6 +18,16 @@ def text(tmp_path: Path) -> Path:
     (tmp_path / "a.en").write_text("".join(f"{pair.source}\n" for pair in pairs) + "The same.\n" * 3)
     (tmp_path / "a.fr").write_text("".join(f"{pair.target}\n" for pair in pairs) + "La même.\n" * 3)
     return tmp_path
+
+
+def test_a_name_that_the_encoding_of_the_system_does_not_have_is_that_of_an_output(text: Path):
+    environment = os.environ | {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}
+    process = start_nmt(
+        "clean", text / "a.en", text / "a.fr", "-o", text / "né", stderr=subprocess.PIPE, env=environment
+    )
+    _, told = process.communicate()
+    assert process.returncode == 0, told
+    assert {path.name for path in text.glob("n*")} == {"né.en", "né.fr", "né.dropped.tsv"}
 
 
 COMMANDS = {

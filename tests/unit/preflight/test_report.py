@@ -249,5 +249,5 @@ def test_a_survey_counts_pairs_words_and_characters(write):
 def test_a_survey_refuses_unequal_line_counts(write, tmp_path):
     corpus = write("one", SENTENCES)
     (tmp_path / "one.de").write_text("x\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"^one\.en has 40 lines and one\.de has 1 lines; line i of one"):
+    with pytest.raises(InputError, match=r"^one\.en has 40 lines and one\.de has 1 line; line i of one"):
         survey([corpus])
