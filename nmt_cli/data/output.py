@@ -44,8 +44,6 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         except OSError as error:
             error.filename = str(path)
             raise no_space(error) or InputError(f"{path}: cannot be written: {_reason(error)}") from error
-        except RuntimeError as error:
-            raise InputError(f"{path}: cannot be written: its symbolic links lead back to itself") from error
         yield _compressed(stream, path, stack)
     if other_names:
         warn(
@@ -112,7 +110,9 @@ def _open(path: Path, stack: ExitStack) -> IO[bytes]:
         return stack.enter_context(os.fdopen(os.dup(descriptor), "wb"))
     if path.exists() and not path.is_file():
         return stack.enter_context(path.open("wb"))
-    target = path.resolve() if path.is_symlink() else path
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():  # what no end was found of
+        raise OSError(errno.ELOOP, "its symbolic links lead back to itself")
     temporary = stack.enter_context(atomic_path(target))
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
