@@ -1,12 +1,16 @@
 """The command `nmt`, and `python -m nmt_cli`."""
 
 import signal
-
-from nmt_cli import signals
+import sys
 
 
 def main() -> None:
     """Read the program, which a signal ends without a traceback, and run it."""
+    if sys.platform == "win32":
+        print("nmt: does not run on Windows; it needs Linux, such as that of WSL (wsl --install)", file=sys.stderr)
+        sys.exit(2)
+    from nmt_cli import signals  # needs signals that Windows does not have
+
     with signals.answered_by(signal.SIG_DFL):
         from nmt_cli.cli import main as run
     run()

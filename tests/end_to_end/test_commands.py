@@ -840,3 +840,10 @@ def test_a_configuration_may_come_by_standard_input(nmt, config: Path):
 def test_a_run_is_drawn_once(nmt, model: Path, tmp_path: Path):
     result = nmt("plot", "curves", model, model, "-o", tmp_path / "c.png")
     assert (result.code, result.err) == (2, f"nmt: {model}: is named twice. Name each run once\n")
+
+
+def test_on_windows_it_says_what_it_needs():
+    script = "import sys; sys.platform = 'win32'; from nmt_cli.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "nmt: does not run on Windows; it needs Linux, such as that of WSL (wsl --install)\n"
