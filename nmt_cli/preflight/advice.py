@@ -25,6 +25,11 @@ RUINOUS = 3.0
 """Harm of a rule that is looked at in dev and test sets too."""
 CLEAN_LISTS = "The command lists these pairs in a file that ends in .dropped.tsv"
 DEV_LEAK = "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
+IS_TRAINING = (
+    "this is the training text itself, so scores say nothing: name other pairs; nmt init holds some back for dev"
+)
+IS_DEV = "this is the dev set itself, by which the model is chosen, so scores are too high: name other pairs"
+LEAK = next(rule for rule in RULES if rule.name == "leak")
 THROUGHOUT = 50.0
 """Share of tokenised pairs in per cent from which the whole text is taken for tokenised."""
 
@@ -78,9 +83,9 @@ class Advised(NamedTuple):
 def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advised:
     """Return what is suspicious in these corpora."""
     training = [report for report in reports if report.is_training]
-    leaks = [report for report in reports if report.findings["overlap"].count]
+    copies, leaks = _parted(reports, "overlap", training)
     dev = next((report for report in reports if report.name == "dev"), None)
-    leaks_of_dev = [report for report in reports if report.findings["dev_overlap"].count]
+    copies_of_dev, leaks_of_dev = _parted(reports, "dev_overlap", [dev] if dev else [])
     found, not_looked_for, cleaned = [], {}, {}
     for report in reports:
         counts = [side.num_lines for side in report.sides]
@@ -95,13 +100,17 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
             if report.is_training and share > NOTICEABLE and not _is_one_file(report):
                 source, target, _ = cleaned_names([report.source, report.target], fresh_prefix(report))
                 cleaned[report.name] = source, target
+    for report in copies:
+        found.append(_leak(report, "overlap", "the source stands in the training text", IS_TRAINING))
+    for report in copies_of_dev:
+        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", IS_DEV))
     for report in leaks:
         command = "; ".join(clean_command(one, without=leaks) for one in training if not _is_one_file(one))
-        found.append(_leak(report, "overlap", "the source stands in the training text", command))
+        found.append(_leak(report, "overlap", "the source stands in the training text", LEAK.advice, command))
     for report in leaks_of_dev:
         assert dev is not None
         command = clean_command(dev, without=leaks_of_dev)
-        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", command))
+        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", DEV_LEAK, command))
     return Advised(sorted(found, key=lambda one: -one.severity), not_looked_for, cleaned)
 
 
@@ -180,14 +189,21 @@ def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str
     return "pip install sacremoses; " + "; ".join(commands)
 
 
-def _leak(report: CorpusReport, finding: str, description: str, command: str) -> Advice:
-    rule = next(rule for rule in RULES if rule.name == "leak")
+def _parted(
+    reports: Sequence[CorpusReport], finding: str, others: Sequence[CorpusReport]
+) -> tuple[list[CorpusReport], list[CorpusReport]]:
+    """Return the reports with a finding that are of one file with another, and the rest of those with it."""
+    having = [report for report in reports if report.findings[finding].count]
+    same = [report for report in having if any(_are_one_file(report.source, one.source) for one in others)]
+    return same, [report for report in having if report not in same]
+
+
+def _leak(report: CorpusReport, finding: str, description: str, advice: str, command: str = "") -> Advice:
     number, places = report.findings[finding].count, report.findings[finding].examples
     share = 100 * number / max(1, report.num_pairs)
-    advice = rule.advice if finding == "overlap" else DEV_LEAK
     return Advice(
         report.name, "leak", description, round(share, 3), number, report.num_pairs, report.num_pairs, places, advice,
-        command, *_severity(share * (rule.harm if finding == "overlap" else 1.0)),
+        command, *_severity(share * (LEAK.harm if finding == "overlap" else 1.0)),
     )  # fmt: skip
 
 
@@ -196,8 +212,11 @@ def _severity(value: float) -> tuple[float, str]:
 
 
 def _is_one_file(report: CorpusReport) -> bool:
-    source, target = Path(report.source), Path(report.target)
-    return source.exists() and target.exists() and source.samefile(target)
+    return _are_one_file(report.source, report.target)
+
+
+def _are_one_file(first: str, second: str) -> bool:
+    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
 
 
 def _beside(source: str) -> Path:
@@ -224,5 +243,5 @@ def clean_command(corpus: Sides, drop: Sequence[str] = (), without: Sequence[Sid
     """
     prefix = fresh_prefix(corpus, drop)
     options = [word for rule in drop for word in ("--drop", rule)]
-    options += [word for one in without for word in ("--without", one.source)]
+    options += [word for path in dict.fromkeys(one.source for one in without) for word in ("--without", path)]
     return shlex.join(["nmt", "clean", corpus.source, corpus.target, "-o", prefix, *options])

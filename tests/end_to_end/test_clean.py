@@ -359,6 +359,27 @@ def test_sentences_of_the_dev_set_in_a_test_set_are_a_leak(here):
     assert leak["command"] == "nmt clean ./dev.en ./dev.fr -o dev.clean --without ./test.en"
 
 
+def test_a_dev_or_test_set_that_is_the_training_text_is_no_reason_to_empty_that(here):
+    write(here, PAIRS[:40], "a")
+    write(here, PAIRS[30:60], "dev")
+    (here / "c.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="."), encoding="utf-8")
+    train = ("--set", "data.train=[{source: a.en, target: a.fr}]", "--no-measure", "--json")
+
+    def leaks(dev: str, test: str) -> set[tuple[str, str, str]]:
+        sets = ("--set", f"data.dev={{source: {dev}.en, target: {dev}.fr}}", "--set", f"data.test.0.source={test}.en")
+        code, out, _ = nmt("check", "--config", "c.yaml", *train, *sets, "--set", f"data.test.0.target={test}.fr")
+        assert code == 0
+        found = (one for one in json.loads(out)["advice"] if one["finding"] == "leak")
+        return {(one["corpus"], one["advice"].partition(",")[0], one["command"]) for one in found}
+
+    itself, is_dev = "this is the training text itself", "this is the dev set itself"
+    clean = ("take these sentences out of the training text", "nmt clean a.en a.fr -o a.clean --without dev.en")
+    (here / "link.en").symlink_to("a.en")
+    (here / "link.fr").symlink_to("a.fr")
+    assert leaks("a", "link") == {("dev", itself, ""), ("test book", itself, ""), ("test book", is_dev, "")}
+    assert leaks("dev", "dev") == {("dev", *clean), ("test book", *clean), ("test book", is_dev, "")}
+
+
 def test_the_check_says_where_unequal_files_part_and_that_one_file_is_no_corpus(here):
     write(here, PAIRS, "b")
     (here / "b.fr").write_bytes(b"".join(target + b"\n" for _, target in PAIRS[:600] + PAIRS[601:]))
