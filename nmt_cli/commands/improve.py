@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.console import log, warn
+from nmt_cli.console import command_line, log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def improve(
     ledger.check_place(effective)
     ledger.check_plan(effective, recipe)
     if ledger.is_finished and not dry_run:
-        log(f"finished already; try: nmt translate FILE --model {directory}")
+        log(f"finished already; try: {command_line('nmt', 'translate', 'FILE', '--model', directory)}")
         return
     _check(effective, directory)
     amounts = _amounts(effective)
@@ -236,6 +236,7 @@ def _go(
     publish(chosen, ledger.directory)
     log(f"finished: {ledger.directory} holds the model of {chosen.relative_to(ledger.directory)}")
     if len(models) > 1:
-        named = " ".join(f"--model {model}" for model in models)
-        log(f"all {len(models)} together translate better and more slowly: nmt translate FILE {named}")
-    log(f"try: nmt translate FILE --model {ledger.directory}")
+        named = (word for model in models for word in ("--model", model))
+        together = command_line("nmt", "translate", "FILE", *named)
+        log(f"all {len(models)} together translate better and more slowly: {together}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', ledger.directory)}")

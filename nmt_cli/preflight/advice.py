@@ -192,7 +192,7 @@ def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str
 def _parted(
     reports: Sequence[CorpusReport], finding: str, others: Sequence[CorpusReport]
 ) -> tuple[list[CorpusReport], list[CorpusReport]]:
-    """Return the reports with a finding that are of one file with another, and the rest of those with it."""
+    """Return the reports with a finding: those whose source is the file of one of `others`, and the rest."""
     having = [report for report in reports if report.findings[finding].count]
     same = [report for report in having if any(_are_one_file(report.source, one.source) for one in others)]
     return same, [report for report in having if report not in same]

@@ -323,11 +323,12 @@ def test_rounds_ensemble_and_distillation_run_to_the_end(here, inside):
     done = improve(here, "--rounds", "2", "--ensemble", "2", "--distil", *learnt)
     assert done.code == 0, done.err
     assert len(run_here("translate", str(here / "c/test.en"), "--model", str(here / "run-improved")).lines) == 10
-    several = improve(here, "--ensemble", "2", "-o", here / "two", *learnt)
+    several = improve(here, "--ensemble", "2", "-o", here / "two models", *learnt)
     assert several.code == 0, several.err
     assert "all 2 together translate better" in several.err
-    record = json.loads((here / "two/improve.json").read_text())
-    both = [word for model in record["models"] for word in ("--model", str(here / "two" / model))]
+    assert several.err.endswith(f"try: nmt translate FILE --model '{here}/two models'\n")
+    record = json.loads((here / "two models/improve.json").read_text())
+    both = [word for model in record["models"] for word in ("--model", str(here / "two models" / model))]
     assert len(both) == 4
     assert len(run_here("translate", str(here / "c/test.en"), *both).lines) == 10
 
