@@ -145,6 +145,27 @@ def test_messages_of_a_catalogue(tmp_path):
         imported(path, target="de")
 
 
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text", "reported"),
+    [
+        ("KOI8-U", "koi8_u", "Файл є її ґанок", "KOI8-U"),
+        ("ISO-8859-15", "iso8859_15", "5 € pour un œuf", "ISO-8859-15"),
+        ("ISO-8859-7", "iso8859_7", "Άλλο είναι", "ISO-8859-7"),
+        ("ISO-8859-5", "iso8859_5", "Другой файл", "ISO-8859-5"),
+        ("ISO-8859-1", "cp1252", "5 € pour un œuf", "cp1252"),
+        ("ISO-8859-1", "utf-8", "à côté", "UTF-8"),
+        ("UTF-8", "cp1251", "Другой файл не найден", "cp1251"),
+        ("KLINGON", "cp1251", "Другой файл не найден", "cp1251"),
+    ],
+)
+def test_a_catalogue_is_read_in_the_charset_of_its_header(tmp_path, declared, encoding, text, reported):
+    pytest.importorskip("polib")
+    header = f'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={declared}\\n"\n\n'
+    (tmp_path / "m.po").write_bytes(f'{header}msgid "a"\nmsgstr "{text}"\n'.encode(encoding))
+    made = imported(tmp_path / "m.po", target="ru")
+    assert (made.pairs, made.report["encoding"]) == ([("a", text)], reported)
+
+
 def test_a_plural_with_one_translation_is_that_of_the_singular(tmp_path):
     pytest.importorskip("polib")
     path = tmp_path / "m.po"
