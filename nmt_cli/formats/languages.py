@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
+from unicodedata import normalize
 
 _NAMES = """
 en eng english anglais|fr fra fre french français
@@ -123,7 +124,8 @@ class Order(NamedTuple):
 
 def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) -> Order:
     """Compare two texts with the languages; without evidence the first is in the source language."""
-    texts = list(islice(first, _SURVEYED)), list(islice(second, _SURVEYED))
+    # In decomposed text, a word ends before a mark: the Vietnamese `tôi` would be the English words `to` and `i`.
+    texts = [[normalize("NFC", text) for text in islice(side, _SURVEYED)] for side in (first, second)]
     source, target = map(primary, languages)
     if source == target:
         return Order(False, True)
