@@ -128,6 +128,61 @@ def test_units_of_xliff_in_both_versions(tmp_path):
     assert imported(path).pairs == [("a b", "c")]
 
 
+BREAKS = [
+    '<ph type="lb">x</ph>', '<ph x="1">&lt;br/&gt;</ph>', '<x id="1" ctype="lb"/>',
+    '<x id="1" equiv-text="&lt;br&gt;"/>',
+    '<ph id="1" type="fmt" subType="xlf:lb"/>',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", BREAKS)
+def test_a_code_that_breaks_a_line_does_not_glue_words_together(tmp_path, code):
+    made = imported(tmx(tmp_path, unit(en=f"one{code}two", fr=f"un{code}deux")))
+    assert (made.pairs, made.report["pairs_with_joined_lines"]) == ([("one two", "un deux")], 1)
+    (tmp_path / "m.xlf").write_text(XLIFF.format(two_sides(f"one{code}two", f"un{code}deux")), encoding="utf-8")
+    assert imported(tmp_path / "m.xlf").pairs == [("one two", "un deux")]
+    (tmp_path / "m.xlf").write_text(XLIFF.format(two_sides('H<x id="1"/>2', 'H<x id="1"/>2')), encoding="utf-8")
+    assert imported(tmp_path / "m.xlf").pairs == [("H2", "H2")]
+
+
+def two_sides(source, target, more=""):
+    return f"<trans-unit><source>{source}</source><target>{target}</target>{more}</trans-unit>"
+
+
+def test_texts_that_a_unit_had_before_are_not_its_texts(tmp_path):
+    """memoQ keeps earlier versions and matches of a memory in elements of its own."""
+    old = "<mq:historical-unit><source>old</source><target>vieux</target></mq:historical-unit>"
+    path = tmp_path / "m.mqxliff"
+    path.write_text(XLIFF.format(two_sides("new", "neuf", old) + two_sides("todo", "", old)), encoding="utf-8")
+    made = imported(path)
+    assert (made.pairs, made.report["skipped"]) == ([("new", "neuf")], {"empty target": 1})
+
+
+def segments(*texts):
+    return " ".join(f'<mrk mtype="seg" mid="{number}">{text}</mrk>' for number, text in enumerate(texts, start=1))
+
+
+@pytest.mark.parametrize(
+    ("target", "pairs"),
+    [
+        (segments("Un.", "<g>Deux</g>."), [("One.", "Un."), ("Two.", "Deux.")]),
+        (segments("Un.", ""), [("One.", "Un.")]),
+        (segments("Un."), [("One.", "Un.")]),
+        (segments('<mrk mtype="x-sdl-deleted">Une</mrk><mrk mtype="x-sdl-added">Un</mrk>.'), [("One.", "Un.")]),
+        ("Un. Deux.", [("One. Two.", "Un. Deux.")]),
+        (f"Zéro. {segments('Un.', 'Deux.')}", [("One. Two.", "Zéro. Un. Deux.")]),
+        (segments("Un.", "Deux.", "Trois."), [("One. Two.", "Un. Deux. Trois.")]),
+    ],
+)
+def test_marked_segments_are_pairs_where_both_sides_have_them(tmp_path, target, pairs):
+    sides = f"<source>One. Two.</source><seg-source>{segments('One.', 'Two.')}</seg-source><target>{target}</target>"
+    (tmp_path / "m.sdlxliff").write_text(XLIFF.format(f"<trans-unit>{sides}</trans-unit>"), encoding="utf-8")
+    made = imported(tmp_path / "m.sdlxliff")
+    num_lost = int(len(pairs) == 1 and pairs[0][0] == "One.")
+    assert (made.pairs, made.report["skipped"]) == (pairs, {"empty target": 1} if num_lost else {})
+    assert imported(tmp_path / "m.sdlxliff", source="fr", target="en").pairs == [pair[::-1] for pair in pairs]
+
+
 def test_messages_of_a_catalogue(tmp_path):
     pytest.importorskip("polib")
     path = tmp_path / "m.po"
