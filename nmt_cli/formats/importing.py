@@ -193,7 +193,7 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
     assert target_facts is not None
     if job.format == "text":
         return read_parallel((source, source_facts), (target, target_facts))
-    cues = read_cues(source, source_facts), read_cues(target, target_facts)
+    cues = read_cues(source, source_facts, report), read_cues(target, target_facts, report)
     return matched(*cues, (source.name, target.name), report)
 
 

@@ -424,3 +424,17 @@ def test_cues_that_are_shown_at_the_same_time_are_pairs(tmp_path):
         "no cue of the other file at the same time (target)": 1,
     }
     assert made.report["format"] == "VTT, SRT"
+
+
+def test_text_after_a_blank_line_in_a_cue_is_counted(tmp_path):
+    srt = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n{}2\n00:00:03,000 --> 00:00:04,000\n{}\n\n3\n\n"
+    (tmp_path / "a.en.srt").write_text(srt.format("One", "and\nmore\n\n", "Two"), encoding="utf-8")
+    (tmp_path / "a.fr.srt").write_text(srt.format("Un", "", "Deux"), encoding="utf-8")
+    made = imported(tmp_path / "a.en.srt", tmp_path / "a.fr.srt")
+    assert made.pairs == [("One", "Un"), ("Two", "Deux")]
+    assert made.report["skipped"] == {"text after the blank line that ends a cue": 1}
+    assert made.report["skipped_places"]["text after the blank line that ends a cue"][0].endswith("a.en.srt:5")
+    head = "WEBVTT Kind: captions\nLanguage: en\n\nNOTE a\nb\n\nSTYLE\n::cue {}\n\nname of a cue\n"
+    (tmp_path / "a.en.vtt").write_text(f"{head}00:01.000 --> 00:02.000\nOne\n\nNOTE\nc\n", encoding="utf-8")
+    made = imported(tmp_path / "a.en.vtt", tmp_path / "a.fr.srt")
+    assert (made.pairs, list(made.report["skipped"].values())) == ([("One", "Un")], [1])
