@@ -13,6 +13,8 @@ from itertools import islice
 from typing import NamedTuple
 from unicodedata import normalize
 
+from nmt_cli.console import warn
+
 _NAMES = """
 en eng english anglais|fr fra fre french français
 de deu ger german deutsch|es spa spanish español
@@ -84,6 +86,12 @@ def english_name(code: str) -> str:
 def is_exactly(code: str, language: str) -> bool:
     """Return True if two codes are the same apart from case and the separator."""
     return code.strip().lower().replace("_", "-") == language.lower().replace("_", "-")
+
+
+def warn_of_region(name: str, code: str, language: str) -> None:
+    """Warn if the text of a file is of another region or script than the language that is asked for."""
+    if not is_exactly(code, language) and all(re.search(r"\w[-_@]\w", given) for given in (code, language)):
+        warn(f"{name}: its {code.strip()} is taken for {language}")
 
 
 def language_in(text: str) -> str | None:

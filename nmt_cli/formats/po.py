@@ -8,7 +8,7 @@ from typing import Any
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.languages import Languages, primary
+from nmt_cli.formats.languages import Languages, primary, warn_of_region
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found, ImportReport
 
@@ -97,4 +97,6 @@ def _is_swapped(declared: str, name: str, languages: Languages) -> bool:
             f"{name}: translates into {declared}, which is neither {languages.source} nor {languages.target}; give "
             "its language as --target-lang"
         )
-    return language != primary(languages.target)
+    is_swapped = language != primary(languages.target)
+    warn_of_region(name, declared, languages.source if is_swapped else languages.target)
+    return is_swapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.inline import InlineText
-from nmt_cli.formats.languages import Languages, is_exactly, primary
+from nmt_cli.formats.languages import Languages, is_exactly, primary, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 
 
@@ -19,6 +19,8 @@ class TmxEvents:
         self._name, self._languages, self._report = name, languages, report
         self._primaries = [primary(language) for language in languages]
         self._seen: dict[str, int] = {}
+        self._taken: dict[tuple[str, str], None] = {}
+        """Codes of segments with the language that they were taken for, in their order."""
         self._line = 0
         self._segments: list[tuple[str, str]] = []
         self._language = ""
@@ -69,7 +71,9 @@ class TmxEvents:
         exact = [text for code, text in self._segments if is_exactly(code, language)]
         if exact or self._primaries[0] == self._primaries[1]:
             return exact
-        return [text for code, text in self._segments if primary(code) == self._primaries[number]]
+        found = [(code, text) for code, text in self._segments if primary(code) == self._primaries[number]]
+        self._taken |= {(code, language): None for code, _ in found}
+        return [text for _, text in found]
 
     def finish(self) -> None:
         """`InputError` where the file has neither side; the languages seen go into the report."""
@@ -86,3 +90,5 @@ class TmxEvents:
                     f"{self._name}: has no segment in {language}; the languages in it are {there or 'none'}. Give two "
                     "of them as --source-lang and --target-lang"
                 )
+        for code, language in self._taken:
+            warn_of_region(self._name, code, language)

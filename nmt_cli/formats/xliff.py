@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.inline import InlineText
-from nmt_cli.formats.languages import Languages, primary
+from nmt_cli.formats.languages import Languages, primary, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
@@ -104,6 +104,9 @@ class XliffEvents:
         seen = self._report.inputs[-1].setdefault("languages", [])
         if (both := f"{source} to {target}") not in seen:
             seen.append(both)
+            asked_codes = self._languages[::-1] if self._is_swapped else self._languages
+            for code, language in zip((source, target), asked_codes, strict=True):
+                warn_of_region(self._name, code, language)
 
     def finish(self) -> None:
         """Do nothing: a file in other languages was refused where it began."""

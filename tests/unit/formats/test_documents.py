@@ -38,6 +38,28 @@ def test_regions_and_variants_of_a_language_are_its_text(tmp_path):
     assert imported(tmx(tmp_path, *units), source="en-GB", target="de").pairs == [("b", "d")]
 
 
+def test_text_of_another_region_than_is_asked_for_is_taken_with_a_warning(tmp_path, capsys):
+    def warnings(*path, **languages):
+        imported(*path, **languages)
+        return [line for line in capsys.readouterr().err.split("\n") if "is taken for" in line]
+
+    units = [unit(en="a", pt_BR="b", pt_PT="c"), unit(en="d", pt_PT="e")]
+    path = tmx(tmp_path, *units)
+    message = f"warning: {path}: its pt-PT is taken for pt-BR"
+    assert warnings(path, target="pt-BR") == [message]
+    assert warnings(path, source="en-GB", target="pt") == []
+    assert warnings(tmx(tmp_path, units[0]), target="pt_br") == []
+    path = tmp_path / "m.xlf"
+    path.write_text(XLIFF.format(two_sides("a", "b") * 2).replace('"fr"', '"fr-CA"'), encoding="utf-8")
+    message = f"warning: {path}: its fr-CA is taken for fr-FR"
+    assert warnings(path, target="fr-FR") == warnings(path, source="fr-FR", target="en") == [message]
+    pytest.importorskip("polib")
+    path = tmp_path / "m.po"
+    path.write_text('msgid ""\nmsgstr ""\n"Language: fr_CA\\n"\n\nmsgid "a"\nmsgstr "b"\n', encoding="utf-8")
+    assert warnings(path, target="fr-FR") == [f"warning: {path}: its fr_CA is taken for fr-FR"]
+    assert warnings(path, target="fr") == []
+
+
 def test_a_memory_of_other_languages_is_refused_with_those_it_has(tmp_path):
     with pytest.raises(InputError, match=r"m\.tmx: has no segment in fr; the languages in it are de \(1 units\), en"):
         imported(tmx(tmp_path, unit(en="a", de="b")))
