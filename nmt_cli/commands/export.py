@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.options import Checkpoint, DirectionDirs
-from nmt_cli.console import log
+from nmt_cli.console import command_line, log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,10 +61,15 @@ def export(
     experiments = source_of(list(model or []))
     if wanted == "html":
         write_page(experiments, output, checkpoint=checkpoint, precision=precision or "int8")
-        return
-    if len(experiments) > 1:
+    elif len(experiments) > 1:
         raise InputError("--format onnx: takes one --model; give each model a directory of its own")
-    _onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
+    else:
+        _onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
+    if any(experiment.config.decoding.adapt_writing for experiment in experiments):
+        warn(
+            "the export reads lines as they are written, without decoding.adapt_writing; lines in capitals, for "
+            "example, come out worse than from nmt translate"
+        )
 
 
 def write_page(
@@ -91,4 +96,4 @@ def _onnx(experiment: Experiment, output: Path, *, checkpoint: str, precision: s
     )
     models = sum(size for name, size in sizes.items() if name.endswith(".onnx"))
     log(f"{precision}, {models / 1e6:,.1f} MB in two graphs, {sum(sizes.values()) / 1e6:,.1f} MB in all -> {output}")
-    log(f"try: echo 'A sentence.' | python {output / 'translate.py'}")
+    log(f"try: echo 'A sentence.' | {command_line('python', output / 'translate.py')}")

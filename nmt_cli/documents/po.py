@@ -14,18 +14,12 @@ from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.formats.po import FIELD, declared_charset
 
 HAS_REFERENCES = False
-_FIELD = r'(?:(?<=")|(?<=\\n))'
-"""Beginning of a field of the header, of which several may stand in one line."""
-_CHARSET = re.compile(
-    rf'^[ \t]*msgid\s*""\s*msgstr\s*"(?:[^"\\]|\\.|"\s*")*?{_FIELD}Content-Type:'.encode()
-    + rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)',
-    re.M | re.I,
-)
 _UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
 """Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
-_LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
+_LANGUAGE = re.compile(rf'{FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
@@ -53,8 +47,7 @@ def plural_rule(header: str) -> PluralRule:
 
 def decoded(name: str, data: bytes) -> Characters:
     """Return the characters of a catalogue, in the encoding of its header."""
-    found = _CHARSET.search(data)
-    declared = found[1].decode("ascii", errors="replace") if found else None
+    declared = declared_charset(data)
     return encoding.decoded(name, data, None if declared in _UNSET else declared)
 
 

@@ -12,7 +12,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import spelled, written
 from nmt_cli.documents.segments import Atom, Kind, Located, Segment
-from nmt_cli.formats.subtitles import MARKUP, TIMES, end_of_text, seconds_of
+from nmt_cli.formats.subtitles import ASIDE, MARKUP, TIMES, end_of_text, seconds_of
 
 HAS_REFERENCES = False
 MAX_CUES = 8
@@ -24,7 +24,6 @@ _ENDS = re.compile(r"""[.!?…:♪♫。！？)\]]["'»”’)\]]*\s*$""")
 _SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
 _MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
 _BRACKETS = {"[": "]", "(": ")"}
-_ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
         if not line.strip("\ufeff \t\r\n"):
             number += 1
             continue
-        if is_vtt and _ASIDE.match(line.lstrip("\ufeff")):
+        if is_vtt and ASIDE.match(line.lstrip("\ufeff")):
             number = end_of_text(lines, number + 1)
             continue
         if TIMES.match(line.lstrip("\ufeff")) is None:

@@ -13,11 +13,10 @@ from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 from nmt_cli.documents.xml_events import Event, events_of
-from nmt_cli.formats.xliff import ASIDE, UNTRANSLATED
+from nmt_cli.formats.xliff import SIDES, UNITS, UNTRANSLATED
 from nmt_cli.formats.xml import DECLARED
 
 HAS_REFERENCES = True
-_UNITS = ("trans-unit", "segment")
 _AROUND = frozenset(("g", "mrk", "pc"))
 _MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
 """Tags and comments, and the marks of a CDATA section without the text in it."""
@@ -58,14 +57,12 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     opened: list[tuple[int, bool]] = []
     if not any(event.name == "xliff" for event in events):
         document.refuse(0, "has no element <xliff>, so it is not XLIFF")
-    num_aside = 0
     place, name, declared = 0, "", ""
     """Place of the element that declares the languages, and its attribute for the target language."""
     for index, event in enumerate(events):
         if event.kind == "start":
             is_translated = (not opened or opened[-1][1]) and event.attributes.get("translate") != "no"
             opened.append((index, is_translated))
-            num_aside += event.name in ASIDE
             source_name = {"file": "source-language", "xliff": "srcLang"}.get(event.name)
             if source_name in event.attributes:
                 located.languages.append(event.attributes[source_name])
@@ -74,18 +71,18 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
                 if target_lang is not None:
                     language = language_after(declared, target_lang.replace("_", "-"))
                     located.edits.append(_attribute(document.text, event, name, language))
-            if event.name in _UNITS and is_translated:
+            if event.name in UNITS and is_translated:
                 unit = _Unit(event)
         elif event.kind == "end":
             begin, _ = opened.pop()
-            if unit is not None and (not num_aside or event.name == "seg-source"):
-                if event.name in ("source", "seg-source", "target"):
-                    setattr(unit, event.name.replace("-", "_"), (begin, index))
-                elif event.name in _UNITS:
-                    if not _add(located, document.text, events, unit, overwrite=overwrite):
-                        refuse_mixture(document, place, name, declared, target_lang)
-                    unit = None
-            num_aside -= event.name in ASIDE
+            if unit is None:
+                continue
+            if event.name in SIDES and events[opened[-1][0]] is unit.start:
+                setattr(unit, event.name.replace("-", "_"), (begin, index))
+            elif events[begin] is unit.start:
+                if not _add(located, document.text, events, unit, overwrite=overwrite):
+                    refuse_mixture(document, place, name, declared, target_lang)
+                unit = None
     return located
 
 

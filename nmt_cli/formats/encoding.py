@@ -43,8 +43,8 @@ class TextFacts:
         return f"{self.encoding}{mark}{ends}"
 
 
-def text_facts(given: Input, languages: Languages, asked: str | None = None) -> TextFacts:
-    """Read a text once and tell how it is encoded.
+def text_facts(given: Input, languages: Languages, asked: str | None = None, declared: str | None = None) -> TextFacts:
+    """Read a text once and tell how it is encoded: as it is asked for, in Unicode, as it declares, or as is likely.
 
     Raises:
         InputError: no encoding fits, several do, or the one that is asked for is unknown.
@@ -56,7 +56,9 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None) -> 
     if marked is not None:
         return _counted(given, marked, marked, has_mark=not marked.endswith("E"))
     has_mark = head.startswith(codecs.BOM_UTF8)
-    if not _is_utf8(given):
+    if not _is_valid(given, "utf-8"):
+        if not has_mark and declared is not None and (facts := _declared(given, declared)) is not None:
+            return facts
         num_valid, sample = _odd_lines(given)
         if has_mark or num_valid > sample.count(b"\n"):
             return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark, is_broken=True)
@@ -65,8 +67,8 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None) -> 
     return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark)
 
 
-def _is_utf8(given: Input) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+def _is_valid(given: Input, codec: str) -> bool:
+    decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         for chunk in given.chunks():
             decoder.decode(chunk)
@@ -78,7 +80,7 @@ def _is_utf8(given: Input) -> bool:
 
 def is_plainly_utf8(given: Input) -> bool:
     """Return True for valid UTF-8 with characters beyond ASCII, which text in another encoding hardly ever is."""
-    return _is_utf8(given) and not all(chunk.isascii() for chunk in given.chunks())
+    return _is_valid(given, "utf-8") and not all(chunk.isascii() for chunk in given.chunks())
 
 
 def text_codec(encoding: str) -> str:
@@ -108,6 +110,18 @@ def asked_codec(asked: str) -> str:
 def _asked(given: Input, asked: str) -> TextFacts:
     name = asked_codec(asked)
     return _counted(given, asked, "utf-8-sig" if name == "utf-8" else name)
+
+
+def _declared(given: Input, declared: str) -> TextFacts | None:
+    """Return the encoding that a text declares, or None where it is not known or the text is not valid in it."""
+    try:
+        codec = text_codec(declared)
+    except LookupError:
+        return None
+    # Programs of Windows call their own encoding Latin-1. The two differ only in bytes that are no text in Latin-1.
+    if codec == "iso8859-1" and _is_valid(given, "cp1252"):
+        return _counted(given, "cp1252", "cp1252")
+    return _counted(given, declared, codec) if _is_valid(given, codec) else None
 
 
 def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False, is_broken: bool = False) -> TextFacts:

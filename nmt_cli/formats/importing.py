@@ -17,7 +17,7 @@ from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.parallel import in_order, read_parallel
-from nmt_cli.formats.po import load_polib, read_po
+from nmt_cli.formats.po import declared_charset, load_polib, read_po
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
 from nmt_cli.formats.subtitles import matched, read_cues
 from nmt_cli.formats.tmx import TmxEvents
@@ -78,7 +78,8 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
             facts: TextFacts | None = declared_encoding(one.given, settings.encoding)
         else:
             is_binary = one.format in ("XLSX", "ODS")
-            facts = None if is_binary else text_facts(one.given, settings.languages, settings.encoding)
+            declared = declared_charset(one.given.head()) if one.format == "PO" else None
+            facts = None if is_binary else text_facts(one.given, settings.languages, settings.encoding, declared)
         jobs.append(Job(one.format, ((one.given, facts),), ignored=ignored))
     _warn_of_idle_options(jobs, settings)
     return jobs
@@ -192,7 +193,7 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
     assert target_facts is not None
     if job.format == "text":
         return read_parallel((source, source_facts), (target, target_facts))
-    cues = read_cues(source, source_facts), read_cues(target, target_facts)
+    cues = read_cues(source, source_facts, report), read_cues(target, target_facts, report)
     return matched(*cues, (source.name, target.name), report)
 
 

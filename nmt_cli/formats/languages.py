@@ -11,6 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
+from unicodedata import normalize
+
+from nmt_cli.console import warn
 
 _NAMES = """
 en eng english anglais|fr fra fre french français
@@ -85,6 +88,12 @@ def is_exactly(code: str, language: str) -> bool:
     return code.strip().lower().replace("_", "-") == language.lower().replace("_", "-")
 
 
+def warn_of_region(name: str, code: str, language: str) -> None:
+    """Warn if the text of a file is of another region or script than the language that is asked for."""
+    if not is_exactly(code, language) and all(re.search(r"\w[-_@]\w", given) for given in (code, language)):
+        warn(f"{name}: its {code.strip()} is taken for {language}")
+
+
 def language_in(text: str) -> str | None:
     """Return the language that a column header or a part of a file name stands for, or None."""
     text = text.strip().lower()
@@ -123,7 +132,8 @@ class Order(NamedTuple):
 
 def order_of(first: Iterable[str], second: Iterable[str], languages: Languages) -> Order:
     """Compare two texts with the languages; without evidence the first is in the source language."""
-    texts = list(islice(first, _SURVEYED)), list(islice(second, _SURVEYED))
+    # In decomposed text, a word ends before a mark: the Vietnamese `tôi` would be the English words `to` and `i`.
+    texts = [[normalize("NFC", text) for text in islice(side, _SURVEYED)] for side in (first, second)]
     source, target = map(primary, languages)
     if source == target:
         return Order(False, True)

@@ -10,7 +10,7 @@ from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, text_head
 from nmt_cli.formats.languages import Languages, language_of_name
 from nmt_cli.formats.opening import Input, opened, zip_archive
-from nmt_cli.formats.recognise import json_objects, text_format, utf16_encoding, why_not_text
+from nmt_cli.formats.recognise import json_objects, other_format, text_format, utf16_encoding, why_not_text
 
 FORMATS = {
     "text": "text", "tsv": "TSV", "csv": "CSV", "tmx": "TMX", "xliff": "XLIFF", "po": "PO", "jsonl": "JSON lines",
@@ -94,6 +94,10 @@ def _by_head(given: Input, settings: Settings) -> Recognised:
     kind = text_format(text, given.inner_name)
     if kind == "HTML":
         raise InputError(f"{given.name}: is HTML, a page for a browser; copy its sentences into a table or two files")
+    if kind == "text" and (other := other_format(text)) is not None:
+        raise InputError(
+            f"{given.name}: is {other.what}; {other.advice}. If each of its lines is a sentence, give --format text"
+        )
     if not text.strip("\ufeff"):
         raise InputError(f"{given.name}: is empty")
     if "\0" in text and kind == "text":

@@ -8,11 +8,18 @@ from typing import Any
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.languages import Languages, primary
+from nmt_cli.formats.languages import Languages, primary, warn_of_region
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found, ImportReport
 
 MAX_BYTES = 1 << 29
+FIELD = r'(?:(?<=")|(?<=\\n))'
+"""Beginning of a field of the header, of which several may stand in one line."""
+_CHARSET = re.compile(
+    rf'^[ \t]*msgid\s*""\s*msgstr\s*"(?:[^"\\]|\\.|"\s*")*?{FIELD}Content-Type:'.encode()
+    + rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)',
+    re.M | re.I,
+)
 _TEXT_LINE = re.compile(r'(?:#~(?!\|)\s*)?(?:msg(?:id_plural|id|ctxt|str(?:\[\d+\])?)\s*|(?="))')
 _WHOLE = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -46,6 +53,12 @@ def read_po(given: Input, facts: TextFacts, languages: Languages, report: Import
             continue
         for source, target in _pairs(entry.msgid, entry.msgid_plural, entry.msgstr, entry.msgstr_plural):
             yield Found(entry.linenum, *((target, source) if is_swapped else (source, target)))
+
+
+def declared_charset(data: bytes) -> str | None:
+    """Return the charset that the header of a catalogue names, or None."""
+    found = _CHARSET.search(data)
+    return found[1].decode("ascii", errors="replace") if found else None
 
 
 def load_polib(name: str) -> Any:
@@ -84,4 +97,6 @@ def _is_swapped(declared: str, name: str, languages: Languages) -> bool:
             f"{name}: translates into {declared}, which is neither {languages.source} nor {languages.target}; give "
             "its language as --target-lang"
         )
-    return language != primary(languages.target)
+    is_swapped = language != primary(languages.target)
+    warn_of_region(name, declared, languages.source if is_swapped else languages.target)
+    return is_swapped

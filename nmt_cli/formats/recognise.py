@@ -45,6 +45,12 @@ _DOCUMENT = "a document of a word processor"
 _CUE = re.compile(r"^(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}[ \t]+-->[ \t]+(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}", re.M)
 
 
+_MARKUP = re.compile(r"<\?xml\s|<!DOCTYPE\s|<[A-Za-z][^<>]*>[ \t]*[\r\n]\s*<[A-Za-z]", re.I)
+"""Beginning of XML or SGML: a declaration, or a line that is one tag before a line that begins with one."""
+_OTHER_SUBTITLES = re.compile(r"\[Script Info\]|\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d\d\.\d|\{\d+\}\{\d+\}", re.I)
+"""Beginning of ASS and SSA, SBV, and MicroDVD."""
+
+
 class Foreign(NamedTuple):
     """Content that is not plain text in UTF-8."""
 
@@ -147,6 +153,18 @@ def text_format(text: str, name: str) -> str:
     if name.endswith((".tsv", ".tab")) or is_tsv(lines):
         return "TSV"
     return "CSV" if name.endswith(".csv") or is_csv(lines) else "text"
+
+
+def other_format(text: str) -> Foreign | None:
+    """Return what a text is that begins like a format which is not read here, although it has the lines of a text."""
+    begin = text.lstrip("\ufeff \t\r\n")
+    if _MARKUP.match(begin):
+        return Foreign(
+            "XML or SGML, but neither TMX nor XLIFF", "let the program that wrote it save it as such, or as a table"
+        )
+    if _OTHER_SUBTITLES.match(begin):
+        return Foreign("subtitles, but neither SRT nor VTT", "convert it to SRT, for example with `ffmpeg -i`")
+    return None
 
 
 def _is_json_object(line: str, *, is_whole: bool) -> bool:

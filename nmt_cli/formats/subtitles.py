@@ -15,6 +15,8 @@ from nmt_cli.formats.report import Found, ImportReport
 _TIME = r"(?:(\d+):)?(\d{1,2}):(\d{2})[,.](\d{1,3})"
 TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
 MARKUP = re.compile(r"</?(?:[bius]|font|c|v|lang|ruby|rt)(?:[.\s][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I)
+ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
+"""Beginning of a block of VTT that is no cue."""
 MIN_OVERLAP = 0.5
 """Share of the shorter cue's time that two cues must have in common to be a pair."""
 MAX_GROUP = 4
@@ -31,15 +33,22 @@ class Cue:
     text: str
 
 
-def read_cues(given: Input, facts: TextFacts) -> list[Cue]:
-    """Return the cues of a file without their markup, in the order of their times."""
+def read_cues(given: Input, facts: TextFacts, report: ImportReport) -> list[Cue]:
+    """Return the cues of a file without their markup, in the order of their times; text outside of them is counted."""
     lines = [line.rstrip("\r\n") for line in read_lines(given, facts, universal=True)]
+    is_vtt = bool(lines) and lines[0].startswith("WEBVTT")
     cues = []
     number = 0
     while number < len(lines):
-        times = TIMES.match(lines[number])
+        times, line = TIMES.match(lines[number]), lines[number].strip()
         number += 1
         if times is None:
+            is_name = line.isdecimal() or (number < len(lines) and TIMES.match(lines[number]))
+            if is_vtt and ASIDE.match(line):
+                number = end_of_text(lines, number)
+            elif line and not is_name:
+                report.skip("text after the blank line that ends a cue", f"{given.name}:{number}")
+                number = end_of_text(lines, number)
             continue
         first, number = number, end_of_text(lines, number)
         bare = html.unescape(MARKUP.sub("", "\n".join(lines[first:number])))

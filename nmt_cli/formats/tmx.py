@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.languages import Languages, is_exactly, primary
+from nmt_cli.formats.inline import InlineText
+from nmt_cli.formats.languages import Languages, is_exactly, primary, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
-
-_CODES = frozenset(("bpt", "ept", "it", "ph", "ut"))
-"""Inline elements that hold the codes of another program, and no text."""
 
 
 class TmxEvents:
@@ -21,18 +19,19 @@ class TmxEvents:
         self._name, self._languages, self._report = name, languages, report
         self._primaries = [primary(language) for language in languages]
         self._seen: dict[str, int] = {}
+        self._taken: dict[tuple[str, str], None] = {}
+        """Codes of segments with the language that they were taken for, in their order."""
         self._line = 0
         self._segments: list[tuple[str, str]] = []
         self._language = ""
-        self._text: list[str] | None = None
-        self._codes = 0
+        self._text: InlineText | None = None
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:
         """Begin a unit, a variant, a segment or an inline element."""
         if self._text is not None:
-            self._codes += name in _CODES
+            self._text.start(name, attributes)
         elif name == "seg":
-            self._text, self._codes = [], 0
+            self._text = InlineText()
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
         elif name == "tu":
@@ -40,16 +39,16 @@ class TmxEvents:
 
     def text(self, data: str) -> None:
         """Keep text that stands in a segment and outside codes."""
-        if self._text is not None and not self._codes:
-            self._text.append(data)
+        if self._text is not None:
+            self._text.add(data)
 
     def end(self, name: str) -> None:
         """End a segment or a unit."""
         if name == "seg" and self._text is not None:
-            self._segments.append((self._language, "".join(self._text)))
+            self._segments.append((self._language, str(self._text)))
             self._text = None
         elif self._text is not None:
-            self._codes -= name in _CODES
+            self._text.end()
         elif name == "tu":
             self._end_unit()
 
@@ -72,7 +71,9 @@ class TmxEvents:
         exact = [text for code, text in self._segments if is_exactly(code, language)]
         if exact or self._primaries[0] == self._primaries[1]:
             return exact
-        return [text for code, text in self._segments if primary(code) == self._primaries[number]]
+        found = [(code, text) for code, text in self._segments if primary(code) == self._primaries[number]]
+        self._taken |= {(code, language): None for code, _ in found}
+        return [text for _, text in found]
 
     def finish(self) -> None:
         """`InputError` where the file has neither side; the languages seen go into the report."""
@@ -89,3 +90,5 @@ class TmxEvents:
                     f"{self._name}: has no segment in {language}; the languages in it are {there or 'none'}. Give two "
                     "of them as --source-lang and --target-lang"
                 )
+        for code, language in self._taken:
+            warn_of_region(self._name, code, language)

@@ -3,71 +3,73 @@
 from __future__ import annotations
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.languages import Languages, primary
+from nmt_cli.formats.inline import InlineText
+from nmt_cli.formats.languages import Languages, primary, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 
-CODES = frozenset(("bpt", "ept", "it", "ph", "x", "bx", "ex", "sc", "ec"))
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
-ASIDE = frozenset(("alt-trans", "matches", "match", "note", "notes", "glossary", "seg-source"))
-"""Elements that may hold texts which are not those of the unit."""
+UNITS = ("trans-unit", "segment")
+SIDES = ("source", "seg-source", "target")
+"""Children of a unit with its texts. Elsewhere such elements hold suggestions, or what the texts were before."""
 
 
 class XliffEvents:
     """Collects a pair for each unit (1.2) or segment (2.x) with a target.
 
-    The text of `g`, `mrk` and `pc` belongs to the sentence. What `bpt`, `ept`, `it` and `ph` hold is markup.
+    If a unit is divided into marked segments, as Trados and Okapi do it, each of them is a pair. The text of `g`, `mrk`
+    and `pc` belongs to the sentence. What `bpt`, `ept`, `it` and `ph` hold is markup.
     """
 
     def __init__(self, name: str, languages: Languages, report: ImportReport) -> None:
         self.found: list[Found] = []
         self._name, self._languages, self._report = name, languages, report
-        self._texts: dict[str, list[str]] = {}
+        self._texts: dict[str, InlineText] = {}
         self._side: str | None = None
-        self._aside = self._codes = self._line = 0
+        self._opened: list[str] = []
+        self._line = 0
         self._state = ""
         self._is_swapped = self._is_header = False
         self._declared: tuple[str, str] = ("", "")
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:
         """Begin a file, a unit, a side or an inline element."""
-        if name in ("xliff", "file"):
+        parent = self._opened[-1] if self._opened else ""
+        self._opened.append(name)
+        if self._side is not None:
+            self._texts[self._side].start(name, attributes)
+            if name == "cp" and "hex" in attributes:
+                self.text(_character(attributes["hex"]))
+        elif name in ("xliff", "file"):
             names = ("srcLang", "trgLang") if name == "xliff" else ("source-language", "target-language")
             if names[0] in attributes:
                 self._declare(attributes[names[0]], attributes.get(names[1], ""), line)
-        elif name in ("trans-unit", "segment") and self._side is None:
+        elif name in UNITS:
             self._line, self._texts = line, {}
             self._state = attributes.get("state", "")
             self._is_header = attributes.get("restype") == "x-gettext-domain-header"
-        elif name in ASIDE:
-            self._aside += 1
-        elif self._side is not None:
-            self._codes += name in CODES
-            if name == "cp" and "hex" in attributes:
-                self.text(_character(attributes["hex"]))
-        elif name in ("source", "target") and not self._aside:
-            self._side, self._codes = name, 0
-            self._texts[name] = []
+        elif name in SIDES and parent in UNITS:
+            self._side = name
+            self._texts[name] = InlineText()
             self._state = attributes.get("state", self._state)
 
     def text(self, data: str) -> None:
         """Keep text that stands in a side and outside codes."""
-        if self._side is not None and not self._codes and not self._aside:
-            self._texts[self._side].append(data)
+        if self._side is not None:
+            self._texts[self._side].add(data)
 
     def end(self, name: str) -> None:
         """End a side or a unit."""
-        if name in ASIDE:
-            self._aside -= 1
-        elif name == self._side and not self._aside:
+        self._opened.pop()
+        if self._side is not None and self._opened[-1] in UNITS:
             self._side = None
         elif self._side is not None:
-            self._codes -= name in CODES
-        elif name in ("trans-unit", "segment"):
+            self._texts[self._side].end()
+        elif name in UNITS:
             self._end_unit()
 
     def _end_unit(self) -> None:
         place = f"{self._name}:{self._line}"
-        source, target = ("".join(self._texts.get(side, ())) for side in ("source", "target"))
+        target = str(self._texts.get("target", ""))
         if self._is_header:
             self._report.note("headers of a PO file, which are no text")
         elif "target" not in self._texts:
@@ -75,8 +77,17 @@ class XliffEvents:
         elif self._state in UNTRANSLATED and target.strip():
             self._report.skip(f"not translated yet (state {self._state})", place)
         else:
-            pair = (target, source) if self._is_swapped else (source, target)
-            self.found.append(Found(self._line, *pair))
+            pairs = self._segments() or [(str(self._texts.get("source", "")), target)]
+            self.found += [Found(self._line, *(pair[::-1] if self._is_swapped else pair)) for pair in pairs]
+
+    def _segments(self) -> list[tuple[str, str]]:
+        """Return the pairs of segments if the marks of both sides have the same numbers and all text is in them."""
+        source, target = self._texts.get("seg-source"), self._texts["target"]
+        if source is None or not target.segments or not target.segments.keys() <= source.segments.keys():
+            return []
+        if any(_letters("".join(side.segments.values())) != _letters(str(side)) for side in (source, target)):
+            return []
+        return [(text, target.segments.get(mid, "")) for mid, text in source.segments.items()]
 
     def _declare(self, source: str, target: str, line: int) -> None:
         declared = primary(source), primary(target)
@@ -93,9 +104,16 @@ class XliffEvents:
         seen = self._report.inputs[-1].setdefault("languages", [])
         if (both := f"{source} to {target}") not in seen:
             seen.append(both)
+            asked_codes = self._languages[::-1] if self._is_swapped else self._languages
+            for code, language in zip((source, target), asked_codes, strict=True):
+                warn_of_region(self._name, code, language)
 
     def finish(self) -> None:
         """Do nothing: a file in other languages was refused where it began."""
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())
 
 
 def _character(code: str) -> str:

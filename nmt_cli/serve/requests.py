@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -198,8 +198,15 @@ def _pairs(text: str) -> dict[str, str]:
         raise Refused(400, "Invalid request: the fields are not UTF-8") from None
     except ValueError:
         raise Refused(400, f"Invalid request: more than {MAX_FIELDS:,} fields") from None
+    return _first_values(found)
+
+
+def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the first value of each field; `Refused` where a second text would be lost."""
     values: dict[str, str] = {}
-    for name, value in found:
+    for name, value in pairs:
+        if name == "q" and name in values:
+            raise Refused(400, "Invalid request: q parameter is given twice; send a list of texts as JSON")
         values.setdefault(name, value)
     return values
 
@@ -215,14 +222,14 @@ async def _multipart(request: Request, body: bytes) -> tuple[dict[str, str], dic
         form = await parser.parse()
     except (MultiPartException, KeyError, ValueError, LookupError, AssertionError):
         raise Refused(400, "Invalid request: the form is damaged, or has more than one file") from None
-    values: dict[str, str] = {}
+    texts: list[tuple[str, str]] = []
     files: dict[str, File] = {}
     try:
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
                 files[name] = File(value.filename or "", await value.read())
             else:
-                values.setdefault(name, value)
+                texts.append((name, value))
     finally:
         await form.close()
-    return values, files
+    return _first_values(texts), files

@@ -159,6 +159,18 @@ def test_the_directory_holds_what_its_readme_says(exported, model):
     assert parse_yaml(card.split("---\n")[1], "card")["language"] == ["en", "fr"]
 
 
+def test_the_next_command_can_be_typed_and_a_difference_to_nmt_is_said(nmt, tmp_path, model):
+    pytest.importorskip("onnx")
+    copy = shutil.copytree(model, tmp_path / "copy")
+    config = (copy / "config.yaml").read_text(encoding="utf-8")
+    directory = tmp_path / "my export"
+    plain = nmt("export", "--model", copy, "-o", directory, "--format", "onnx").err
+    assert plain.endswith(f"try: echo 'A sentence.' | python '{directory}/translate.py'\n")
+    (copy / "config.yaml").write_text(config.replace("adapt_writing: false", "adapt_writing: true"), encoding="utf-8")
+    said = nmt("export", "--model", copy, "-o", tmp_path / "page.html").err
+    assert "warning: the export reads lines as they are written, without decoding.adapt_writing; lines in" in said
+
+
 def test_the_same_model_gives_the_same_bytes(nmt, tmp_path, exported, model):
     assert nmt("export", "--model", model, "-o", tmp_path / "again", "--format", "onnx").code == 0
     for path in exported.iterdir():

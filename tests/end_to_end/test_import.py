@@ -200,6 +200,37 @@ def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, m
     assert names(here) == before
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('<?xml version="1.0"?>\n<resources><string name="a">x</string></resources>\n', "XML or SGML, but neither TMX"),
+        (
+            '<!DOCTYPE TS>\n<TS version="2.1">\n',
+            "XML or SGML, but neither TMX nor XLIFF; let the program that wrote it",
+        ),
+        ('<refset trglang="fr">\n<doc docid="1">\n<seg id="1">x</seg>\n', "XML or SGML, but neither TMX nor XLIFF"),
+        ("[Script Info]\nTitle: x\n", "subtitles, but neither SRT nor VTT; convert it to SRT, for example with `ffm"),
+        ("0:00:01.000,0:00:02.000\nx\n", "subtitles, but neither SRT nor VTT"),
+        ("{10}{50}x\n", "subtitles, but neither SRT nor VTT"),
+    ],
+)
+def test_two_files_of_a_format_that_is_not_read_are_no_parallel_text(here, text, what):
+    for language in ("en", "fr"):
+        (here / f"a.{language}").write_text(f"\ufeff{text}", encoding="utf-8")
+    code, _, err = nmt("import", "a.en", "a.fr", "-o", "made", *LANGUAGES)
+    assert (code, names(here)) == (2, ["a.en", "a.fr"])
+    assert err.startswith(f"nmt: a.en: is {what}")
+    assert err.endswith(". If each of its lines is a sentence, give --format text\n")
+    assert nmt("import", "a.en", "a.fr", "-o", "made", *LANGUAGES, "--format", "text")[0] == 0
+
+
+@pytest.mark.parametrize("text", ["<BT> <b>x</b>\ny\n", "<b>\nx\n", "{1} x\n", "1:00:00 x\n"])
+def test_a_line_with_marks_is_text(here, text):
+    for language in ("en", "fr"):
+        (here / f"a.{language}").write_text(text, encoding="utf-8")
+    assert nmt("import", "a.en", "a.fr", "-o", "made", *LANGUAGES)[0] == 0
+
+
 def test_options_that_change_nothing_are_named(here):
     (here / "t.tsv").write_text(TABLE, encoding="utf-8")
     code, _, err = nmt("import", "t.tsv", "-o", "a", *LANGUAGES, "--sheet", "One", "--member", "x", "--columns", "1,2")

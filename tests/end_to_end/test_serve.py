@@ -269,6 +269,20 @@ def test_a_form_that_is_not_utf_8_is_refused(server):
     assert (answer.status, answer.json) == (400, {"error": "Invalid request: the fields are not UTF-8"})
 
 
+def test_a_second_text_of_a_form_is_not_lost_without_a_word(server):
+    message = {"error": "Invalid request: q parameter is given twice; send a list of texts as JSON"}
+    kind = "application/x-www-form-urlencoded"
+    answer = server.ask("/translate", data=b"q=the+cat&q=the+dog&source=en&target=fr", Content_Type=kind)
+    assert (answer.status, answer.json) == (400, message)
+    part = '--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nthe cat\r\n'
+    answer = server.ask(
+        "/translate?source=en&target=fr",
+        data=f"{part * 2}--x--\r\n".encode(),
+        Content_Type="multipart/form-data; boundary=x",
+    )
+    assert (answer.status, answer.json) == (400, message)
+
+
 def test_json_that_comes_as_a_form_is_told_its_header(server):
     answer = server.ask("/translate", data=b'{"q": "The car", "source": "en", "target": "fr"}')
     message = "Invalid request: JSON needs the header Content-Type: application/json"

@@ -117,6 +117,13 @@ def units(text: str, translate=upper, overwrite: bool = False) -> str:
             ),
         ),
         (
+            "<trans-unit><source>a</source><target/><old><source>b</source><target>c</target></old></trans-unit>",
+            (
+                "<trans-unit><source>a</source><target>A</target>"
+                "<old><source>b</source><target>c</target></old></trans-unit>"
+            ),
+        ),
+        (
             "<unit><segment><source>a <mrk id='1' translate='no'>b</mrk></source></segment></unit>",
             (
                 "<unit><segment><source>a <mrk id='1' translate='no'>b</mrk></source>"

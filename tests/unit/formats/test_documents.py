@@ -38,6 +38,28 @@ def test_regions_and_variants_of_a_language_are_its_text(tmp_path):
     assert imported(tmx(tmp_path, *units), source="en-GB", target="de").pairs == [("b", "d")]
 
 
+def test_text_of_another_region_than_is_asked_for_is_taken_with_a_warning(tmp_path, capsys):
+    def warnings(*path, **languages):
+        imported(*path, **languages)
+        return [line for line in capsys.readouterr().err.split("\n") if "is taken for" in line]
+
+    units = [unit(en="a", pt_BR="b", pt_PT="c"), unit(en="d", pt_PT="e")]
+    path = tmx(tmp_path, *units)
+    message = f"warning: {path}: its pt-PT is taken for pt-BR"
+    assert warnings(path, target="pt-BR") == [message]
+    assert warnings(path, source="en-GB", target="pt") == []
+    assert warnings(tmx(tmp_path, units[0]), target="pt_br") == []
+    path = tmp_path / "m.xlf"
+    path.write_text(XLIFF.format(two_sides("a", "b") * 2).replace('"fr"', '"fr-CA"'), encoding="utf-8")
+    message = f"warning: {path}: its fr-CA is taken for fr-FR"
+    assert warnings(path, target="fr-FR") == warnings(path, source="fr-FR", target="en") == [message]
+    pytest.importorskip("polib")
+    path = tmp_path / "m.po"
+    path.write_text('msgid ""\nmsgstr ""\n"Language: fr_CA\\n"\n\nmsgid "a"\nmsgstr "b"\n', encoding="utf-8")
+    assert warnings(path, target="fr-FR") == [f"warning: {path}: its fr_CA is taken for fr-FR"]
+    assert warnings(path, target="fr") == []
+
+
 def test_a_memory_of_other_languages_is_refused_with_those_it_has(tmp_path):
     with pytest.raises(InputError, match=r"m\.tmx: has no segment in fr; the languages in it are de \(1 units\), en"):
         imported(tmx(tmp_path, unit(en="a", de="b")))
@@ -128,6 +150,61 @@ def test_units_of_xliff_in_both_versions(tmp_path):
     assert imported(path).pairs == [("a b", "c")]
 
 
+BREAKS = [
+    '<ph type="lb">x</ph>', '<ph x="1">&lt;br/&gt;</ph>', '<x id="1" ctype="lb"/>',
+    '<x id="1" equiv-text="&lt;br&gt;"/>',
+    '<ph id="1" type="fmt" subType="xlf:lb"/>',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", BREAKS)
+def test_a_code_that_breaks_a_line_does_not_glue_words_together(tmp_path, code):
+    made = imported(tmx(tmp_path, unit(en=f"one{code}two", fr=f"un{code}deux")))
+    assert (made.pairs, made.report["pairs_with_joined_lines"]) == ([("one two", "un deux")], 1)
+    (tmp_path / "m.xlf").write_text(XLIFF.format(two_sides(f"one{code}two", f"un{code}deux")), encoding="utf-8")
+    assert imported(tmp_path / "m.xlf").pairs == [("one two", "un deux")]
+    (tmp_path / "m.xlf").write_text(XLIFF.format(two_sides('H<x id="1"/>2', 'H<x id="1"/>2')), encoding="utf-8")
+    assert imported(tmp_path / "m.xlf").pairs == [("H2", "H2")]
+
+
+def two_sides(source, target, more=""):
+    return f"<trans-unit><source>{source}</source><target>{target}</target>{more}</trans-unit>"
+
+
+def test_texts_that_a_unit_had_before_are_not_its_texts(tmp_path):
+    """memoQ keeps earlier versions and matches of a memory in elements of its own."""
+    old = "<mq:historical-unit><source>old</source><target>vieux</target></mq:historical-unit>"
+    path = tmp_path / "m.mqxliff"
+    path.write_text(XLIFF.format(two_sides("new", "neuf", old) + two_sides("todo", "", old)), encoding="utf-8")
+    made = imported(path)
+    assert (made.pairs, made.report["skipped"]) == ([("new", "neuf")], {"empty target": 1})
+
+
+def segments(*texts):
+    return " ".join(f'<mrk mtype="seg" mid="{number}">{text}</mrk>' for number, text in enumerate(texts, start=1))
+
+
+@pytest.mark.parametrize(
+    ("target", "pairs"),
+    [
+        (segments("Un.", "<g>Deux</g>."), [("One.", "Un."), ("Two.", "Deux.")]),
+        (segments("Un.", ""), [("One.", "Un.")]),
+        (segments("Un."), [("One.", "Un.")]),
+        (segments('<mrk mtype="x-sdl-deleted">Une</mrk><mrk mtype="x-sdl-added">Un</mrk>.'), [("One.", "Un.")]),
+        ("Un. Deux.", [("One. Two.", "Un. Deux.")]),
+        (f"Zéro. {segments('Un.', 'Deux.')}", [("One. Two.", "Zéro. Un. Deux.")]),
+        (segments("Un.", "Deux.", "Trois."), [("One. Two.", "Un. Deux. Trois.")]),
+    ],
+)
+def test_marked_segments_are_pairs_where_both_sides_have_them(tmp_path, target, pairs):
+    sides = f"<source>One. Two.</source><seg-source>{segments('One.', 'Two.')}</seg-source><target>{target}</target>"
+    (tmp_path / "m.sdlxliff").write_text(XLIFF.format(f"<trans-unit>{sides}</trans-unit>"), encoding="utf-8")
+    made = imported(tmp_path / "m.sdlxliff")
+    num_lost = int(len(pairs) == 1 and pairs[0][0] == "One.")
+    assert (made.pairs, made.report["skipped"]) == (pairs, {"empty target": 1} if num_lost else {})
+    assert imported(tmp_path / "m.sdlxliff", source="fr", target="en").pairs == [pair[::-1] for pair in pairs]
+
+
 def test_messages_of_a_catalogue(tmp_path):
     pytest.importorskip("polib")
     path = tmp_path / "m.po"
@@ -143,6 +220,27 @@ def test_messages_of_a_catalogue(tmp_path):
     assert imported(path, source="fr", target="en").pairs[1] == ("%d fichier", "%d file")
     with pytest.raises(InputError, match=r"m\.po: translates into fr, which is neither en nor de"):
         imported(path, target="de")
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text", "reported"),
+    [
+        ("KOI8-U", "koi8_u", "Файл є її ґанок", "KOI8-U"),
+        ("ISO-8859-15", "iso8859_15", "5 € pour un œuf", "ISO-8859-15"),
+        ("ISO-8859-7", "iso8859_7", "Άλλο είναι", "ISO-8859-7"),
+        ("ISO-8859-5", "iso8859_5", "Другой файл", "ISO-8859-5"),
+        ("ISO-8859-1", "cp1252", "5 € pour un œuf", "cp1252"),
+        ("ISO-8859-1", "utf-8", "à côté", "UTF-8"),
+        ("UTF-8", "cp1251", "Другой файл не найден", "cp1251"),
+        ("KLINGON", "cp1251", "Другой файл не найден", "cp1251"),
+    ],
+)
+def test_a_catalogue_is_read_in_the_charset_of_its_header(tmp_path, declared, encoding, text, reported):
+    pytest.importorskip("polib")
+    header = f'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={declared}\\n"\n\n'
+    (tmp_path / "m.po").write_bytes(f'{header}msgid "a"\nmsgstr "{text}"\n'.encode(encoding))
+    made = imported(tmp_path / "m.po", target="ru")
+    assert (made.pairs, made.report["encoding"]) == ([("a", text)], reported)
 
 
 def test_a_plural_with_one_translation_is_that_of_the_singular(tmp_path):
@@ -348,3 +446,17 @@ def test_cues_that_are_shown_at_the_same_time_are_pairs(tmp_path):
         "no cue of the other file at the same time (target)": 1,
     }
     assert made.report["format"] == "VTT, SRT"
+
+
+def test_text_after_a_blank_line_in_a_cue_is_counted(tmp_path):
+    srt = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n{}2\n00:00:03,000 --> 00:00:04,000\n{}\n\n3\n\n"
+    (tmp_path / "a.en.srt").write_text(srt.format("One", "and\nmore\n\n", "Two"), encoding="utf-8")
+    (tmp_path / "a.fr.srt").write_text(srt.format("Un", "", "Deux"), encoding="utf-8")
+    made = imported(tmp_path / "a.en.srt", tmp_path / "a.fr.srt")
+    assert made.pairs == [("One", "Un"), ("Two", "Deux")]
+    assert made.report["skipped"] == {"text after the blank line that ends a cue": 1}
+    assert made.report["skipped_places"]["text after the blank line that ends a cue"][0].endswith("a.en.srt:5")
+    head = "WEBVTT Kind: captions\nLanguage: en\n\nNOTE a\nb\n\nSTYLE\n::cue {}\n\nname of a cue\n"
+    (tmp_path / "a.en.vtt").write_text(f"{head}00:01.000 --> 00:02.000\nOne\n\nNOTE\nc\n", encoding="utf-8")
+    made = imported(tmp_path / "a.en.vtt", tmp_path / "a.fr.srt")
+    assert (made.pairs, list(made.report["skipped"].values())) == ([("One", "Un")], [1])

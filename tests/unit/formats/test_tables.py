@@ -2,6 +2,7 @@
 
 import bz2
 import json
+from unicodedata import normalize
 
 import pytest
 from importing_here import imported
@@ -39,6 +40,13 @@ def test_the_sides_are_found_by_their_words_or_by_the_header(tmp_path):
     assert imported(tsv(tmp_path, [("text_fr", "id", "text_en"), ("x", "7", "y")])).pairs == [("y", "x")]
     assert imported(tsv(tmp_path, swapped), columns="1,2").pairs == swapped
     assert imported(tsv(tmp_path, [("a", "b", "c")] * 3), columns="3,1").pairs == [("c", "a")] * 3
+
+
+def test_the_sides_are_found_by_their_words_in_decomposed_text_too(tmp_path):
+    english = ["He is not here.", "I do not know.", "What is that?", "The house is big."]
+    vietnamese = ["Anh ấy không có ở đây.", "Tôi không biết.", "Đó là cái gì?", "Tôi có một ngôi nhà của tôi."]
+    rows = [(normalize("NFD", text), other) for text, other in zip(vietnamese, english, strict=True)]
+    assert imported(tsv(tmp_path, rows), target="vi").pairs == [row[::-1] for row in rows]
 
 
 @pytest.mark.parametrize(

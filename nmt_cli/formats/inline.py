@@ -1,0 +1,54 @@
+"""The text of a segment in TMX and XLIFF, between the inline codes of other programs."""
+
+from __future__ import annotations
+
+import re
+
+_CODES = frozenset(("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"))
+"""Elements that hold codes or stand for them, and have no text of the sentence."""
+_LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
+"""Values of `type` (TMX), `ctype` (XLIFF 1.2) and `subType` (XLIFF 2) of codes that end a line or a page."""
+_BREAK = re.compile(r"\s*<br\b", re.I)
+
+
+class InlineText:
+    """Collects text outside of codes. A code that is a line break gives a line end, so words do not run together.
+
+    Text that somebody deleted while Trados kept track of changes is left out too.
+    """
+
+    def __init__(self) -> None:
+        self.segments: dict[str, str] = {}
+        """Texts of the marked segments of XLIFF 1.2, by their `mid`."""
+        self._parts: list[str] = []
+        self._code: list[str] = []
+        self._opened: list[tuple[bool, str | None, int]] = []
+        """For each open element, if its text is hidden, the `mid` of its segment, and the parts before it."""
+        self._num_hidden = 0
+        self._is_break = False
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Begin an inline element."""
+        is_hidden = name in _CODES or attributes.get("mtype") == "x-sdl-deleted"
+        if is_hidden and not self._num_hidden:
+            self._is_break = not _LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType"))
+            self._code = [attributes.get("equiv-text", attributes.get("equiv", ""))]
+        self._num_hidden += is_hidden
+        mid = attributes.get("mid") if attributes.get("mtype") == "seg" else None
+        self._opened.append((is_hidden, mid, len(self._parts)))
+
+    def end(self) -> None:
+        """End the inline element that was begun last."""
+        was_hidden, mid, begin = self._opened.pop()
+        self._num_hidden -= was_hidden
+        if was_hidden and not self._num_hidden and (self._is_break or _BREAK.match("".join(self._code))):
+            self._parts.append("\n")
+        if mid is not None:
+            self.segments[mid] = "".join(self._parts[begin:])
+
+    def add(self, data: str) -> None:
+        """Add character data."""
+        (self._code if self._num_hidden else self._parts).append(data)
+
+    def __str__(self) -> str:
+        return "".join(self._parts)
