@@ -121,7 +121,8 @@ def save(figure: Figure, path: Path) -> None:
         dpi=dots,
         bbox_inches="tight",
         pad_inches=0.15,
-        metadata=None if is_png else {"Date": None},
+        # Without these, an SVG holds no time and no address of a foreign site.
+        metadata=None if is_png else dict.fromkeys(("Creator", "Date", "Format", "Type")),
     )
     content = picture.getvalue()
     if path.suffix.lower() == ".html":

@@ -294,6 +294,7 @@ def test_a_page_of_curves_or_lengths_holds_the_picture_and_needs_nothing_else(tm
         assert f"<title>{html.escape(name)}</title>" in page
         assert page.partition("<body>\n")[2] == drawn + "</body></html>\n"
         assert not re.search(r'(?:src|href)="(?!#)', page)
+        assert not re.search(r"https?://(?!www\.w3\.org/)", page)  # those are the names of SVG and XLink
 
 
 def test_an_ending_in_capitals_counts(tmp_path):
