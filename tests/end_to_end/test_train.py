@@ -898,6 +898,25 @@ def test_a_training_that_ran_out_of_memory_resumes_exactly(nmt, config: Path, mo
     assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
+def test_a_directory_that_is_moved_meanwhile_ends_the_training_and_is_not_made_anew(nmt, config: Path, monkeypatch):
+    """Made anew it would have weights without a tokenizer."""
+    from nmt_cli.training import update
+
+    run, moved, real = config.parent / "run", config.parent / "moved", update.Updates.gradients
+
+    def gradients(self, share, num_tokens, state):
+        if state.step == 7 and run.exists():
+            run.rename(moved)
+        return real(self, share, num_tokens, state)
+
+    monkeypatch.setattr(update.Updates, "gradients", gradients)
+    command = ("train", "--config", config, "--set", "training.logging_freq=1000", "--set")
+    result = nmt(*command, f"model_dir={run}")
+    assert (result.code, run.exists()) == (1, False), result.err
+    assert f"nmt: {run}: was moved or removed meanwhile, so nothing more can be saved there" in result.err
+    assert nmt(*command, f"model_dir={moved}").code == 0
+
+
 def test_a_full_disk_ends_with_one_message_and_the_last_checkpoint_stays(nmt, config: Path, monkeypatch):
     from nmt_cli import checkpoint
 
