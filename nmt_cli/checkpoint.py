@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli import __version__
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.errors import InputError, ModelError, NmtError
 from nmt_cli.files import atomic_directory, atomic_path, remove_directory, why_not_writable
 
 if TYPE_CHECKING:
@@ -298,6 +298,11 @@ class Checkpoints:
             raise InputError(f"{path}: cannot be written: {reason}")
 
     def _write(self, path: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
+        if not self.directory.is_dir():  # made anew, it would lack the tokenizer, without which weights mean nothing
+            raise NmtError(
+                f"{self.directory.parent}: was moved or removed meanwhile, so nothing more can be saved there. "
+                "A run that was moved goes on where it is now, with --set model_dir=DIR"
+            )
         # One of this step may be there: written by a run that was killed before the index knew of it.
         with atomic_directory(path) as directory:
             self._write_files(directory, snapshot, tokenizers)

@@ -82,12 +82,12 @@ def improve(
 
     Example: nmt improve --config en_de.yaml --rounds 2
     """
-    from nmt_cli.config.loader import load_config, with_absolute_paths
     from nmt_cli.distributed import find_device
     from nmt_cli.improve.plan import Recipe, plan
     from nmt_cli.improve.record import LOCK, Ledger
+    from nmt_cli.preflight.resuming import config_to_train
 
-    effective = with_absolute_paths(load_config(config, set_ or ()))
+    effective = config_to_train(config, set_ or ())
     directory = (output if output is not None else Path(f"{effective.model_dir}-improved")).absolute()
     int8 = find_device(effective.training.device).type == "cpu"
     recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, int8, not keep_sizes)

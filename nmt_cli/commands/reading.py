@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from nmt_cli.console import warn
 from nmt_cli.data.lines import input_name, is_standard_input, open_input, read_text_lines
 from nmt_cli.errors import InputError
+from nmt_cli.files import no_space
 
 PARTS_OF_A_MODEL = ("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "confidence.json", "improve.json")
 
@@ -43,6 +44,7 @@ def readable_again(paths: Sequence[str]) -> Iterator[list[str]]:
 
     Raises:
         InputError: standard input is named twice, or is closed.
+        OSError: as the operating system says.
     """
     refuse_standard_input_twice(paths)
     if not any(map(is_standard_input, paths)):
@@ -50,8 +52,13 @@ def readable_again(paths: Sequence[str]) -> Iterator[list[str]]:
         return
     with TemporaryDirectory(prefix="nmt-") as directory:
         copy = Path(directory, input_name("-"))
-        with open_input("-") as stream, copy.open("wb") as file:
-            shutil.copyfileobj(stream, file)
+        try:
+            with open_input("-") as stream, copy.open("wb") as file:
+                shutil.copyfileobj(stream, file)
+        except OSError as error:
+            if no_space(error):  # in a place that nobody has named
+                error.filename = str(Path(directory).parent)
+            raise
         yield [str(copy) if is_standard_input(path) else path for path in paths]
 
 

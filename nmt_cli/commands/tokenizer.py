@@ -13,7 +13,7 @@ from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError
 from nmt_cli.files import sync
 from nmt_cli.preflight.inputs import check_tokenizer_inputs, tokenizer_origin
-from nmt_cli.preflight.resuming import check_replaceable
+from nmt_cli.preflight.resuming import check_replaceable, config_to_train
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -26,10 +26,9 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
 
     Example: nmt tokenizer --config configs/multi30k_en_de.yaml
     """
-    from nmt_cli.config.loader import load_config, with_absolute_paths
     from nmt_cli.experiment import Experiment
 
-    effective = with_absolute_paths(load_config(config, set_ or ()))
+    effective = config_to_train(config, set_ or ())
     experiment = Experiment(Path(effective.model_dir))
     with experiment.lock():
         if experiment.checkpoints.index().last is not None:

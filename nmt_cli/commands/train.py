@@ -19,6 +19,7 @@ from nmt_cli.preflight.resuming import (
     check_resumable,
     check_same_text,
     check_tokenizers,
+    config_to_train,
     content_digests,
     finished_reason,
     limits_of,
@@ -50,12 +51,12 @@ def train(
 
     Example: nmt train --config configs/multi30k_en_de.yaml
     """
-    from nmt_cli.config.loader import dump_config, load_config, with_absolute_paths
+    from nmt_cli.config.loader import dump_config
     from nmt_cli.distributed import open_world
     from nmt_cli.experiment import Experiment
 
     with open_world() as world:
-        effective = world.agreed(lambda: with_absolute_paths(load_config(config, set_ or ())))
+        effective = world.agreed(lambda: config_to_train(config, set_ or ()))
         experiment = Experiment(Path(effective.model_dir))
         if dry_run:
             world.agreed(lambda: check_inputs(experiment, effective))

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt_cli.console import command_line
 from nmt_cli.errors import InputError, ModelError
 from nmt_cli.files import sha256_of
 from nmt_cli.preflight.inputs import tokenizer_origin
@@ -36,6 +37,36 @@ MAY_CHANGE = {
 """Keys that may differ when a training is resumed."""
 MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8")
 """Beginnings of the keys by which tokenizers are made."""
+
+
+def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
+    """Return the configuration in `path` with `--set KEY=VALUE` overrides, independent of the current directory.
+
+    Raises:
+        ConfigError: it is wrong.
+        InputError: it is that of a run in another directory than its `model_dir`, which no override names.
+    """
+    from nmt_cli.config.loader import load_config, with_absolute_paths
+
+    config = with_absolute_paths(load_config(path, overrides))
+    if not any(override.partition("=")[0].strip() == "model_dir" for override in overrides):
+        _check_place(path, config)
+    return config
+
+
+def _check_place(path: Path, config: Config) -> None:
+    """Refuse the configuration of a run that was moved or copied, because its `model_dir` still names the old place."""
+    from nmt_cli.experiment import Experiment
+
+    here, named = Experiment(path.parent), Path(config.model_dir)
+    if path.name != here.config_path.name or here.checkpoints.index().last is None:
+        return
+    if not named.exists() or not here.directory.samefile(named):
+        raise InputError(
+            f"{path}: belongs to the run in {here.directory}, which was moved or copied: its model_dir is {named}. "
+            f"Add {command_line('--set', f'model_dir={here.directory}')} to go on with it there, or name another "
+            "directory"
+        )
 
 
 def check_resumable(experiment: Experiment, config: Config) -> None:

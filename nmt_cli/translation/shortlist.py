@@ -167,8 +167,10 @@ def read_shortlist(path: Path, tokenizers: Mapping[str, str], vocab_sizes: tuple
     Raises:
         ModelError: it is no shortlist, or one for other tokenizers.
     """
-    if not path.is_file():
+    if not path.exists():
         raise ModelError(f"{path}: there is no such file; `nmt shortlist` makes a shortlist")
+    if not path.is_file():
+        raise ModelError(f"{path}: is a directory, a pipe or a device; a shortlist is read from a file")
     tensors = read_tensors(path)
     source_size, target_size = vocab_sizes
     frequent_F, likely_VK = tensors.get("frequent"), tensors.get("likely")

@@ -1,9 +1,12 @@
 """`nmt import`, `nmt init --pairs`, and what other commands say of files that are not plain text."""
 
 import contextlib
+import errno
 import gzip
 import json
 import os
+import shutil
+import tempfile
 import zipfile
 
 import pytest
@@ -58,6 +61,18 @@ def test_standard_input_is_read_as_a_file_is(here, pack):
     assert [(here / f"piped.{end}").read_bytes() for end in ("en", "fr")] == [
         (here / f"made.{end}").read_bytes() for end in ("en", "fr")
     ]
+
+
+def test_a_full_disk_of_temporary_files_is_named(here, monkeypatch):
+    """Standard input is copied there, while the output may lie on a disk with space."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    done = run_here("import", "-", "-o", "piped", *LANGUAGES, stdin=TABLE.encode())
+    told = f"nmt: {tempfile.gettempdir()}: no space left on the device; free some and run the same command again\n"
+    assert (done.code, done.err, names(here)) == (1, told, [])
 
 
 def test_standard_input_is_called_so_in_messages_and_in_the_report(here):

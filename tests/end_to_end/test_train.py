@@ -126,6 +126,22 @@ def test_other_keys_may_not_change_on_resuming_and_are_named(nmt, config: Path):
     assert "these keys differ: seed, training.learning_rate" in result.err
 
 
+def test_a_run_that_was_moved_goes_on_where_it_is_or_where_somebody_says(nmt, config: Path):
+    run, moved = config.parent / "run", config.parent / "moved here"
+    assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
+    run.rename(moved)
+    command = ("--config", moved / "config.yaml", "--set", "training.max_steps=4")
+    for name in ("train", "tokenizer", "improve"):
+        result = nmt(name, *command)
+        assert (result.code, run.exists()) == (2, False)
+        assert f"was moved or copied: its model_dir is {run}. Add --set 'model_dir={moved}' to go on" in result.err
+    result = nmt("train", *command, "--set", f"model_dir={moved}")
+    assert (result.code, run.exists()) == (0, False), result.err
+    assert "resuming at step 2" in result.err
+    assert nmt("train", *command).code == 0  # it names the new directory now
+    assert nmt("train", *command, "--set", "model_dir=" + str(config.parent / "new")).code == 0
+
+
 def test_threads_may_change_on_resuming_and_a_warning_says_what_that_means(nmt, config: Path):
     run = config.parent / "run"
     assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
@@ -880,6 +896,25 @@ def test_a_training_that_ran_out_of_memory_resumes_exactly(nmt, config: Path, mo
     assert nmt(*command, "training.max_steps=6").code == 0
     assert nmt(*command, "training.max_steps=12").code == 0
     assert contents(config.parent / "run") == contents(config.parent / "whole")
+
+
+def test_a_directory_that_is_moved_meanwhile_ends_the_training_and_is_not_made_anew(nmt, config: Path, monkeypatch):
+    """Made anew it would have weights without a tokenizer."""
+    from nmt_cli.training import update
+
+    run, moved, real = config.parent / "run", config.parent / "moved", update.Updates.gradients
+
+    def gradients(self, share, num_tokens, state):
+        if state.step == 7 and run.exists():
+            run.rename(moved)
+        return real(self, share, num_tokens, state)
+
+    monkeypatch.setattr(update.Updates, "gradients", gradients)
+    command = ("train", "--config", config, "--set", "training.logging_freq=1000", "--set")
+    result = nmt(*command, f"model_dir={run}")
+    assert (result.code, run.exists()) == (1, False), result.err
+    assert f"nmt: {run}: was moved or removed meanwhile, so nothing more can be saved there" in result.err
+    assert nmt(*command, f"model_dir={moved}").code == 0
 
 
 def test_a_full_disk_ends_with_one_message_and_the_last_checkpoint_stays(nmt, config: Path, monkeypatch):

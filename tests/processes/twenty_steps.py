@@ -77,6 +77,7 @@ def main() -> None:
             seed=1,
         )
         plain = Plain(Objective(model, TranslationLoss(label_smoothing=0.1)), world)
+        (directory / "checkpoints").mkdir(exist_ok=True)
         metrics = MetricsLog(directory / "metrics.jsonl" if world.is_primary else None)
         limits = Limits(max_steps=STEPS, max_epochs=None, patience=None)
         rhythm = Rhythm(None, NEVER, 1, 1, 1, "loss", 1.0, 1)

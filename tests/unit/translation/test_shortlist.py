@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -134,6 +135,9 @@ def test_a_damaged_shortlist_is_refused(tmp_path, damaged, message):
 def test_another_file_and_none_are_named(tmp_path):
     with pytest.raises(ModelError, match="shortlist: there is no such file; `nmt shortlist` makes a shortlist"):
         read_shortlist(tmp_path / "shortlist", TOKENIZERS, (VOCAB, VOCAB))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelError, match="pipe: is a directory, a pipe or a device; a shortlist is read from a file"):
+        read_shortlist(tmp_path / "pipe", TOKENIZERS, (VOCAB, VOCAB))
     (tmp_path / "text").write_text("a line\n")
     with pytest.raises(ModelError, match="text: is not a whole safetensors file"):
         read_shortlist(tmp_path / "text", TOKENIZERS, (VOCAB, VOCAB))
