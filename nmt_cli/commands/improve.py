@@ -86,8 +86,9 @@ def improve(
     from nmt_cli.distributed import find_device
     from nmt_cli.improve.plan import Recipe, plan
     from nmt_cli.improve.record import LOCK, Ledger
+    from nmt_cli.preflight.inputs import check_text_files
 
-    effective = with_absolute_paths(load_config(config, set_ or ()))
+    effective = with_absolute_paths(load_config(config, set_ or (), check_files=check_text_files))
     directory = (output if output is not None else Path(f"{effective.model_dir}-improved")).absolute()
     int8 = find_device(effective.training.device).type == "cpu"
     recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, int8, not keep_sizes)

@@ -13,7 +13,7 @@ from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.commands.updating import build_updates, build_weights, is_bf16, is_guided
 from nmt_cli.console import command_line, log, log_file, log_once, warn
 from nmt_cli.errors import InputError
-from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files
+from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files, check_text_files
 from nmt_cli.preflight.processes import check_alike, check_same_step, check_shared
 from nmt_cli.preflight.resuming import (
     check_resumable,
@@ -56,7 +56,9 @@ def train(
     from nmt_cli.experiment import Experiment
 
     with open_world() as world:
-        effective = world.agreed(lambda: with_absolute_paths(load_config(config, set_ or ())))
+        effective = world.agreed(
+            lambda: with_absolute_paths(load_config(config, set_ or (), check_files=check_text_files))
+        )
         experiment = Experiment(Path(effective.model_dir))
         if dry_run:
             world.agreed(lambda: check_inputs(experiment, effective))
