@@ -35,11 +35,11 @@ def check(
     from nmt_cli.config.loader import load_config, with_absolute_paths
     from nmt_cli.data.pairs import Corpus
     from nmt_cli.preflight.check import check_all
-    from nmt_cli.preflight.inputs import warn_of_exchanged_sides
+    from nmt_cli.preflight.inputs import check_text_files, warn_of_exchanged_sides
     from nmt_cli.preflight.wording import as_text, as_values
     from nmt_cli.scoring import tokenizer_for
 
-    given = load_config(config, set_ or ())
+    given = load_config(config, set_ or (), check_files=check_text_files)
     data = given.data
     pairs = [*data.train, *([data.dev] if data.dev else []), *data.test]
     warn_of_exchanged_sides([Corpus(p.source, p.target) for p in pairs], (data.source_lang, data.target_lang))

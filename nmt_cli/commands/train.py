@@ -26,6 +26,7 @@ from nmt_cli.preflight.resuming import (
 )
 
 if TYPE_CHECKING:
+    from nmt_cli.config.model import ModelConfig
     from nmt_cli.config.schema import Config
     from nmt_cli.data.store import PairStore
     from nmt_cli.distributed import World
@@ -134,6 +135,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     _tell_precision(training.precision, trainer.state.precision, world)
     _tell_path(trainer.state.path, world)
+    _tell_score(config.model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     processes = f"{world.size} processes of " if world.size > 1 else ""
     log(
@@ -240,6 +242,16 @@ def _build_validator(experiment: Experiment, config: Config, world: World) -> Va
         lowercase=config.scoring.lowercase,
         num_samples=config.training.num_samples,
     )
+
+
+def _tell_score(model: ModelConfig) -> None:
+    """Say it where a matrix makes the score `dot` another one."""
+    score = model.attention.score if model.attention.type.startswith("local") else model.attention.type
+    if score == "dot" and model.decoder.hidden_size != model.annotation_size:
+        log(
+            f"model.attention: decoder states have {model.decoder.hidden_size} units and annotations "
+            f"{model.annotation_size}, so dot projects the annotations, as general does"
+        )
 
 
 def _tell_path(path: str, world: World) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
 from nmt_cli.config.schema import REMOVED_KEYS, Config
-from nmt_cli.errors import ConfigError
+from nmt_cli.errors import ConfigError, InputError
 
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")
@@ -97,10 +97,13 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_core_int)
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(
+    path: Path, overrides: Sequence[str] = (), *, check_files: Callable[[Config], object] | None = None
+) -> Config:
     """Return the configuration in `path` (`-` is standard input) with `--set KEY=VALUE` overrides applied.
 
-    The `ConfigError` for a wrong one lists every problem.
+    The `ConfigError` for a wrong one lists every problem, also the `InputError` that `check_files` raises for what is
+    left without the wrong keys. A right configuration is not given to `check_files`.
     """
     origin = "standard input" if path == STANDARD_INPUT else str(path)
     values = parse_yaml(_read(path), origin)
@@ -112,11 +115,14 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
             _apply(values, override)
         except ConfigError as error:
             problems.append(str(error))
-    try:
-        config = validate(values, origin)
-    except ConfigError as error:
-        problems.append(str(error))
-    if problems:
+    config, wrong = _validated(values, origin)
+    problems += wrong
+    if config is None or problems:
+        if config is not None and check_files is not None:
+            try:
+                check_files(config)
+            except InputError as error:
+                problems.append(str(error))
         raise ConfigError("\n".join(problems))
     return config
 
@@ -135,14 +141,22 @@ def parse_yaml(text: str, origin: str) -> Any:
 
 def validate(values: Mapping[str, Any], origin: str) -> Config:
     """Check the values against the schema; `ConfigError` has one line a problem, each with its key."""
+    config, problems = _validated(values, origin)
+    if config is None or problems:
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def _validated(values: Mapping[str, Any], origin: str) -> tuple[Config | None, list[str]]:
+    """Return the configuration without its wrong keys, if these are not needed, and a line for each problem."""
     values = _without_removed_keys(values)
     try:
         # By way of JSON, where strict means what a reader of YAML expects: a list is a tuple, "3" is not a number.
-        return Config.model_validate_json(json.dumps(values, default=str))
+        return Config.model_validate_json(json.dumps(values, default=str)), []
     except (ValueError, RecursionError) as error:
         if not isinstance(error, ValidationError):
-            raise ConfigError(f"{origin}: cannot be read: {error}") from error
-        problems = _all_problems(values, error)
+            return None, [f"{origin}: cannot be read: {error}"]
+        problems, rest = _all_problems(values, error)
         wrong = [tuple(problem["loc"]) for problem in problems]
         lines = dict.fromkeys(
             line
@@ -154,7 +168,7 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
                 and any(len(w) > len(problem["loc"]) and w[: len(problem["loc"])] == problem["loc"] for w in wrong)
             )
         )
-        raise ConfigError("\n".join(f"{origin}: {line}" for line in lines)) from error
+        return rest, [f"{origin}: {line}" for line in lines]
 
 
 def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,8 +186,8 @@ def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any]:
-    """Return the problems of an error and those that it hides.
+def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[list[Any], Config | None]:
+    """Return the problems of an error and those that it hides, and the configuration without the wrong keys.
 
     pydantic compares keys with each other only where each is right. So the wrong keys are left out, and the rest is
     looked at again. Problems that come from leaving a key out are not told.
@@ -185,7 +199,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any
     while gone := [location for problem in new for location in _keys_of(problem) if _leave_out(rest, location)]:
         left_out += gone
         try:
-            Config.model_validate_json(json.dumps(rest))
+            return problems, Config.model_validate_json(json.dumps(rest))
         except ValidationError as next_error:
             names = {str(location[-1]) for location in left_out}
             told = {line for problem in problems for line in _lines(problem)}
@@ -195,9 +209,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> list[Any
                 if problem["type"] == "value_error" and not told.issuperset(found):
                     new.append({**problem, "lines": found})
             problems += new
-        else:
-            break
-    return problems
+    return problems, None
 
 
 def _lines(problem: Any) -> list[str]:

@@ -56,7 +56,8 @@ class AttentionConfig(Section):
     type: AttentionType = "additive"
     """The score of an annotation. Each type goes with each recurrence. `additive`: Bahdanau et al. (2015);
     `dot`, `general`, `concat`, `local-m`, `local-p`: Luong et al. (2015); `location`: Chorowski et al. (2015);
-    `multihead`: several additive heads, Chen et al. (2018)."""
+    `multihead`: several additive heads, Chen et al. (2018). If decoder states and annotations have different sizes,
+    `dot` projects the annotations, as `general` does."""
     size: Units = 512
     """Units of the alignment model; unused by `dot`, `general` and `none`."""
     score: Literal["additive", "dot", "general", "concat"] = "general"
@@ -154,26 +155,20 @@ class ModelConfig(Section):
     def _parts_fit(self) -> Self:
         problems = []
         attention, decoder = self.attention, self.decoder
-        score = attention.score if attention.type.startswith("local") else attention.type
-        if score == "dot" and decoder.hidden_size != self.annotation_size:
-            problems.append(
-                f"attention: dot multiplies decoder states of {decoder.hidden_size} units with annotations of "
-                f"{self.annotation_size}; set decoder.hidden_size to {self.annotation_size}, or use general"
-            )
         if decoder.recurrence == "luong" and decoder.readout != "auto":
             problems.append("decoder.readout: luong's readout is its attentional vector; leave it at auto")
         tied_output = self.tied_embeddings in ("target", "all")
         if tied_output and decoder.readout_size not in (None, self.embedding_size):
             problems.append(
                 f"decoder.readout_size: is {decoder.readout_size}, but tied_embeddings: {self.tied_embeddings} "
-                f"needs the embedding size, {self.embedding_size}"
+                f"needs embedding_size, {self.embedding_size}"
             )
         if self.lexical_model and attention.type == "none":
             problems.append("lexical_model: needs attention, which says where the decoder looks")
         if self.lexical_model and decoder.readout_size not in (None, self.embedding_size):
             problems.append(
-                f"decoder.readout_size: is {decoder.readout_size}, but lexical_model adds to the readout and needs the "
-                f"embedding size, {self.embedding_size}"
+                f"decoder.readout_size: is {decoder.readout_size}, but lexical_model adds to the readout and needs "
+                f"embedding_size, {self.embedding_size}"
             )
         if decoder.initial_state == "backward" and not self.encoder.bidirectional:
             problems.append("decoder.initial_state: backward needs encoder.bidirectional: true")

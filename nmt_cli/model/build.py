@@ -107,9 +107,9 @@ def build_attention(config: AttentionConfig, query_size: int, annotation_size: i
         return AdditiveScore(query_size, annotation_size, config.size)
 
     def score(name: str) -> Score:
-        if name == "dot":
+        if name == "dot" and query_size == annotation_size:
             return DotScore()
-        return GeneralScore(query_size, annotation_size) if name == "general" else additive()
+        return GeneralScore(query_size, annotation_size) if name in ("dot", "general") else additive()
 
     match config.type:
         case "none":

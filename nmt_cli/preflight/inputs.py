@@ -41,18 +41,14 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     from nmt_cli.training.metrics_log import check_tensorboard
 
     data = config.data
-    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
-    paths = [path for pair in sets for path in (pair.source, pair.target)]
-    text = [] if data.monolingual is None else [*data.monolingual.target, *data.monolingual.source]
-    paths += text
-    paths += [corpus.alignment for corpus in data.train if corpus.alignment]
+    pairs, text, paths = _texts(config)
     vectors = [path for path in dict.fromkeys(vectors_needed(experiment, config)) if path]
     size = config.model.embedding_size
     _raise_all(
         partial(check_directory, experiment.directory),
         partial(_check_files, [*paths, *vectors]),
         partial(refuse_unfit_text, paths, invalid_utf8=data.invalid_utf8),
-        partial(_check_monolingual, text, [path for pair in sets for path in (pair.source, pair.target)]),
+        partial(_check_monolingual, text, pairs),
         *([partial(_check_dev, data.dev.source, data.dev.target)] if data.dev else []),
         *(partial(check_embeddings, Path(path), size) for path in vectors if os.path.isfile(path)),
         partial(find_device, config.training.device),
@@ -75,6 +71,20 @@ def check_directory(directory: Path) -> None:
         reason = (error.strerror or str(error)).lower()
     if reason:
         raise InputError(f"{directory}: cannot be a model directory: {reason}")
+
+
+def check_text_files(config: Config) -> None:
+    """Refuse files of text that are not there: a part of `check_inputs`."""
+    _check_files(_texts(config)[2])
+
+
+def _texts(config: Config) -> tuple[list[str], list[str], list[str]]:
+    """Return the files of all pairs, those of text in one language, and both together with those of alignments."""
+    data = config.data
+    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
+    pairs = [path for pair in sets for path in (pair.source, pair.target)]
+    text = [] if data.monolingual is None else [*data.monolingual.target, *data.monolingual.source]
+    return pairs, text, [*pairs, *text, *(corpus.alignment for corpus in data.train if corpus.alignment)]
 
 
 def check_test_files(config: Config) -> None:

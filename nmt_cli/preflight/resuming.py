@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nmt_cli.console import command_line
 from nmt_cli.errors import InputError, ModelError
 from nmt_cli.files import sha256_of
-from nmt_cli.preflight.inputs import tokenizer_origin
+from nmt_cli.preflight.inputs import check_text_files, tokenizer_origin
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -48,7 +48,7 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
     """
     from nmt_cli.config.loader import load_config, with_absolute_paths
 
-    config = with_absolute_paths(load_config(path, overrides))
+    config = with_absolute_paths(load_config(path, overrides, check_files=check_text_files))
     if not any(override.partition("=")[0].strip() == "model_dir" for override in overrides):
         _check_place(path, config)
     return config

@@ -134,6 +134,21 @@ def test_all_errors_of_the_configuration_are_named_at_once(corpus):
     assert "c.yaml: model.encoder.num_layers: must be greater than 0, is 0" in err
 
 
+@pytest.mark.parametrize("command", ["check", "train", "improve"])
+def test_errors_of_the_configuration_and_missing_files_are_named_at_once(corpus, command):
+    (corpus / "dev.de").unlink()
+    wrong = ["training.max_stepz=5", "training.patience=-1", "seed", "data.train.0.source=nil"]
+    code, out, err = nmt(corpus, command, "--config", "c.yaml", *(word for one in wrong for word in ("--set", one)))
+    assert (code, out) == (2, "")
+    assert err == (
+        "nmt: --set seed: must be KEY=VALUE, such as training.max_steps=100\n"
+        "c.yaml: training.patience: must be greater than 0, is -1\n"
+        "c.yaml: unknown key 'training.max_stepz'; did you mean 'max_steps'?\n"
+        "nil: there is no such file\n"
+        "dev.de: there is no such file\n"
+    )
+
+
 def test_all_problems_are_named_at_once_and_the_report_is_still_printed(corpus):
     with (corpus / "a.en").open("ab") as file:
         file.write(b"caf\xe9\n")

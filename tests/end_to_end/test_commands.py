@@ -731,10 +731,10 @@ def test_every_attention_trains_and_translates_with_every_recurrence(
     nmt, config: Path, recurrence: str, attention: str
 ):
     sets = [f"model.decoder.recurrence={recurrence}", f"model.attention.type={attention}", "training.max_steps=2"]
-    if attention == "dot":
-        sets.append("model.decoder.hidden_size=32")
     result = nmt("train", "--config", config, *[word for option in sets for word in ("--set", option)])
     assert result.code == 0, result.err
+    projected = "decoder states have 16 units and annotations 32, so dot projects the annotations, as general does\n"
+    assert (projected in result.err) == (attention == "dot")
     assert nmt("translate", "--model", config.parent / "run", stdin=b"The car\n").out.count(b"\n") == 1
 
 

@@ -982,7 +982,7 @@ def test_auto_takes_float32_where_bfloat16_is_not_native_and_says_so(nmt, config
         ("training.max_stepz=3", "unknown key 'training.max_stepz'; did you mean 'max_steps'?"),
         ("training.max_steps=many", 'training.max_steps: must be an integer, is "many"'),
         ("training.precision=fp16", "must be one of 'auto', 'fp32' or 'bf16'"),
-        ("model.attention.type=dot", "dot multiplies decoder states of 16 units with annotations of 32"),
+        ("model.decoder.readout_size=8", "is 8, but tied_embeddings: all needs embedding_size, 16"),
     ],
 )
 def test_wrong_input_gives_one_clear_message_and_exit_code_2(nmt, config: Path, setting: str, message: str):

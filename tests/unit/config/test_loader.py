@@ -29,16 +29,13 @@ def problems(tmp_path):
 def test_what_is_wrong_by_itself_and_what_does_not_agree_are_named_together(problems):
     found = problems(
         "tokenizer.joint=false", "bogus=1", "model.attention.filter_width=4", "model.attention.coverage=neural",
-        "model.attention.type=dot",
+        "model.attention.type=dot", "model.decoder.readout_size=8",
     )  # fmt: skip
     assert found == [
         "c.yaml: model.attention.coverage: is an option of additive attention, not of dot",
         "c.yaml: model.attention.filter_width: must be odd, is 4",
         "c.yaml: unknown key 'bogus'; `nmt schema` lists the keys",
-        (
-            "c.yaml: model.attention: dot multiplies decoder states of 512 units with annotations of 1024; "
-            "set decoder.hidden_size to 1024, or use general"
-        ),
+        "c.yaml: model.decoder.readout_size: is 8, but tied_embeddings: all needs embedding_size, 256",
         "c.yaml: model.tied_embeddings: all needs tokenizer.joint: true",
     ]
     assert problems("tokenizer.joint=false", "bogus=1", "training.max_steps=many") == [
@@ -52,8 +49,8 @@ def test_no_problem_is_made_by_leaving_out_what_is_wrong(problems):
     assert problems("data.dev.source=3", "data.dev.target=b", "training.schedule=plateau") == [
         "c.yaml: data.dev.source: must be a string, is 3"
     ]
-    assert problems("model.decoder.hidden_size=many", "model.attention.type=dot", "model.encoder.hidden_size=8") == [
-        'c.yaml: model.decoder.hidden_size: must be an integer, is "many"'
+    assert problems("model.embedding_size=many", "model.decoder.readout_size=8") == [
+        'c.yaml: model.embedding_size: must be an integer, is "many"'
     ]
 
 

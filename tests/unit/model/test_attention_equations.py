@@ -94,6 +94,15 @@ def test_the_general_score_has_a_matrix_between_query_and_annotation():
     check(attention, lambda h, queries: [softmax([query @ matrix @ h_j for h_j in h]) for query in queries])
 
 
+@pytest.mark.parametrize("config", [{"type": "dot"}, {"type": "local-p", "score": "dot"}], ids=["dot", "local-p"])
+@torch.no_grad()
+def test_the_dot_score_projects_annotations_of_another_size(config):
+    score = build_attention(AttentionConfig(**config), 4, 6).double().score
+    query_BH, states_BSC = random_values(1, 4, seed=2), random_values(1, 3, 6)
+    energy_BS = score.unroll(score.keys(states_BSC), valid_of([3], width=3))(query_BH)
+    np.testing.assert_allclose(energy_BS, query_BH @ score.key.weight @ states_BSC[0].T)
+
+
 @pytest.mark.parametrize("window", [1, 2])
 @pytest.mark.parametrize("score", ["dot", "general", "additive"])
 def test_local_m_looks_at_a_fixed_window_around_its_step_and_stays_in_the_source(score, window):

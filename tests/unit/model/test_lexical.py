@@ -78,7 +78,7 @@ def test_steps_and_padding_change_nothing_and_it_does(kind):
         (
             ("conditional", "additive", "gru", True),
             {"tied_embeddings": "none", "decoder": {"readout_size": 7}},
-            "readout_size: is 7, but lexical_model adds to the readout and needs the embedding size, 5",
+            "readout_size: is 7, but lexical_model adds to the readout and needs embedding_size, 5",
         ),
     ],
 )
