@@ -108,12 +108,13 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
     """
     from nmt_cli.commands.reading import readable_again
     from nmt_cli.data.lines import input_name
-    from nmt_cli.formats.opening import Input
+    from nmt_cli.formats.opening import Input, spreadsheets_unpacked
 
     made = imported_paths(prefix, (settings.languages.source, settings.languages.target))
     with readable_again(files) as paths:
-        inputs = [Input(path, shown=input_name(file)) for path, file in zip(paths, files, strict=True)]
-        report = _written(inputs, made, settings)
+        packed = [Input(path, shown=input_name(file)) for path, file in zip(paths, files, strict=True)]
+        with spreadsheets_unpacked(packed) as inputs:
+            report = _written(inputs, made, settings)
     _tell(report, made)
     return made
 

@@ -54,7 +54,7 @@ def recognised(whole: Input, settings: Settings) -> tuple[list[Recognised], list
     if inputs[0].member is not None:
         return _chosen_members(whole, inputs, settings)
     (given,) = inputs
-    if foreign is not None and given.compression is not None and foreign.what.endswith(("archive", "spreadsheet")):
+    if foreign is not None and given.compression is not None and foreign.what.endswith("archive"):
         raise InputError(f"{given.name}: {_WRAPPED}")
     if foreign is not None and foreign.what == "a spreadsheet":
         return [Recognised(given, _spreadsheet_format(given))], []

@@ -9,9 +9,10 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import IO, cast
 
 from nmt_cli.errors import InputError
@@ -20,6 +21,8 @@ from nmt_cli.formats.recognise import Foreign, why_not_text
 CHUNK_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _ENDINGS = (".gz", ".xz", ".zst", ".bz2")
+_ZIPPED = ("a zip archive", "a spreadsheet")
+"""Either may be the other: the first bytes of an archive show only some of its names."""
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, OSError)
 
 
@@ -144,17 +147,38 @@ def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
         whole = replace(whole, compression=compression)
         head = whole.head(1 << 12)
     foreign = why_not_text(head)
-    if foreign is not None and foreign.what == "a zip archive" and _is_spreadsheet(whole):
-        foreign = Foreign("a spreadsheet", "")
-    if foreign is None or foreign.what != "a zip archive" or compression is not None:
+    if foreign is None or foreign.what not in _ZIPPED or compression is not None:
         return [whole], foreign
-    return _members(whole), None
+    return ([whole], Foreign("a spreadsheet", "")) if _is_spreadsheet(whole) else (_members(whole), None)
 
 
 def _is_spreadsheet(given: Input) -> bool:
-    """Return True for a spreadsheet in whose archive other members come first."""
+    """Return True for a spreadsheet, which may begin with any member, and False for an archive that begins with one."""
     with zip_archive(given) as archive:
         return bool({"xl/workbook.xml", "content.xml"} & set(archive.namelist()))
+
+
+@contextmanager
+def spreadsheets_unpacked(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    """Yield the inputs with a temporary copy of each compressed spreadsheet, or one that is alone in a zip archive.
+
+    Its readers go back and forth in a file.
+    """
+    with TemporaryDirectory(prefix="nmt-") as directory:
+        yield [_unpacked(given, os.path.join(directory, str(number))) for number, given in enumerate(inputs)]
+
+
+def _unpacked(whole: Input, copy: str) -> Input:
+    (packed, *others), _ = opened(whole)
+    if others or (packed.member is None and packed.compression is None):
+        return whole
+    foreign = why_not_text(packed.head(1 << 12))
+    if foreign is None or foreign.what not in _ZIPPED:
+        return whole
+    with open(copy, "wb") as file:
+        file.writelines(packed.chunks())
+    unpacked = Input(copy, shown=packed.name)
+    return unpacked if _is_spreadsheet(unpacked) else whole
 
 
 def _members(given: Input) -> list[Input]:

@@ -1,5 +1,8 @@
 """Translation memories, catalogues, spreadsheets and subtitles: what is text in them, and what is refused."""
 
+import bz2
+import gzip
+import lzma
 import sys
 import zipfile
 
@@ -374,6 +377,27 @@ def test_formulas_without_saved_results_are_named(tmp_path, header, settings):
     rewritten(path, b"<v></v>", b"<v>5</v>")
     if header:
         assert len(imported(path, **settings).pairs) == 7
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
+def test_a_compressed_spreadsheet_is_read(tmp_path, ending):
+    path = workbook(tmp_path / "t.xlsx", One=[("en", "fr"), ("a", "b")])
+    packed = tmp_path / f"t.xlsx.{ending}"
+    packed.write_bytes({"gz": gzip, "bz2": bz2, "xz": lzma}[ending].compress(path.read_bytes()))
+    made = imported(packed)
+    assert (made.pairs, made.report["format"]) == ([("a", "b")], "XLSX")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_spreadsheet_alone_in_a_zip_archive_is_read(tmp_path, compression):
+    path = workbook(tmp_path / "t.xlsx", One=[("en", "fr"), ("a", "b")])
+    with zipfile.ZipFile(tmp_path / "p.zip", "w", compression) as archive:
+        archive.write(path, "t.xlsx")
+    assert imported(tmp_path / "p.zip").pairs == [("a", "b")]
+    with zipfile.ZipFile(tmp_path / "p.zip", "a") as archive:
+        archive.write(path, "other.xlsx")
+    with pytest.raises(InputError, match=r"p\.zip: no parallel text .* \(t\.xlsx, other\.xlsx\); unpack it and give"):
+        imported(tmp_path / "p.zip")
 
 
 def test_a_table_that_begins_far_down_is_read_where_its_sheet_is_named(tmp_path):
