@@ -234,8 +234,8 @@ def test_messages_of_a_catalogue(tmp_path):
         ("ISO-8859-5", "iso8859_5", "Другой файл", "ISO-8859-5"),
         ("ISO-8859-1", "cp1252", "5 € pour un œuf", "cp1252"),
         ("ISO-8859-1", "utf-8", "à côté", "UTF-8"),
-        ("UTF-8", "cp1251", "Другой файл не найден", "cp1251"),
-        ("KLINGON", "cp1251", "Другой файл не найден", "cp1251"),
+        ("UTF-8", "cp1252", "5 € pour un œuf", "cp1252"),
+        ("KLINGON", "cp1252", "5 € pour un œuf", "cp1252"),
     ],
 )
 def test_a_catalogue_is_read_in_the_charset_of_its_header(tmp_path, declared, encoding, text, reported):
