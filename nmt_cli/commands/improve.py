@@ -127,6 +127,12 @@ def _check(config: Config, directory: Path) -> None:
         raise InputError(
             "data.monolingual: is missing. Name text in one language there, such as monolingual: {target: [mono.de]}"
         )
+    if config.tokenizer.model_type == "word" and config.model.attention.type == "none":
+        raise InputError(
+            "tokenizer.model_type: word models write ⁇ for unknown words, and without attention (model.attention.type: "
+            "none) these cannot be copied from the source. So their translations are no text to learn from. Choose "
+            "another model_type, or an attention"
+        )
     check_inputs(Experiment(directory), config)
     check_counts(config)
     if config.data.dev is None:

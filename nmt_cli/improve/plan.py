@@ -244,6 +244,8 @@ class _Planner:
         samples = self._samples and not is_teacher
         beam = self._config.decoding.beam_size if is_teacher else recipe.beam_size
         options = ["--sample", "--seed", str(self._config.seed)] if samples else ["--beam-size", str(beam)]
+        if self._config.tokenizer.model_type == "word":  # else a model would learn to write the sign of unknown words
+            options.append("--copy-unknown")
         options += ["--precision", "int8"] if recipe.int8 else []
         options += ["--device", "cpu" if recipe.int8 else training.device]
         options += ["--threads", str(training.threads)] if training.threads else []

@@ -201,6 +201,8 @@ def test_what_is_wrong_is_told_before_anything_is_made(here, inside):
     config = (here / "config.yaml").read_text()
     mono = f"[{here}/mono.fr]"
     (here / "empty.fr").write_text("")
+    words = config.replace("{vocab_size: 420}", "{vocab_size: 420, model_type: word}")
+    words_without_attention = words.replace("attention: {size: 16}", "attention: {type: none}")
     for text, told in (
         (re.sub(r"  monolingual.*\n", "", config), "data.monolingual: is missing"),
         (config.replace(mono, f"[{here}/none.fr]"), f"{here}/none.fr: there is no such file"),
@@ -209,6 +211,7 @@ def test_what_is_wrong_is_told_before_anything_is_made(here, inside):
         (config.replace(mono, "[]"), "data.monolingual.target: name at least one file"),
         (config.replace(mono, f"{mono}, sorce: []"), "did you mean 'source'?"),
         (config.replace(mono, f"[{here}/mono.fr, {here}/mono.fr]"), "is named twice"),
+        (words_without_attention, "tokenizer.model_type: word models write ⁇ for unknown words, and without attention"),
     ):
         (here / "config.yaml").write_text(text)
         refused = improve(here)

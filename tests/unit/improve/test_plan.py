@@ -111,6 +111,15 @@ def test_weights_and_lengths_follow_from_the_lines_that_cleaning_has_left():
     assert [stage.command for stage in found] == [stage.command for stage in stages()]
 
 
+def test_words_that_a_model_of_words_does_not_know_are_copied_into_the_text_to_learn_from():
+    recipe, amounts = Recipe(rounds=2, distil=True), Amounts((1_000,), (10_000,), (500,))
+    for model_type, is_copying in (("word", True), ("bpe", False)):
+        found = stages(recipe, amounts, data=DATA_OF_BOTH, tokenizer={"model_type": model_type})
+        translating = [stage.arguments for stage in found if stage.arguments[0] == "translate"]
+        assert len(translating) > 5
+        assert {"--copy-unknown" in arguments for arguments in translating} == {is_copying}
+
+
 def test_validations_keep_their_distance_in_epochs():
     reverse, forward = trained(stages(Recipe(ratio=4.0)))
     assert (reverse.config.training.validation_freq, forward.config.training.validation_freq) == (100, 500)
