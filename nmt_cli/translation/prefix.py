@@ -192,9 +192,9 @@ def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation,
     source = line.text
     for placeholder, count in there.items():
         source = source.replace(placeholder, "_", count)
-    assert found.weights is not None
-    rows = found.weights[num_own - is_in_a_word :]
-    words = restored(PlainLine(source, tags), begins, rows)
+    words = begins.split()
+    if found.weights is not None:
+        words = restored(PlainLine(source, tags), begins, found.weights[num_own - is_in_a_word :])
     going_on = begins if words == begins.split() else " ".join(word for word in words if word)
     counts = [len(word.split()) for word in words]
     own = _shared_out(len(shown.split()), num_own)

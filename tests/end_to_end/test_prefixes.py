@@ -76,6 +76,15 @@ def test_soft_alignments_have_a_row_for_each_word_of_the_output(nmt, model: Path
         assert all(len(row) == len(record["source"].split()) for row in record["alignment"])
 
 
+def test_a_line_too_long_for_a_matrix_of_weights_keeps_its_prefix(nmt, model: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("nmt_cli.translation.splitting.MAX_WEIGHTS", 5)
+    source, prefix = write(tmp_path / "source", [SOURCES[4]]), write(tmp_path / "prefix", ["<b>Il ven"])
+    result = nmt("translate", source, "--model", model, "--prefix", prefix, "--markup")
+    assert result.code == 0, result.err
+    assert result.lines[0].startswith("<b>Il ven")
+    assert "warning: 1 line too long for a matrix of weights" in result.err
+
+
 def test_tags_in_the_prefix_stay_and_are_not_put_in_again(nmt, model: Path, tmp_path: Path):
     sources = ["He sells <b>the hats</b>."] * 3
     found = translate(nmt, model, tmp_path, sources, ["Il <b>ven", "Il vend ", "<b>Il</b> "], "--markup")
