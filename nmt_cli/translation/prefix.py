@@ -176,8 +176,11 @@ def _first_character(spelling: bytes) -> bytes:
     return spelling.decode(errors="ignore")[:1].encode()
 
 
-def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation, restored: Restore) -> Translation:
-    """Return a translation that begins with a prefix, with the tags and words that the prefix lacks put in behind it.
+def restored_after(
+    prefix: str, shown: str, line: PlainLine, found: Translation, restored: Restore
+) -> tuple[str, list[int]]:
+    """Return the text of a translation that begins with a prefix, with the tags and words that the prefix lacks put in
+    behind it, and how many words of it stand for each word of the translation.
 
     `prefix` has no tags, and `shown` is the prefix as it was given.
     """
@@ -203,7 +206,7 @@ def restored_after(prefix: str, shown: str, line: PlainLine, found: Translation,
         own = [len(shown.split()) + first - (bool(begins) and goes_on_at_once)]
     elif going_on and goes_on_at_once:  # the first word that goes on is the end of the last one of the prefix
         own[-1] += counts.pop(0) - 1
-    return found.rewritten(shown + blank + going_on, [*own, *counts])
+    return shown + blank + going_on, [*own, *counts]
 
 
 def _missing_tags(tags: Iterable[Tag], shown: str, there: Counter[str]) -> list[Tag]:

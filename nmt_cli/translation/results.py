@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from nmt_cli.confidence.features import Values
@@ -143,6 +144,24 @@ class Translation:
         own = [*self.word_confidence, *[self.confidence] * (len(counts) - len(self.word_confidence))]
         spread = tuple(value for value, count in zip(own, counts, strict=True) for _ in range(count))
         return replace(self, text=text, word_confidence=spread)
+
+    def with_words(self, text: str, counts: Sequence[int]) -> Translation:
+        """Return the translation like `rewritten`, with its words numbered anew in alignment and terms.
+
+        Each of the words that stand for word i looks where word i looked.
+        """
+        ends = [0, *accumulate(counts)]
+        weights, links = self.weights_with_end, self.links
+        return replace(
+            self.rewritten(text, counts),
+            weights_with_end=None if weights is None else weights.repeat(counts, axis=0),
+            links=links and tuple((source, word) for source, old in links for word in range(ends[old], ends[old + 1])),
+            num_words=ends[-1],
+            terms=tuple(
+                use if use.target is None else replace(use, target=(ends[use.target[0]], ends[use.target[1]]))
+                for use in self.terms
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from nmt_cli.translation.alignment import merge_to_words
 from nmt_cli.translation.doubts import Doubts
 from nmt_cli.translation.glossary import TermFinder
 from nmt_cli.translation.markup import UNKNOWN, PlainLine, restored_words, strip_tags
-from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of, restored_after
+from nmt_cli.translation.prefix import PieceIndex, Prefix, Restore, prefix_of, restored_after
 from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
 from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
@@ -331,25 +331,31 @@ def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
 def _restored(
     translator: Translator, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None, shown: str
 ) -> tuple[Translation, ...]:
-    """Return the translations with what the model must not change put back by their alignments."""
-    options, tokenizer = translator.options, translator.tokenizers[0]
-    has_unknown = options.copy_unknown and any(UNKNOWN in found.text for found in translations)
-    restored = partial(
-        restored_words,
-        keep_markup=options.keep_markup,
-        copy_unknown=options.copy_unknown,
-        unknown_runs=tokenizer.unknown_runs(line.text) if has_unknown else None,
-    )
+    """Return the translations with what the model must not change put back by their alignments.
 
-    def whole(found: Translation) -> Translation:
-        if prefix is not None:
-            return restored_after(prefix.text, shown, line, found, restored)
-        words = found.text.split() if found.weights is None else restored(line, found.text, found.weights)
-        if words == found.text.split():
-            return found
-        return found.rewritten(" ".join(word for word in words if word), [len(word.split()) for word in words])
+    Alignments count copied words, but no tags.
+    """
+    options, begun = translator.options, "" if prefix is None else prefix.text
+    if options.copy_unknown and any(UNKNOWN in found.text for found in translations):
+        runs = translator.tokenizers[0].unknown_runs(line.text)
+        copied = partial(restored_words, keep_markup=False, copy_unknown=True, unknown_runs=runs)
+        plain = PlainLine(line.text, ())
+        translations = [
+            found.with_words(*_written(copied, plain, found, begun, begun)) if UNKNOWN in found.text else found
+            for found in translations
+        ]
+    if options.keep_markup:
+        translations = [found.rewritten(*_written(restored_words, line, found, begun, shown)) for found in translations]
+    return tuple(translations)
 
-    return tuple(map(whole, translations))
+
+def _written(restored: Restore, line: PlainLine, found: Translation, prefix: str, shown: str) -> tuple[str, list[int]]:
+    """Return the text of a translation with what is put back, and how many words stand for each of its words."""
+    if shown:
+        return restored_after(prefix, shown, line, found, restored)
+    words = found.text.split() if found.weights is None else restored(line, found.text, found.weights)
+    text = found.text if words == found.text.split() else " ".join(word for word in words if word)
+    return text, [len(word.split()) for word in words]
 
 
 def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: PieceWords) -> Translation:

@@ -323,6 +323,28 @@ def resize(run: Path) -> None:
     (run / "config.yaml").write_text(head + "  attention:\n" + tail.replace("size: 16", "size: 8", 1))
 
 
+def test_alignments_count_each_copied_word(nmt, config: Path, tmp_path: Path):
+    sets = ("--set", "tokenizer={model_type: word, vocab_size: 40}", "--set", "training.max_steps=40")
+    assert nmt("train", "--config", config, *sets).code == 0
+    (tmp_path / "prefix").write_text("Où\n\n")
+    lines = b"Zzyzx Qwrt Xkcd <b>Zzyzx Qwrt</b> is here.\nZzyzx Qwrt __URL__ Zzyzx Qwrt\n"
+    options = ("--model", tmp_path / "run", "--copy-unknown", "--n-best", "3", "--format", "jsonl")
+    copied = 0
+    for more in ((), ("--prefix", tmp_path / "prefix"), ("--markup",)):
+        soft, hard = (
+            [json.loads(line) for line in nmt("translate", *options, *more, "--alignment", kind, stdin=lines).lines]
+            for kind in ("soft", "hard")
+        )
+        for one, other in zip(soft, hard, strict=True):
+            for rows, links in zip(one["hypotheses"], other["hypotheses"], strict=True):
+                words = re.sub("</?b>", "", rows["translation"]).split()
+                copied += "Qwrt" in words
+                assert len(words) == len(rows["alignment"]), rows
+                linked = [int(link.split("-")[1]) for link in links["alignment"].split()]
+                assert linked == list(range(len(words)))
+    assert copied > 3
+
+
 def test_tags_and_placeholders_come_through(nmt, model: Path):
     text = b"Where is <b>the red</b> car?\n<p></p>\n__URL__ is here.\n\n"
     result = nmt("translate", "--model", model, "--markup", "--copy-unknown", stdin=text)
