@@ -63,7 +63,8 @@ def align(
         sure, possible = _read_gold(gold)
     scorer = open_scorer(model or [], checkpoint=checkpoint, device=device, threads=threads)
     if not scorer.models.has_attention:
-        raise InputError("this model has no attention (model.attention.type: none), so it cannot align")
+        without = scorer.models.without_attention
+        raise InputError(f"{without} (model.attention.type: none), so it cannot align")
     found: list[list[Link]] = []
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):

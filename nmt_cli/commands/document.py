@@ -121,7 +121,8 @@ def run_job(job: Job, model_dirs: Sequence[Path], load: Callable[[list[Path]], T
     translator = load([experiment.directory for experiment in experiments])
     needs_alignment = job.markup
     if needs_alignment and not translator.models.has_attention:
-        warn("this model has no attention, so the order of the words alone places tags and placeholders")
+        without = translator.models.without_attention
+        warn(f"{without}, so the order of the words alone places tags and placeholders")
         needs_alignment = False
     # Tags are taken out and put back here, for a whole sentence of a document.
     changed = {"with_alignment": needs_alignment, "keep_markup": False}

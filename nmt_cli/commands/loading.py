@@ -91,7 +91,7 @@ def open_translator(
         refusals=[_refusal(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)],
     )
     if terms is not None and not trained.has_attention:
-        raise InputError("this model has no attention, so --glossary is not possible")
+        raise InputError(f"{trained.without_attention}, so --glossary is not possible")
     decoding = DecodingOptions.of(configs[0].decoding, **options)
     writing = open_writing(first, decoding)
     tokenizers = tokenizers if writing is None else writing.reading(tokenizers)
@@ -117,7 +117,8 @@ def open_scorer(model_dirs: Sequence[Path], **options: Any) -> PairScorer:
 def need_attention(translator: Translator) -> None:
     """Refuse options that take alignments where the model has none to give."""
     if translator.options.with_alignment and not translator.models.has_attention:
-        raise InputError("this model has no attention, so --alignment, --copy-unknown and --markup are not possible")
+        without = translator.models.without_attention
+        raise InputError(f"{without}, so --alignment, --copy-unknown and --markup are not possible")
 
 
 def requested_options(

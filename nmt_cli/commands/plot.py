@@ -70,7 +70,8 @@ def attention(
         model or [], checkpoint=checkpoint, device=device, threads=threads, with_alignment=True
     )
     if not translator.models.has_attention:
-        raise InputError("this model has no attention (model.attention.type: none), so there is nothing to draw")
+        without = translator.models.without_attention
+        raise InputError(f"{without} (model.attention.type: none), so there is nothing to draw")
     pictures = (  # made as they are drawn: a figure does not take all
         picture
         for index, line in enumerate(lines)

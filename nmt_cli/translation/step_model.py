@@ -157,6 +157,15 @@ class TrainedModels:
         self._refusals = refusals
         self.has_attention = all(model.has_attention for model in models)
 
+    @property
+    def without_attention(self) -> str:
+        """The beginning of a message about the first model without attention; empty if each has one."""
+        for number, model in enumerate(self._models, start=1):
+            if not model.has_attention:
+                name = "this model" if len(self._models) == 1 else f"model {number} of {len(self._models)}"
+                return f"{name} has no attention"
+        return ""
+
     @torch.inference_mode()
     def start(self, sources: Sources, copies: int) -> SearchState:
         """Encode sources, padded to a multiple of 16; each gets `copies` rows, one after the other."""

@@ -229,7 +229,10 @@ def test_pairs_of_unequal_files_are_refused_with_both_counts(nmt, model: Path, t
         assert "t has 1 line" in result.err
 
 
-def test_a_model_without_attention_cannot_align_and_says_so(nmt, config: Path, tmp_path: Path, corpus: Path):
+def test_a_model_without_attention_cannot_align_and_says_so(
+    nmt, config: Path, tmp_path: Path, corpus: Path, model: Path
+):
+    (tmp_path / "g.tsv").write_text("car\tvoiture\n")
     sets = ["--set", "model.attention.type=none", "--set", "training.max_steps=2"]
     assert nmt("train", "--config", config, *sets).code == 0
     for arguments in (
@@ -239,7 +242,16 @@ def test_a_model_without_attention_cannot_align_and_says_so(nmt, config: Path, t
     ):
         result = nmt(*arguments, "--model", tmp_path / "run")
         assert result.code == 2
-        assert "no attention" in result.err
+        assert "this model has no attention" in result.err
+    both = ("--model", model, "--model", tmp_path / "run")
+    for arguments in (
+        ("align", corpus / "dev.en", corpus / "dev.fr"),
+        ("translate", corpus / "dev.en", "--alignment", "hard"),
+        ("translate", corpus / "dev.en", "--glossary", tmp_path / "g.tsv"),
+        ("plot", "attention", corpus / "dev.en", "-o", tmp_path / "a.html"),
+    ):
+        result = nmt(*arguments, *both)
+        assert (result.code, "nmt: model 2 of 2 has no attention" in result.err) == (2, True), result.err
     plotted = nmt("plot", "attention", corpus / "dev.en", "--model", tmp_path / "run", "-o", tmp_path / "a.html")
     assert plotted.code == 2
     assert "there is nothing to draw" in plotted.err
