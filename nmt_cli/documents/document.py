@@ -47,7 +47,7 @@ class DocumentCounts:
         if self.put_back:
             warn(
                 f"{name}: {counted(self.put_back, 'segment')} of {self.segments:,} with a placeholder that the model "
-                "lost; it was put back where the attention lies"
+                "lost; it was put back in its most likely place"
             )
         if self.kept:
             warn(

@@ -252,6 +252,9 @@ def test_a_model_without_attention_cannot_align_and_says_so(
     ):
         result = nmt(*arguments, *both)
         assert (result.code, "nmt: model 2 of 2 has no attention" in result.err) == (2, True), result.err
+    text = nmt("translate", "--paragraphs", "--markup", "--model", tmp_path / "run", stdin=b"__URL__ is here.\n")
+    assert "this model has no attention, so the order of the words alone places tags and placeholders" in text.err
+    assert "1 segment of 1 with a placeholder that the model lost; it was put back in its most likely place" in text.err
     plotted = nmt("plot", "attention", corpus / "dev.en", "--model", tmp_path / "run", "-o", tmp_path / "a.html")
     assert plotted.code == 2
     assert "there is nothing to draw" in plotted.err
