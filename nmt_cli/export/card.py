@@ -97,10 +97,11 @@ def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
         }
         for model in models
     ]
+    has_attention = any(config.model.attention.type != "none" for config in configs)
     return {
         "language": list(languages),
         "license": licences.popitem()[0].lower() if len(licences) == 1 else UNKNOWN,
-        "tags": ["translation", "rnn", "attention", "nmt"],
+        "tags": ["translation", "rnn", *(["attention"] if has_attention else []), "nmt"],
         "pipeline_tag": "translation",
         "library_name": "nmt-cli",
         "datasets": list(datasets),

@@ -15,12 +15,14 @@ from nmt_cli.export.card import card, plain
 ODD = ['it\'s: "so"', "no", "1e3", "- a", "#x", "{a: b}", "a | b", "yes: 'x\"", "\u2028line", "x\x85y", "😀", "`b`"]
 
 
-def experiment(directory, name="m", language="en", licence=None, source="train.en", reports=None):
+def experiment(directory, name="m", language="en", licence=None, source="train.en", reports=None, model=None):
     values = {
         "name": name,
         "model_dir": str(directory),
         "data": {"source_lang": language, "target_lang": "fr", "train": [{"source": source, "target": "train.fr"}]},
     }
+    if model is not None:
+        values["model"] = model
     if licence is not None:
         values["data"]["licence"] = licence
     step = directory / "checkpoints/step-00000001"
@@ -74,6 +76,17 @@ def test_the_front_matter_holds_any_name(tmp_path: Path, odd):
     rows = [line.replace("\\|", "").count("|") for line in body.split("\n") if line.startswith("| ") or "|---" in line]
     assert set(rows) <= {3, 4, 6}
     assert not {"\u2028", "\x85"} & set(body)
+
+
+def test_only_models_with_attention_have_its_tag(tmp_path: Path):
+    without = experiment(tmp_path / "a", model={"attention": {"type": "none"}})
+    with_attention = experiment(tmp_path / "b")
+    for experiments, expected in (
+        ([without], ["translation", "rnn", "nmt"]),
+        ([without, with_attention], ["translation", "rnn", "attention", "nmt"]),
+    ):
+        values, _ = front_matter(card(experiments))
+        assert values["tags"] == expected
 
 
 def test_what_the_directory_does_not_know_is_unknown(tmp_path):
