@@ -10,7 +10,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import IO, cast
@@ -164,17 +164,19 @@ def spreadsheets_unpacked(inputs: Sequence[Input]) -> Iterator[list[Input]]:
 
     Its readers go back and forth in a file.
     """
-    with TemporaryDirectory(prefix="nmt-") as directory:
-        yield [_unpacked(given, os.path.join(directory, str(number))) for number, given in enumerate(inputs)]
+    with ExitStack() as stack:
+        yield [_unpacked(given, stack) for given in inputs]
 
 
-def _unpacked(whole: Input, copy: str) -> Input:
+def _unpacked(whole: Input, stack: ExitStack) -> Input:
     (packed, *others), _ = opened(whole)
     if others or (packed.member is None and packed.compression is None):
         return whole
     foreign = why_not_text(packed.head(1 << 12))
     if foreign is None or foreign.what not in _ZIPPED:
         return whole
+    # The pairs are written when it goes, so no error may come from that.
+    copy = os.path.join(stack.enter_context(TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True)), "copy")
     with open(copy, "wb") as file:
         file.writelines(packed.chunks())
     unpacked = Input(copy, shown=packed.name)
