@@ -20,8 +20,9 @@ from pathlib import Path
 
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.scoring import score_corpus
-from nmt_cli.translation.glossary import Entry, Glossary, TermFinder
+from nmt_cli.translation.glossary import Entry, Glossary
 from nmt_cli.translation.results import Part, TermFound, Translated, Translation
+from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.translator import Translator
 
 Glossaries = Sequence[Glossary]
@@ -37,7 +38,7 @@ class EachLine(TermFinder):
         numbered = {(entry.term, entry.forms): number for number, entry in enumerate(every)}
         unique = [Entry(term, forms, False, line) for (term, forms), line in numbered.items()]
         whole = Glossary("all", tuple(unique))
-        super().__init__(whole, translator.tokenizers)
+        super().__init__(translator.tokenizers, whole)
         self._of_line = [
             Glossary.of("", [Entry(e.term, e.forms, False, numbered[e.term, e.forms]) for e in glossary.entries])
             for glossary in glossaries

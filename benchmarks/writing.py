@@ -2,12 +2,15 @@
 
 Run it as `python -m benchmarks.writing --model DIR --source FILE --reference FILE`. It prints a table in Markdown. With
 `--directory D` it also writes each version, its reference and both translations there. `--without` leaves out a part:
-`forms` (the usual case of words: small letters take its place), `capital` (of first words) or `stop`.
+`forms` (the usual case of words: small letters take its place), `capital` (of first words), `stop` or `numbers`.
 
 A version changes the source, and the reference as far as the writing of the reference should follow. Chance decides by
 `--seed` and the number of the line, so a version does not depend on the others. Single words and digits are counted
 instead of scored: a word counts if its translation stands in the reference of its sentence, and a line with digits if
 its translation has exactly these digits.
+
+`--only "other numbers"` is for a training text: it keeps the lines of which both sides have the same numbers, and
+writes other digits into both.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.writing import lower, upper
 from nmt_cli.experiment import Experiment
 from nmt_cli.scoring import score_corpus
+from nmt_cli.translation.numbers import number_spans
+from nmt_cli.translation.terms import find_terms
 from nmt_cli.translation.translator import Translator
 from nmt_cli.translation.writing import Writing
 
@@ -32,6 +37,7 @@ Pair = tuple[str, str]
 """A source and its reference."""
 SHARE_OF_TYPING_ERRORS = 0.1
 """Share of the words of at least four letters that get one."""
+OTHER_NUMBERS = "other numbers"
 _FINAL = re.compile(r"\s*[.!?。]+\s*\Z")
 _DIGITS = re.compile(r"\d+")
 _EDGES = re.compile(r"\A\W+|\W+\Z")
@@ -43,12 +49,14 @@ class Version:
 
     name: str
     write: Callable[[Pair, random.Random], Pair]
+    suits: Callable[[Pair], bool] | None = None
+    """Tells whether a pair can be written so; others are left out. None takes all."""
     counts: Callable[[str, str, str], bool] | None = None
     """Takes source, reference and translation, and returns True if the translation is right; None scores all."""
 
 
 def versions(source_lang: str, target_lang: str) -> list[Version]:
-    """Return the text as it is, and eight other ways to write it."""
+    """Return the text as it is, eight other ways to write it, and one for lines that have numbers."""
 
     def capitals(pair: Pair, _: random.Random) -> Pair:
         return upper(pair[0], source_lang), upper(pair[1], target_lang)
@@ -64,8 +72,9 @@ def versions(source_lang: str, target_lang: str) -> list[Version]:
         Version("doubled spaces", _with_doubled_spaces),
         Version("typographic signs", _with_typographic_signs),
         Version("typing errors", _with_typing_errors),
-        Version("single words", _single_word, _stands_in_reference),
-        Version("digits put in", _with_digits, _keeps_digits),
+        Version("single words", _single_word, counts=_stands_in_reference),
+        Version("digits put in", _with_digits, counts=_keeps_digits),
+        Version(OTHER_NUMBERS, _with_other_numbers, lambda pair: bool(_numbers_of_both(pair))),
     ]
 
 
@@ -117,13 +126,46 @@ def _with_digits(pair: Pair, chance: random.Random) -> Pair:
     return " ".join(words), pair[1]
 
 
+def _numbers_of_both(pair: Pair) -> list[str]:
+    """Return the numbers of a pair if both sides have the same ones, of which none begins with the sign of another."""
+    sides = [sorted(text[begin:end] for begin, end in number_spans(text)) for text in pair]
+    return sides[0] if sides[0] == sides[1] and len(set(sides[0])) == len(sides[0]) else []
+
+
+def _with_other_numbers(pair: Pair, chance: random.Random) -> Pair:
+    """Write other digits into the numbers of both sides; a number still begins with no zero."""
+    other = {
+        number: re.sub(r"\d", lambda digit: str(chance.randrange(1 if digit[0] != "0" else 0, 10)), number)
+        for number in _numbers_of_both(pair)
+    }
+    source, reference = (
+        "".join(
+            part + (other[text[begin:end]] if begin < end else "")
+            for part, (begin, end) in zip(_around(text), [*number_spans(text), (0, 0)], strict=True)
+        )
+        for text in pair
+    )
+    return source, reference
+
+
+def _around(text: str) -> list[str]:
+    """Return the parts of a text before, between and behind its numbers."""
+    spans = number_spans(text)
+    ends, begins = [0, *(end for _, end in spans)], [*(begin for begin, _ in spans), len(text)]
+    return [text[first:last] for first, last in zip(ends, begins, strict=True)]
+
+
 def _keeps_digits(source: str, _: str, translation: str) -> bool:
     return sorted(_DIGITS.findall(source)) == sorted(_DIGITS.findall(translation))
 
 
 def written(pairs: Sequence[Pair], version: Version, seed: int) -> list[Pair]:
-    """Return the pairs in a version."""
-    return [version.write(pair, random.Random(f"{seed} {version.name} {number}")) for number, pair in enumerate(pairs)]
+    """Return the pairs that suit a version, written in it."""
+    return [
+        version.write(pair, random.Random(f"{seed} {version.name} {number}"))
+        for number, pair in enumerate(pairs)
+        if version.suits is None or version.suits(pair)
+    ]
 
 
 def measured(pairs: Sequence[Pair], translations: Sequence[str], version: Version) -> str:
@@ -147,7 +189,9 @@ def _without(translator: Translator, parts: Sequence[str], languages: tuple[str,
     )
     symbols = translator.tokenizers[0].symbols()
     writing = Writing(less, source_lang=languages[0], target_lang=languages[1], symbols=symbols)
-    return replace(translator, tokenizers=writing.reading(translator.tokenizers), writing=writing)
+    tokenizers = writing.reading(translator.tokenizers)
+    terms = find_terms(translator.models, tokenizers, translator.options, None, writing)
+    return replace(translator, tokenizers=tokenizers, writing=writing, terms=None if "numbers" in parts else terms)
 
 
 def _lines(path: Path) -> list[str]:
@@ -169,7 +213,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="*", help="Names of versions; all if left out.")
-    parser.add_argument("--without", nargs="*", default=[], choices=("forms", "capital", "stop"))
+    parser.add_argument("--without", nargs="*", default=[], choices=("forms", "capital", "stop", "numbers"))
     asked = parser.parse_args()
     data = Experiment(asked.model).config.data
     pairs = list(zip(_lines(asked.source), _lines(asked.reference), strict=True))
@@ -179,7 +223,7 @@ def main() -> None:
     adapted = _without(adapted, asked.without, (data.source_lang, data.target_lang))
     print("| version | BLEU / chrF as written | adapted | translations that differ |\n|---|---|---|---|")
     for version in versions(data.source_lang, data.target_lang):
-        if asked.only and version.name not in asked.only:
+        if version.name not in asked.only if asked.only else version.name == OTHER_NUMBERS:
             continue
         own = written(pairs, version, asked.seed)
         before, after = _translated(kept, own), _translated(adapted, own)

@@ -49,9 +49,10 @@ def open_translator(
     from nmt_cli.distributed import find_device, multiplies_bf16
     from nmt_cli.experiment import source_of
     from nmt_cli.ops import native
-    from nmt_cli.translation.glossary import Glossary, TermFinder
+    from nmt_cli.translation.glossary import Glossary
     from nmt_cli.translation.shortlist import read_shortlist
     from nmt_cli.translation.step_model import TrainedModels
+    from nmt_cli.translation.terms import find_terms
     from nmt_cli.translation.translator import Translator
 
     if precision not in PRECISIONS:
@@ -95,7 +96,7 @@ def open_translator(
     decoding = DecodingOptions.of(configs[0].decoding, **options)
     writing = open_writing(first, decoding)
     tokenizers = tokenizers if writing is None else writing.reading(tokenizers)
-    finder = None if terms is None else TermFinder(terms, tokenizers)
+    finder = find_terms(trained, tokenizers, decoding, terms, writing)
     doubts = calibrated_doubts(first, loaded[0].path) if confidence else None
     return Translator(trained, tokenizers, decoding, terms=finder, doubts=doubts, writing=writing)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,24 +18,28 @@ if TYPE_CHECKING:
 
 
 def keep_writing(experiment: Experiment, config: Config) -> None:
-    """Write the profile of the source text into the model directory, if it is not there."""
+    """Write the profile of the training text into the model directory, if it is not there."""
     from nmt_cli.checkpoint import write_json
     from nmt_cli.data.tokenizer import without_symbols
     from nmt_cli.data.writing import WritingProfile
+    from nmt_cli.translation.numbers import rewritten_numbers
 
     if not experiment.writing_path.exists():
-        lines = without_symbols(_source_lines(config), config.tokenizer.symbols)
+        lines = without_symbols((source for source, _ in _pairs(config)), config.tokenizer.symbols)
         profile = WritingProfile.of(lines, config.data.source_lang)
+        profile = replace(profile, rewritten_numbers=tuple(rewritten_numbers(_pairs(config))))
         write_json(experiment.writing_path, profile.to_json())
 
 
-def _source_lines(config: Config) -> Iterator[str]:
+def _pairs(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the first lines of each training text."""
     from nmt_cli.data.lines import decode_line, iter_lines, open_input
     from nmt_cli.data.writing import MAX_LINES
 
     for corpus in config.data.train:
-        with open_input(corpus.source) as stream:
-            yield from (decode_line(line)[0] for line in islice(iter_lines(stream), MAX_LINES))
+        with open_input(corpus.source) as source, open_input(corpus.target) as target:
+            pairs = zip(iter_lines(source), iter_lines(target), strict=False)
+            yield from ((decode_line(one)[0], decode_line(other)[0]) for one, other in islice(pairs, MAX_LINES))
 
 
 def open_writing(experiment: Experiment, decoding: DecodingConfig) -> Writing | None:

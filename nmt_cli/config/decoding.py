@@ -26,7 +26,8 @@ class DecodingConfig(Section):
     """No sequence of so many pieces twice in an output; 0 is off."""
     adapt_writing: bool = False
     """A line is read in the writing of the training text, and its translation is written as the line was: a line in
-    capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has."""
+    capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has.
+    Numbers stay as they are, unless the training text mostly writes them otherwise."""
     batch_tokens: PositiveInt = 16384
     """Rows of the beam times positions of the padded sources in one batch."""
 

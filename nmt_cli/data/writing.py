@@ -74,6 +74,8 @@ class WritingProfile:
     """Lines usually begin with a capital."""
     ends_with_stop: bool
     """Lines usually end with a full stop or the like, right behind the last word."""
+    rewritten_numbers: tuple[str, ...] | None = None
+    """Numbers that the target text mostly writes otherwise, as in words; None where that is not known."""
 
     @classmethod
     def of(cls, lines: Iterable[str], language: str) -> WritingProfile:
@@ -131,10 +133,15 @@ class WritingProfile:
         try:
             characters = {str(key): int(number) for key, number in value["characters"].items()}
             forms = {str(key): str(form) for key, form in value["forms"].items()}
+            numbers = value.get("rewritten_numbers")  # older models have none
             return cls(
-                characters, forms,
-                *(bool(value[name]) for name in ("has_case", "begins_with_capital", "ends_with_stop")),
-            )  # fmt: skip
+                characters,
+                forms,
+                has_case=bool(value["has_case"]),
+                begins_with_capital=bool(value["begins_with_capital"]),
+                ends_with_stop=bool(value["ends_with_stop"]),
+                rewritten_numbers=None if numbers is None else tuple(map(str, numbers)),
+            )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error
 

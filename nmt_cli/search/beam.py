@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.search.extensions import best_extensions
-from nmt_cli.search.guide import Guide, Plan, Progress
+from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import (
     Hypothesis,
     Prediction,
@@ -31,6 +31,7 @@ from nmt_cli.search.hypothesis import (
     repeated_ngram_ends,
 )
 from nmt_cli.search.live import Live
+from nmt_cli.search.progress import Plan, Progress
 
 REFILL = 4
 """Waiting sentences begin when one place in four is free. A few newcomers alone would cost slow steps of few rows."""

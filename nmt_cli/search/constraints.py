@@ -40,6 +40,8 @@ class Constraints:
     """For each state of the automaton, from 0, the pieces that are allowed, and the state after each of them. The
     search starts in state 0. In state `FREE` every piece is allowed."""
     terms: tuple[Term, ...] = ()
+    keeps_numbers: bool = False
+    """True if the translation has no digits but those of terms and of its beginning."""
     words: tuple[int, ...] = ()
     """The number of each source piece's word, from 0; empty if each piece is a word. The attention of a word is that of
     its pieces together."""

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.search.constraints import FREE, Constraints
-from nmt_cli.search.hypothesis import Said, Vocabulary
+from nmt_cli.search.hypothesis import Vocabulary
+from nmt_cli.search.progress import Looks, Plan, Progress
 from nmt_cli.search.terms import NO_PIECE, Places, Terms
 
 DISCOUNT = math.log(0.3)
@@ -41,82 +41,6 @@ HALF = math.log(0.5) + 1e-3
 """A piece with a larger log-probability is the best of its row."""
 MOST = 1 - 1e-4
 """Attention on a term is cut to this value, so that the other pieces keep some probability."""
-
-
-class Progress(NamedTuple):
-    """Progress of each row through the constraints of its sentence."""
-
-    sentences_N: Tensor
-    lengths_N: Tensor
-    """Pieces of each row."""
-    openings_N: Tensor
-    """State of the opening."""
-    nodes_N: Tensor
-    """The node that the last piece led to, in the tree of the term that is being said or has just been said; else 0."""
-    terms_N: Tensor
-    """This term."""
-    begins_NJ: Tensor
-    ends_NJ: Tensor
-    """The first piece of each term, and the piece after its last: -1 while it is not said, 0 where there is no term."""
-    stand_ins_N: Tensor
-    """The piece that the model reads in the place of this term, or -1."""
-    bonus_N: Tensor
-    """Share of the row's total that the model did not give."""
-    unranked_N: Tensor
-    """The part of `bonus_N` that does not count when the finished hypotheses are ranked."""
-    pending_N: Tensor
-    """The part of `bonus_N` that the unfinished form has given, which is taken back if the row leaves the form."""
-
-    def select(self, rows_M: Tensor) -> Progress:
-        """Return the given rows, in that order."""
-        return Progress(*(tensor[rows_M] for tensor in self))
-
-    def join(self, other: Progress) -> Progress:
-        """Return the rows of both, one after the other."""
-        return Progress(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
-
-    def said(self, row: int) -> tuple[Said, ...]:
-        """Return the terms that a row says."""
-        places = zip(self.begins_NJ[row].tolist(), self.ends_NJ[row].tolist(), strict=True)
-        return tuple(Said(number, begin, end) for number, (begin, end) in enumerate(places) if end > 0)
-
-
-class Plan(NamedTuple):
-    """The pieces that terms allow each row at one step, and the changes of log-probabilities."""
-
-    nodes_N: Tensor
-    """The node whose pieces begin a term or go on with it; 0 where there is none."""
-    begun_N: Tensor
-    """The term that these pieces begin, or -1."""
-    is_bound_N: Tensor
-    """True if the row must say one of these pieces."""
-    log_probs_ND: Tensor
-    """Their log-probabilities under the model."""
-    gains_N: Tensor
-    """Addition to their log-probabilities."""
-    others_N: Tensor
-    """Addition to the log-probabilities of all other pieces."""
-    stand_ins_N: Tensor
-    """The piece that the model reads if a term begins, or -1 where that is the term."""
-    is_late_N: Tensor
-    """True if the term begins after a second look."""
-
-
-class Looks(NamedTuple):
-    """The attention of each row on the terms that it may begin."""
-
-    weights_NJ: Tensor
-    """The attention on each term; -1 on one that the row may not begin."""
-    begun_N: Tensor
-    """The term that the row may begin, or -1."""
-    again_NJ: Tensor
-    """True at the terms that the row looks at again."""
-    is_owed_N: Tensor
-    """True if the row has to begin a term now."""
-    rows_M: Tensor
-    """The rows that have looked again."""
-    log_probs_MV: Tensor
-    """Log-probabilities that the model predicted for these rows then."""
 
 
 class Guide:
@@ -143,6 +67,8 @@ class Guide:
         # </s> has a larger number. Where the words are not known, no word is the last.
         none = torch.iinfo(torch.long).max
         self._last_words_X = torch.tensor([own.words[-1] if own.words else none for own in self._constraints])
+        self._digits = torch.tensor(vocabulary.digits, dtype=torch.long)
+        self._keeps_numbers_X = torch.tensor([own.keeps_numbers and weight is None for own in self._constraints])
         self._weight = weight
         self._source: Places | None = None
 
@@ -316,6 +242,8 @@ class Guide:
             is_same_NFB = (before_NFB == NO_PIECE) | (before_NFB == tails_NB.unsqueeze(1))
             rows_M, forms_M = (is_same_NFB.all(dim=2) & (last_NF != NO_PIECE)).nonzero(as_tuple=True)
             log_probs_NV[rows_M, last_NF[rows_M, forms_M]] = -math.inf
+        is_exact_N = self._keeps_numbers_X[progress.sentences_N] & (progress.openings_N == FREE)
+        log_probs_NV[is_exact_N.nonzero(), self._digits] = -math.inf
         log_probs_NV.index_fill_(0, plan.is_bound_N.nonzero().squeeze(1), -math.inf)
         rows_M = (plan.nodes_N > 0).nonzero().squeeze(1)
         gained_MD = (plan.log_probs_ND + (plan.gains_N - plan.others_N).unsqueeze(1))[rows_M]

@@ -109,6 +109,8 @@ class Vocabulary(NamedTuple):
     """Pieces that go on with the word before them. They may not follow a term."""
     finals: tuple[int, ...] = ()
     """Full stops and the like, after which a translation may end."""
+    digits: tuple[int, ...] = ()
+    """Pieces with a digit."""
 
 
 def length_penalty(num_pieces: int, alpha: float) -> float:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nmt_cli.search.guide import Progress
 from nmt_cli.search.hypothesis import SearchState
+from nmt_cli.search.progress import Progress
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from nmt_cli.errors import ModelError, NmtError
 from nmt_cli.translation.results import Translated
 
 if TYPE_CHECKING:
-    from nmt_cli.translation.glossary import Glossary, TermFinder
+    from nmt_cli.translation.glossary import Glossary
+    from nmt_cli.translation.terms import TermFinder
 
 
 class Busy(NmtError):  # noqa: N818 (nothing is wrong)

@@ -23,9 +23,10 @@ from nmt_cli.errors import InputError, NmtError
 from nmt_cli.serve.asking import Abilities, Busy, Cancellation, Cancelled, EngineCounts, TooMuch, Wanted, place_of
 from nmt_cli.serve.measurement import Measurement
 from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting
-from nmt_cli.translation.glossary import Glossary, TermFinder
+from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.splitting import PartTranslations
+from nmt_cli.translation.terms import TermFinder, find_terms
 from nmt_cli.translation.translator import PartByPart, Translator
 
 Result = TypeVar("Result")
@@ -137,7 +138,10 @@ class Engine:
         """
         if not self.abilities.alignment:
             raise InputError("this model has no attention, so glossary is not possible")
-        return TermFinder(glossary, self._translator.tokenizers)
+        one = self._translator
+        found = find_terms(one.models, one.tokenizers, one.options, glossary, one.writing)
+        assert found is not None
+        return found
 
     def replace(self, translator: Translator) -> None:
         """Translate with another translator what comes from now on; requests end with the one that they began with."""
@@ -174,7 +178,8 @@ class Engine:
         if wanted.glossary is not None:
             wanted = replace(wanted, glossary=None, terms=self.finder(wanted.glossary))
         doubts = translator.doubts if wanted.with_confidence else None
-        own = replace(translator, options=options, doubts=doubts, terms=wanted.terms, counts=Counts())
+        terms = wanted.terms or translator.terms
+        own = replace(translator, options=options, doubts=doubts, terms=terms, counts=Counts())
         lines = [sentence.encode("utf-8", errors="replace") for sentence in sentences]
         prefixes = [wanted.prefix] * len(lines) if wanted.prefix else None
         request = Request(self, own, wanted, own.by_parts(lines, prefixes), answer)
@@ -346,7 +351,7 @@ class _Search:
         self._engine = engine
         at_once = translator.at_once(kind.usual_width)
         first = self._more(at_once)
-        more = None if kind.wanted.has_constraints else self._more
+        more = None if kind.has_constraints else self._more
         self._steps = translator.search_by_steps(first, more=more, at_once=at_once)
 
     @property

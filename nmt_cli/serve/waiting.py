@@ -29,6 +29,8 @@ class Kind(NamedTuple):
     wanted: Wanted
     models: int
     """Identity of the models: those that a request began with are not replaced."""
+    has_constraints: bool
+    """True if the search may not say what it likes, as where a sentence has a number to keep."""
 
     @property
     def usual_width(self) -> int:
@@ -57,7 +59,9 @@ class Job:
         size = (len(parts).bit_length() + 2) // 3
         for part in parts:
             width = padded_width(part.ids)
-            kind = Kind(_shared_width(width) if size == SMALL else width, size, wanted, id(translator.models))
+            shared = _shared_width(width) if size == SMALL else width
+            is_bound = wanted.has_constraints or part.constraints is not None
+            kind = Kind(shared, size, wanted, id(translator.models), is_bound)
             job.waiting.setdefault(kind, deque()).append(part)
         return job
 

@@ -19,6 +19,7 @@ from nmt_cli.scoring import score_corpus
 from nmt_cli.signals import Deferred
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
+from nmt_cli.translation.terms import find_terms
 from nmt_cli.translation.translator import Translator
 from nmt_cli.translation.writing import Writing
 
@@ -116,7 +117,8 @@ class Validator:
         if not math.isfinite(total):
             return _OwnPart(total, num_tokens, None)
         models = TrainedModels([model], device=self._world.device)
-        translator = Translator(models, self._tokenizers, self._options, writing=self._writing)
+        terms = find_terms(models, self._tokenizers, self._options, None, self._writing)
+        translator = Translator(models, self._tokenizers, self._options, terms=terms, writing=self._writing)
         own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
         try:
             texts = [translated.translations[0].text for translated in translator.translate(own)]

@@ -11,27 +11,16 @@ import re
 import unicodedata
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
-from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.errors import InputError
-from nmt_cli.search.constraints import Term
-from nmt_cli.translation.results import Part, TermFound, TermUse
 
-_WITHOUT_SPACES = re.compile(
+WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 """Characters of scripts that do not write spaces between words: Thai, Lao, Burmese, Khmer, Han, kana."""
-
-_FINALS = frozenset(
-    ".!?\u2026\u037e\u055c\u055e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4\u203c\u2047\u2048\u2049\u3002\uff01\uff0e\uff1f\uff61"
-)
-"""Characters that end a sentence."""
-
-_HYPHENS = "-\u00ad\u2010\u2011"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +169,12 @@ def _is_boundary(text: str, place: int) -> bool:
     if not (before.isascii() and after.isascii()):
         if unicodedata.combining(after):
             return False
-        if _WITHOUT_SPACES.match(before) or _WITHOUT_SPACES.match(after):
+        if WITHOUT_SPACES.match(before) or WITHOUT_SPACES.match(after):
             return True
-    return not (_is_of_word(before) and _is_of_word(after))
+    return not (is_of_word(before) and is_of_word(after))
 
 
-def _is_of_word(character: str) -> bool:
+def is_of_word(character: str) -> bool:
     return character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
 
 
@@ -211,118 +200,3 @@ def _entry(name: str, number: int, line: bytes) -> Entry | None:
     if len(columns) == 3 and columns[2] not in ("", "exact"):
         raise InputError(f"{where}: the third column is {columns[2]!r}; it must be exact, or be left out")
     return Entry(term, tuple(dict.fromkeys(translations)), columns[2:] == ["exact"], number)
-
-
-class TermFinder:
-    """Finds the terms of a glossary in the parts of a text, as the search needs them."""
-
-    def __init__(self, glossary: Glossary, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
-        """Cut the translations into pieces.
-
-        Raises:
-            InputError: the model cannot spell a translation (file and line are named).
-        """
-        self.glossary = glossary
-        self._source, target = tokenizers
-        self._forms = {
-            (entry.line, form): tuple(_spellings(form, target)) for entry in glossary.entries for form in entry.forms
-        }
-        for entry in glossary.entries:
-            for form in entry.forms:
-                if any(UNK in ids or not ids for ids in self._forms[entry.line, form]):
-                    raise InputError(
-                        f"{glossary.name}:{entry.line}: the model cannot write {form!r}: a character of it, or all of "
-                        "the word, is not in its vocabulary"
-                    )
-        self.inside_words = inside_words(target)
-        self.finals = finals(target)
-        self._inside_source_words = frozenset(inside_words(self._source))
-
-    def added_to(self, parts: Sequence[Part], texts: Sequence[tuple[int, str, int]]) -> list[Part]:
-        """Return the parts with their terms, apart from each other those that their prefixes say; the arguments are
-        `in_parts`'."""
-        found = []
-        for part, terms in zip(parts, self.in_parts(parts, texts), strict=True):
-            own, said = (terms, ()) if part.prefix is None else self.divided(terms, part.prefix.text)
-            found.append(replace(part, terms=own, said=said, words_of_terms=self.words(part.ids) if own else ()))
-        return found
-
-    def in_parts(self, parts: Sequence[Part], texts: Iterable[tuple[int, str, int]]) -> list[tuple[TermFound, ...]]:
-        """Return the terms of each part. `parts` are all parts of some segments of lines, and `texts` are these
-        segments in the same order: the line, the text and the number of its first word."""
-        found: dict[int, list[TermFound]] = {}
-        lengths: dict[int, int] = {}
-        for line, text, first_word in texts:
-            matches = self.glossary.matches(text)
-            before = lengths.get(line, 0)
-            ids, spans = self._source.encode_spans(text) if matches else (self._source.encode(text), [])
-            lengths[line] = before + len(ids)
-            for match in matches:
-                places = [before + place for place, span in enumerate(spans) if _overlap(span, match)]
-                word = first_word + len(text[: match.begin + 1].split()) - 1
-                end = first_word + len(text[: match.end].split())
-                forms = tuple(ids for form in match.entry.forms for ids in self._forms[match.entry.line, form])
-                term = TermFound(
-                    text[match.begin : match.end], (word, end), Term(tuple(places), forms), match.entry.forms
-                )
-                if places:
-                    found.setdefault(line, []).append(term)
-        of_parts, begins = [], dict.fromkeys(lengths, 0)
-        for part in parts:
-            begin = begins[part.line]
-            begins[part.line] = end = begin + len(part.ids)
-            own = [term.within(begin, end) for term in found.get(part.line, ()) if begin <= term.term.places[0] < end]
-            of_parts.append(tuple(own))
-        return of_parts
-
-    def words(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of each source piece's word, from 0; a piece of a script without spaces is a word."""
-        begun = accumulate(id_ not in self._inside_source_words for id_ in ids)
-        return tuple(max(number - 1, 0) for number in begun)
-
-    def divided(self, terms: Sequence[TermFound], prefix: str) -> tuple[tuple[TermFound, ...], tuple[TermUse, ...]]:
-        """Return the terms that a prefix does not say already, and those that it says."""
-        left, uses = list(terms), []
-        for form in sorted({form for term in terms for form in term.forms}):
-            entry = Entry(form, (form,), True, 0)
-            for match in Glossary.of("", [entry]).matches(prefix):
-                said = next((term for term in left if form in term.forms), None)
-                if said is not None:
-                    left.remove(said)
-                    begin, end = len(prefix[: match.begin + 1].split()) - 1, len(prefix[: match.end].split())
-                    uses.append(TermUse(said.text, said.words, " ".join(prefix.split()[begin:end]), (begin, end)))
-        return tuple(left), tuple(uses)
-
-
-def _overlap(span: tuple[int, int], match: Match) -> bool:
-    return span[0] < match.end and span[1] > match.begin
-
-
-def _spellings(form: str, tokenizer: Tokenizer) -> Iterable[tuple[int, ...]]:
-    """Yield the pieces of a translation; in a script without spaces also those without a blank before them."""
-    ids = tuple(tokenizer.encode(form))
-    yield ids
-    if ids and _WITHOUT_SPACES.match(form):
-        first = tokenizer.pieces(ids[:1])[0]
-        if first == "▁":
-            yield ids[1:]
-        elif first.startswith("▁") and UNK not in (own := tokenizer.ids_of([first[1:]])):
-            yield (*own, *ids[1:])
-
-
-def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the pieces that go on with the word before them: bytes, and those that begin with a hyphen, or with a
-    letter or a digit of a script with spaces."""
-    found = []
-    for id_, spelling in enumerate(tokenizer.spellings()):
-        first = (spelling or b"").decode(errors="ignore")[:1]
-        goes_on = first in _HYPHENS or (_is_of_word(first) and not _WITHOUT_SPACES.match(first))
-        if spelling and (not first or goes_on):
-            found.append(id_)
-    return tuple(found)
-
-
-def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the pieces that hold nothing but a character that ends a sentence."""
-    spellings = [(spelling or b"").decode(errors="ignore").removeprefix("▁") for spelling in tokenizer.spellings()]
-    return tuple(id_ for id_, spelling in enumerate(spellings) if spelling in _FINALS)

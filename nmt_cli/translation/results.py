@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TermFound:
-    """A term of a glossary in a part."""
+    """A term of a part: one of a glossary, or a number."""
 
     text: str
     words: Span
@@ -35,6 +35,8 @@ class TermFound:
     term: Term
     """Its pieces in the part, and those of its translations."""
     forms: tuple[str, ...]
+    is_number: bool = False
+    """True if it is not of the glossary, but a number that is to stay as it is."""
 
     def within(self, begin: int, end: int) -> TermFound:
         """Return the term of a line as that of a part of it, which is given by its pieces."""
@@ -79,9 +81,11 @@ class Part:
     prefix: Prefix | None = None
     """The beginning of its translation."""
     terms: tuple[TermFound, ...] = ()
-    """Terms of the glossary in it, but not those of `said`."""
+    """Terms of the glossary and numbers in it, but not those that the prefix says."""
     said: tuple[TermUse, ...] = ()
     """Terms of the glossary in it that the prefix translates."""
+    has_free_numbers: bool = False
+    """True if its line has numbers that the translation may write otherwise, such as in words."""
     words_of_terms: tuple[int, ...] = ()
     """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
 
@@ -89,9 +93,11 @@ class Part:
     def constraints(self) -> Constraints | None:
         """The requirements on its translation."""
         terms = tuple(found.term for found in self.terms)
-        if self.prefix is not None:
-            return replace(self.prefix.constraints, terms=terms, words=self.words_of_terms)
-        return Constraints(terms=terms, words=self.words_of_terms) if terms else None
+        if self.prefix is None and not terms:
+            return None
+        own = Constraints() if self.prefix is None else self.prefix.constraints
+        keeps_numbers = any(found.is_number for found in self.terms) and not self.has_free_numbers
+        return replace(own, terms=terms, keeps_numbers=keeps_numbers, words=self.words_of_terms)
 
     @property
     def first_word(self) -> int:

@@ -154,6 +154,7 @@ class TrainedModels:
             self._models = [prepared(model, precision) for model in self._models]
         self._device = device
         self._shortlist = shortlist
+        self.has_shortlist = shortlist is not None
         self._refusals = refusals
         self.has_attention = all(model.has_attention for model in models)
 

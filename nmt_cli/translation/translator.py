@@ -28,12 +28,12 @@ from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import merge_to_words
 from nmt_cli.translation.doubts import Doubts
-from nmt_cli.translation.glossary import TermFinder
 from nmt_cli.translation.markup import UNKNOWN, PlainLine, restored_words, strip_tags
 from nmt_cli.translation.prefix import PieceIndex, Prefix, Restore, prefix_of, restored_after
 from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
 from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
+from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.windows import WINDOW_SIZE
 from nmt_cli.translation.writing import Writing
 
@@ -56,7 +56,7 @@ class Translator:
     first_line: int = 0
     """The number of the first line in the whole input, of which this may be a part: samples belong to it."""
     terms: TermFinder | None = None
-    """Finds the terms of a glossary."""
+    """Finds the terms of a glossary, and numbers that stay as they are."""
     doubts: Doubts | None = None
     """Tells how sure the models are of the words, where that is asked for."""
     writing: Writing | None = None
@@ -226,7 +226,7 @@ class Translator:
             queue = _Queue(self, deque(parts), more)
             try:
                 for done in beam_search(
-                    self.models, queue.begin, self._vocabulary(), self.options, at_once=at_once, observe=observe,
+                    self.models, queue.begin, self._vocabulary(parts), self.options, at_once=at_once, observe=observe,
                     guide=self._guide(parts),
                 ):  # fmt: skip
                     yield None if done is None else (queue.live.pop(done[0]), done[1])
@@ -241,7 +241,7 @@ class Translator:
         constraints = [part.constraints for part in parts]
         if not any(constraints):
             return None
-        return Guide(constraints, self._vocabulary(), self.limits(parts), self.options.glossary_weight)
+        return Guide(constraints, self._vocabulary(parts), self.limits(parts), self.options.glossary_weight)
 
     def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
         """Encode the sources of some parts for a search; each gets `copies` rows."""
@@ -256,9 +256,10 @@ class Translator:
             max(int(a * len(part.ids)), own) + b + all_ for part, own, all_ in zip(parts, begun, terms, strict=True)
         ]
 
-    def _vocabulary(self) -> Vocabulary:
-        inside, finals = ((), ()) if self.terms is None else (self.terms.inside_words, self.terms.finals)
-        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), inside, finals)
+    def _vocabulary(self, parts: Sequence[Part] = ()) -> Vocabulary:
+        terms = self.terms if any(part.terms for part in parts) else None
+        known = ((), (), ()) if terms is None else (terms.inside_words, terms.finals, terms.digits)
+        return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), *known)
 
     def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
         options, limits = self.options, self.limits(parts)
@@ -371,11 +372,13 @@ def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: Pie
 
 
 def _uses(part: Part, hypothesis: Hypothesis, text: str, target: PieceWords) -> tuple[TermUse, ...]:
-    """Return the terms of a part, each with the words that translate it."""
+    """Return the terms of the glossary in a part, each with the words that translate it."""
     words = text.split()
     uses = list(part.said)
     said = {one.term: one for one in hypothesis.said}
     for number, found in enumerate(part.terms):
+        if found.is_number:
+            continue
         use = TermUse(found.text, found.words)
         if number in said:
             first, last = target.words[said[number].begin], target.words[said[number].end - 1]

@@ -18,6 +18,7 @@ from dataclasses import replace
 from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer
 from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
 from nmt_cli.translation.markup import PlainLine
+from nmt_cli.translation.numbers import Numbers
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Translation
 
@@ -69,6 +70,12 @@ class Writing:
         self._source_lang, self._target_lang = source_lang, target_lang
         self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self._known = frozenset(profile.characters)
+        self.numbers = (
+            None
+            if profile.rewritten_numbers is None
+            else Numbers(profile.rewritten_numbers, target_lang=target_lang, symbols=symbols)
+        )
+        """Finds the numbers that a translation must keep; None where the profile does not tell which."""
         # Capitals may lack what small letters have: ß becomes SS, and in Greek accents are left out.
         self._by_capitals = {
             capitals: form

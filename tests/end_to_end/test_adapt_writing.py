@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt_cli.config.loader import load_config
+from nmt_cli.translation.numbers import number_spans
 
 SOURCES = ["Where is the red car?", "The house is small.", "", "My car and your car."]
 SHOUTED = [line.upper() for line in SOURCES]
@@ -101,6 +102,67 @@ def test_a_model_without_a_profile_takes_what_its_tokenizer_tells(nmt, model: Pa
     assert nmt("translate", "--model", old, stdin=b"a\n").code == 0  # nothing reads it
 
 
+NUMBERED = {
+    "The house 4711 is small.": ["4711"],
+    "B12 is a red car, and 3.75 are yours.": ["3.75", "B12"],
+    "MY CAR AND 99 CARS.": ["99"],
+    "See https://example.org/a?b=12 and 12.": ["12", "https://example.org/a?b=12"],
+    "The house is small.": [],
+}
+"""Lines with their numbers."""
+
+
+def numbers_of(text: str) -> list[str]:
+    return sorted(text[begin:end] for begin, end in number_spans(text))
+
+
+@pytest.mark.parametrize("more", [(), ("--n-best", "3"), ("--alignment", "hard"), ("--beam-size", "1"), ("--markup",)])
+def test_no_number_is_lost_or_invented(nmt, model: Path, corpus: Path, more):
+    """In every hypothesis, whatever the model knows of digits: it has seen none."""
+    assert not any(map(str.isdecimal, (corpus / "train.fr").read_text(encoding="utf-8")))
+    found = translate(nmt, model, list(NUMBERED), "--adapt-writing", *more)
+    for record, numbers in zip(found, NUMBERED.values(), strict=True):
+        assert [numbers_of(one["translation"]) for one in record["hypotheses"]] == [numbers] * len(record["hypotheses"])
+    kept = translate(nmt, model, list(NUMBERED), "--keep-writing", *more)
+    assert any(numbers_of(one["translation"]) != numbers for one, numbers in zip(kept, NUMBERED.values(), strict=True))
+    assert kept[-1] == found[-1]
+
+
+def test_a_number_in_a_prefix_or_a_term_counts_and_is_not_listed(nmt, model: Path, tmp_path: Path):
+    terms, prefix = tmp_path / "terms.tsv", tmp_path / "prefix"
+    terms.write_text("car 5\tla rose\n", encoding="utf-8")
+    prefix.write_text("Le 4711 \n\n", encoding="utf-8")
+    lines = ["The house 4711 is 88.", "My car 5 and 6."]
+    found = translate(nmt, model, lines, "--adapt-writing", "--glossary", terms, "--prefix", prefix)
+    assert [numbers_of(record["translation"]) for record in found] == [["4711", "88"], ["6"]]
+    assert [[use["term"] for use in record["glossary"]] for record in found] == [[], ["car 5"]]
+
+
+def test_samples_and_models_that_do_not_tell_of_numbers_leave_them_to_the_model(nmt, model: Path, tmp_path: Path):
+    lines = list(NUMBERED)[:1]
+    options = ("--sample", "--seed", "3")
+    assert translate(nmt, model, lines, "--adapt-writing", *options) == translate(nmt, model, lines, *options)
+    old = tmp_path / "old"
+    shutil.copytree(model, old)
+    profile = json.loads((old / "writing.json").read_text())
+    del profile["rewritten_numbers"]
+    (old / "writing.json").write_text(json.dumps(profile))
+    assert translate(nmt, old, lines, "--adapt-writing") == translate(nmt, old, lines, "--keep-writing")
+
+
+def test_a_number_that_the_training_text_writes_otherwise_is_left_to_the_model(
+    nmt, config: Path, corpus: Path, tmp_path: Path
+):
+    for name, line in (("en", "I have 10 cars and 7 dogs."), ("fr", "J'ai dix voitures et 7 chiens.")):
+        text = (corpus / f"train.{name}").read_text(encoding="utf-8")
+        (tmp_path / f"train.{name}").write_text(text + 3 * f"{line}\n", encoding="utf-8")
+    options = [f"data.train.0.source={tmp_path}/train.en", f"data.train.0.target={tmp_path}/train.fr"]
+    options += ["training.max_steps=1"]
+    result = nmt("train", "--config", config, *(part for one in options for part in ("--set", one)))
+    assert result.code == 0, result.err
+    assert json.loads((tmp_path / "run" / "writing.json").read_text())["rewritten_numbers"] == ["10"]
+
+
 def test_paragraphs_are_adapted_sentence_by_sentence(nmt, model: Path):
     pytest.importorskip("sentencex")
     lines = b"Where is the red car? The house is small.\n"
@@ -133,7 +195,7 @@ def test_init_turns_it_on_and_validation_adapts_too(nmt, tmp_path: Path, corpus:
     result = nmt("init", *given, "--source-lang=en", "--target-lang=fr", "-o", tmp_path / "made.yaml")
     assert result.code == 0, result.err
     assert load_config(tmp_path / "made.yaml").decoding.adapt_writing is True
-    dev = (corpus / "dev.en").read_text(encoding="utf-8").upper()
+    dev = (corpus / "dev.en").read_text(encoding="utf-8").upper().replace(" ", " 4711 ")
     (tmp_path / "dev.en").write_text(dev, encoding="utf-8")
     short = ["training.max_steps=4", "training.validation_freq=4", "decoding.adapt_writing=true", "seed=1"]
     options = [*short, f"data.dev.source={tmp_path / 'dev.en'}", f"data.dev.target={corpus / 'dev.fr'}", "data.test=[]"]

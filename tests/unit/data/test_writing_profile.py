@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,10 @@ def test_a_text_without_capitals_has_no_case(profile):
 
 def test_a_profile_comes_back_from_json(profile):
     assert WritingProfile.from_json(json.loads(json.dumps(profile.to_json())), "x") == profile
+    told = replace(profile, rewritten_numbers=("10", "2:30"))
+    assert WritingProfile.from_json(json.loads(json.dumps(told.to_json())), "x") == told
+    old = {key: value for key, value in profile.to_json().items() if key != "rewritten_numbers"}
+    assert WritingProfile.from_json(old, "x") == profile
 
 
 @pytest.mark.parametrize("wrong", [None, [], {}, {"characters": [], "forms": {}}, {"characters": {"a": "b"}}])

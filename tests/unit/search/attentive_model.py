@@ -136,7 +136,7 @@ def extensions(model, sentence, own, limit, vocabulary, row):
         if again and (owed or says(terms[again[0]], probs, then_probs.tolist())):
             owed, seen, weights = True, then_probs.tolist(), then_weights
             begun = max(again, key=lambda term: float(weights[list(terms[term].places)].sum()))
-    may = allowed(own, row, unsaid, vocabulary.inside_words, model.vocab_size)
+    may = allowed(own, row, unsaid, vocabulary, model.vocab_size)
     if within:
         pieces = following(terms[row.term], row.form)
         gain = best - max(probs[piece] for piece in pieces)
@@ -214,13 +214,15 @@ def following(term, form):
     return {one[len(form)] for one in term.forms if len(one) > len(form) and one[: len(form)] == form}
 
 
-def allowed(own, row, unsaid, inside_words, vocab_size):
+def allowed(own, row, unsaid, vocabulary, vocab_size):
     """The pieces that are not of a term."""
     found = set(range(vocab_size)) - set(VOCABULARY.banned)
     if unsaid:
         found.discard(EOS)
     if row.term >= 0:
-        found -= set(inside_words)
+        found -= set(vocabulary.inside_words)
+    if own.keeps_numbers:
+        found -= set(vocabulary.digits)
     for form in {form for term in own.terms for form in term.forms}:
         if row.ids[len(row.ids) - len(form) + 1 :] == form[:-1] and len(row.ids) >= len(form) - 1:
             found.discard(form[-1])

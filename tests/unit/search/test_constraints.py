@@ -187,6 +187,33 @@ def test_a_beam_finds_what_the_rules_of_terms_allow(terms, words, beam_size):
         assert [one.log_prob for one in found] == pytest.approx([one[1] for one in truth], abs=1e-4)
 
 
+@pytest.mark.parametrize("beam_size", [400, 4])
+def test_a_sentence_that_keeps_its_numbers_has_no_other_digits(beam_size):
+    """The pieces 3 to 5 are digits: the model may say 3 4 as the term alone, and 5 not at all."""
+    model, limit = AttentiveModel(8, 7, 4, sharpness=3.0), 5
+    own = Constraints(terms=(term((3, 4), places=(0, 1)),), keeps_numbers=True)
+    vocabulary = VOCABULARY._replace(digits=(3, 4, 5))
+    options = {"beam_size": beam_size, "n_best": 4, "length_penalty": 0.0}
+    free = search(model, [limit] * 8, [Constraints(terms=own.terms)] * 8, vocabulary=vocabulary, **options)
+    assert any(5 in one.ids for found in free for one in found)
+    for number, found in enumerate(search(model, [limit] * 8, [own] * 8, vocabulary=vocabulary, **options)):
+        truth = outputs(model, number, own, limit, vocabulary, beam_size)[:4]
+        assert [one.ids for one in found] == [ids for _, _, ids, _ in truth]
+        assert [one.score for one in found] == pytest.approx([one[0] for one in truth], abs=1e-4)
+        assert all([piece for piece in one.ids if piece in (3, 4, 5)] == [3, 4] for one in found)
+
+
+def test_the_beginning_and_a_weight_of_terms_leave_digits_free():
+    model = TableModel(30, 6)
+    vocabulary = VOCABULARY._replace(digits=(4,))
+    own = Constraints(beginning=(4,), opening=({4: FREE},), terms=(term((3,)),), keeps_numbers=True)
+    for found in search(model, [9] * 30, [own] * 30, vocabulary=vocabulary, beam_size=4):
+        assert found[0].ids[:2] == (4, 4)
+        assert 4 not in found[0].ids[2:]
+    weighted = search(model, [9] * 30, [own] * 30, vocabulary=vocabulary, beam_size=4, glossary_weight=1.0)
+    assert any(4 in found[0].ids[2:] for found in weighted)
+
+
 def test_a_term_that_the_model_would_never_say_is_not_read():
     model = AttentiveModel(8, 6, 4, sharpness=3.0)
     model.logits[..., 3:5] -= 12

@@ -98,6 +98,39 @@ def test_lines_in_capitals_are_adapted_where_the_translator_adapts(model):
     assert shouted[0].isupper()
 
 
+def test_numbers_are_kept_for_whoever_asks(model, corpus):
+    """Sentences without numbers share their searches as ever; those with numbers have their own."""
+    lines = [*(corpus / "dev.en").read_text().splitlines()[:20], "The house 4711 is small.", "B12 is red."]
+    translator = open_translator([model], threads=1, adapt_writing=True)
+    engine = Engine(translator, max_waiting=100)
+    try:
+        alone = [texts(engine.translate([line], ONE)) for line in lines]
+        together = engine.translate(lines, ONE)
+    finally:
+        engine.close()
+    assert [[text] for text in texts(together)] == alone
+    assert texts(together) == texts(list(translator.translate(lines)))
+    assert [text.count(number) for text, number in zip(texts(together)[-2:], ("4711", "B12"), strict=True)] == [1, 1]
+
+
+def test_a_sentence_with_a_number_does_not_enter_a_search_that_says_what_it_likes(model, monkeypatch):
+    translator = open_translator([model], threads=1, adapt_writing=True)
+    engine, holding = Engine(translator, max_waiting=100), Held(translator)
+    monkeypatch.setattr(type(translator), "search_by_steps", holding.patched)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(engine.translate, ["The house is small."], ONE)
+            assert holding.started.wait(30)
+            second = pool.submit(engine.translate, ["The house 4711 is small."], ONE)
+            wait_for(lambda: engine.num_waiting == 1)
+            holding.go_on.set()
+            assert texts(second.result())[0].count("4711") == 1
+            assert texts(first.result()) == texts(translator.translate(["The house is small."]))
+    finally:
+        holding.go_on.set()
+        engine.close()
+
+
 def test_sentences_enter_the_search_that_runs(engine, held):
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(engine.translate, ["the car"], ONE)

@@ -1,0 +1,225 @@
+"""The terms of a text that a translation must have: those of a glossary, and numbers, which stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.data.tokenizer import UNK, Span, Tokenizer
+from nmt_cli.errors import InputError
+from nmt_cli.search.constraints import Term
+from nmt_cli.translation.glossary import WITHOUT_SPACES, Entry, Glossary, is_of_word
+from nmt_cli.translation.numbers import Numbers
+from nmt_cli.translation.results import Part, TermFound, TermUse
+from nmt_cli.translation.step_model import TrainedModels
+from nmt_cli.translation.writing import Writing
+
+_FINALS = frozenset(
+    ".!?\u2026\u037e\u055c\u055e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4\u203c\u2047\u2048\u2049\u3002\uff01\uff0e\uff1f\uff61"
+)
+"""Characters that end a sentence."""
+
+_HYPHENS = "-\u00ad\u2010\u2011"
+
+
+class _Place(NamedTuple):
+    """A term in a text."""
+
+    begin: int
+    """Its first character."""
+    end: int
+    forms: tuple[str, ...]
+    """Its translations."""
+    pieces: tuple[tuple[int, ...], ...]
+    """The pieces of these."""
+    is_number: bool
+
+
+class TermFinder:
+    """Finds the terms in the parts of a text, as the search needs them."""
+
+    def __init__(
+        self,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        glossary: Glossary | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
+        """Cut the translations of the glossary into pieces; `numbers` finds those that are to stay as they are.
+
+        Raises:
+            InputError: the model cannot spell a translation (file and line are named).
+        """
+        self.glossary, self._numbers = glossary or Glossary.of("", ()), numbers
+        self._source, self._target = tokenizers
+        self._forms: dict[tuple[int, str], tuple[tuple[int, ...], ...]] = {}
+        for entry in self.glossary.entries:
+            for form in entry.forms:
+                self._forms[entry.line, form] = pieces = tuple(_spellings(form, self._target))
+                if not _can_be_written(pieces):
+                    raise InputError(
+                        f"{self.glossary.name}:{entry.line}: the model cannot write {form!r}: a character of it, or "
+                        "all of the word, is not in its vocabulary"
+                    )
+
+    @cached_property
+    def inside_words(self) -> tuple[int, ...]:
+        """The pieces of the target that go on with the word before them."""
+        return inside_words(self._target)
+
+    @cached_property
+    def finals(self) -> tuple[int, ...]:
+        """The pieces of the target that end a sentence."""
+        return finals(self._target)
+
+    @cached_property
+    def digits(self) -> tuple[int, ...]:
+        """The pieces of the target with a digit."""
+        spelt = ((spelling or b"").decode(errors="ignore") for spelling in self._target.spellings())
+        return tuple(id_ for id_, text in enumerate(spelt) if any(map(str.isdecimal, text)))
+
+    @cached_property
+    def _inside_source_words(self) -> frozenset[int]:
+        return frozenset(inside_words(self._source))
+
+    def added_to(self, parts: Sequence[Part], texts: Sequence[tuple[int, str, int]]) -> list[Part]:
+        """Return the parts with their terms, apart from each other those that their prefixes say; the arguments are
+        `in_parts`'."""
+        found = []
+        free = {line for line, text, _ in texts if self._numbers is not None and self._numbers.has_rewritten(text)}
+        for part, terms in zip(parts, self.in_parts(parts, texts), strict=True):
+            own, said = (terms, ()) if part.prefix is None else self.divided(terms, part.prefix.text)
+            words = self.words(part.ids) if own else ()
+            found.append(replace(part, terms=own, said=said, has_free_numbers=part.line in free, words_of_terms=words))
+        return found
+
+    def in_parts(self, parts: Sequence[Part], texts: Iterable[tuple[int, str, int]]) -> list[tuple[TermFound, ...]]:
+        """Return the terms of each part. `parts` are all parts of some segments of lines, and `texts` are these
+        segments in the same order: the line, the text and the number of its first word."""
+        texts_with_terms = [(line, text, first_word, self._places(text)) for line, text, first_word in texts]
+        if not any(terms for *_, terms in texts_with_terms):
+            return [()] * len(parts)
+        found: dict[int, list[TermFound]] = {}
+        lengths: dict[int, int] = {}
+        for line, text, first_word, terms in texts_with_terms:
+            before = lengths.get(line, 0)
+            ids, spans = self._source.encode_spans(text) if terms else (self._source.encode(text), [])
+            lengths[line] = before + len(ids)
+            for term in terms:
+                places = [before + place for place, span in enumerate(spans) if _overlap(span, term)]
+                word = first_word + len(text[: term.begin + 1].split()) - 1
+                end = first_word + len(text[: term.end].split())
+                own = TermFound(
+                    text[term.begin : term.end], (word, end), Term(tuple(places), term.pieces), term.forms,
+                    term.is_number,
+                )  # fmt: skip
+                if places:
+                    found.setdefault(line, []).append(own)
+        of_parts, begins = [], dict.fromkeys(lengths, 0)
+        for part in parts:
+            begin = begins[part.line]
+            begins[part.line] = end = begin + len(part.ids)
+            own_terms = (term for term in found.get(part.line, ()) if begin <= term.term.places[0] < end)
+            of_parts.append(tuple(term.within(begin, end) for term in own_terms))
+        return of_parts
+
+    def _places(self, text: str) -> list[_Place]:
+        """Return the terms of a text from left to right; a number within a term of the glossary is none."""
+        found = [
+            _Place(
+                match.begin, match.end, match.entry.forms,
+                tuple(ids for form in match.entry.forms for ids in self._forms[match.entry.line, form]),
+                is_number=False,
+            )
+            for match in self.glossary.matches(text)
+        ]  # fmt: skip
+        if self._numbers is None:
+            return found
+        terms = tuple(found)
+        for span in self._numbers.spans(text):
+            number = text[slice(*span)]
+            pieces = tuple(_spellings(number, self._target, may_be_glued=self._numbers.may_be_glued))
+            if _can_be_written(pieces) and not any(_overlap(span, term) for term in terms):
+                found.append(_Place(*span, (number,), pieces, is_number=True))
+        return sorted(found)
+
+    def words(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the number of each source piece's word, from 0; a piece of a script without spaces is a word."""
+        begun = accumulate(id_ not in self._inside_source_words for id_ in ids)
+        return tuple(max(number - 1, 0) for number in begun)
+
+    def divided(self, terms: Sequence[TermFound], prefix: str) -> tuple[tuple[TermFound, ...], tuple[TermUse, ...]]:
+        """Return the terms that a prefix does not say already, and those that it says."""
+        left, uses = list(terms), []
+        for form in sorted({form for term in terms for form in term.forms}):
+            entry = Entry(form, (form,), True, 0)
+            for match in Glossary.of("", [entry]).matches(prefix):
+                said = next((term for term in left if form in term.forms), None)
+                if said is not None:
+                    left.remove(said)
+                    begin, end = len(prefix[: match.begin + 1].split()) - 1, len(prefix[: match.end].split())
+                    if not said.is_number:
+                        uses.append(TermUse(said.text, said.words, " ".join(prefix.split()[begin:end]), (begin, end)))
+        return tuple(left), tuple(uses)
+
+
+def _overlap(span: Span, term: _Place) -> bool:
+    return span[0] < term.end and span[1] > term.begin
+
+
+def _can_be_written(spellings: Collection[tuple[int, ...]]) -> bool:
+    return all(ids and UNK not in ids for ids in spellings)
+
+
+def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -> Iterable[tuple[int, ...]]:
+    """Yield the pieces of a translation; those without a blank before them too if it may be glued to what stands there,
+    as in a script without spaces."""
+    ids = tuple(tokenizer.encode(form))
+    yield ids
+    if ids and (may_be_glued or WITHOUT_SPACES.match(form)):
+        first = tokenizer.pieces(ids[:1])[0]
+        if first == "▁":
+            yield ids[1:]
+        elif first.startswith("▁") and UNK not in (own := tokenizer.ids_of([first[1:]])):
+            yield (*own, *ids[1:])
+
+
+def find_terms(
+    models: TrainedModels,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    options: DecodingOptions,
+    glossary: Glossary | None,
+    writing: Writing | None,
+) -> TermFinder | None:
+    """Return what finds the terms of a glossary and the numbers to keep; None where a search has neither.
+
+    Numbers stay where the writing of lines is adapted. But samples are drawn as they come, a shortlist may lack the
+    digits, and a model without attention cannot tell their place.
+
+    Raises:
+        InputError: the model cannot spell a translation (file and line are named).
+    """
+    is_free = options.sampling_temperature is None and models.has_attention and not models.has_shortlist
+    numbers = writing.numbers if writing is not None and is_free else None
+    return None if glossary is None and numbers is None else TermFinder(tokenizers, glossary, numbers)
+
+
+def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the pieces that go on with the word before them: bytes, and those that begin with a hyphen, or with a
+    letter or a digit of a script with spaces."""
+    found = []
+    for id_, spelling in enumerate(tokenizer.spellings()):
+        first = (spelling or b"").decode(errors="ignore")[:1]
+        goes_on = first in _HYPHENS or (is_of_word(first) and not WITHOUT_SPACES.match(first))
+        if spelling and (not first or goes_on):
+            found.append(id_)
+    return tuple(found)
+
+
+def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the pieces that hold nothing but a character that ends a sentence."""
+    spellings = [(spelling or b"").decode(errors="ignore").removeprefix("▁") for spelling in tokenizer.spellings()]
+    return tuple(id_ for id_, spelling in enumerate(spellings) if spelling in _FINALS)
