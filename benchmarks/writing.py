@@ -189,9 +189,9 @@ def _without(translator: Translator, parts: Sequence[str], languages: tuple[str,
     )
     symbols = translator.tokenizers[0].symbols()
     writing = Writing(less, source_lang=languages[0], target_lang=languages[1], symbols=symbols)
+    writing = writing.without_numbers() if "numbers" in parts else writing
     tokenizers = writing.reading(translator.tokenizers)
-    terms = find_terms(translator.models, tokenizers, translator.options, None, writing)
-    return replace(translator, tokenizers=tokenizers, writing=writing, terms=None if "numbers" in parts else terms)
+    return replace(translator, tokenizers=tokenizers, writing=writing, terms=find_terms(tokenizers, None, writing))
 
 
 def _lines(path: Path) -> list[str]:

@@ -95,8 +95,10 @@ def open_translator(
         raise InputError(f"{trained.without_attention}, so --glossary is not possible")
     decoding = DecodingOptions.of(configs[0].decoding, **options)
     writing = open_writing(first, decoding)
-    tokenizers = tokenizers if writing is None else writing.reading(tokenizers)
-    finder = find_terms(trained, tokenizers, decoding, terms, writing)
+    if writing is not None:
+        writing = writing.fit_for(trained, decoding, tokenizers[1])
+        tokenizers = writing.reading(tokenizers)
+    finder = find_terms(tokenizers, terms, writing)
     doubts = calibrated_doubts(first, loaded[0].path) if confidence else None
     return Translator(trained, tokenizers, decoding, terms=finder, doubts=doubts, writing=writing)
 

@@ -22,12 +22,13 @@ def keep_writing(experiment: Experiment, config: Config) -> None:
     from nmt_cli.checkpoint import write_json
     from nmt_cli.data.tokenizer import without_symbols
     from nmt_cli.data.writing import WritingProfile
-    from nmt_cli.translation.numbers import rewritten_numbers
+    from nmt_cli.translation.numbers import NumberHabits
 
     if not experiment.writing_path.exists():
         lines = without_symbols((source for source, _ in _pairs(config)), config.tokenizer.symbols)
         profile = WritingProfile.of(lines, config.data.source_lang)
-        profile = replace(profile, rewritten_numbers=tuple(rewritten_numbers(_pairs(config))))
+        habits = NumberHabits.of(_pairs(config))
+        profile = replace(profile, kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
         write_json(experiment.writing_path, profile.to_json())
 
 

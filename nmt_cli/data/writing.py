@@ -74,6 +74,8 @@ class WritingProfile:
     """Lines usually begin with a capital."""
     ends_with_stop: bool
     """Lines usually end with a full stop or the like, right behind the last word."""
+    kept_numbers: tuple[str, ...] | None = None
+    """Numbers that some lines of the target text keep, the most frequent first; None where that is not known."""
     rewritten_numbers: tuple[str, ...] | None = None
     """Numbers that the target text mostly writes otherwise, as in words; None where that is not known."""
 
@@ -133,14 +135,15 @@ class WritingProfile:
         try:
             characters = {str(key): int(number) for key, number in value["characters"].items()}
             forms = {str(key): str(form) for key, form in value["forms"].items()}
-            numbers = value.get("rewritten_numbers")  # older models have none
+            kept, rewritten = (value.get(f"{name}_numbers") for name in ("kept", "rewritten"))  # not in older models
             return cls(
                 characters,
                 forms,
                 has_case=bool(value["has_case"]),
                 begins_with_capital=bool(value["begins_with_capital"]),
                 ends_with_stop=bool(value["ends_with_stop"]),
-                rewritten_numbers=None if numbers is None else tuple(map(str, numbers)),
+                kept_numbers=None if kept is None else tuple(map(str, kept)),
+                rewritten_numbers=None if rewritten is None else tuple(map(str, rewritten)),
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error

@@ -138,8 +138,7 @@ class Engine:
         """
         if not self.abilities.alignment:
             raise InputError("this model has no attention, so glossary is not possible")
-        one = self._translator
-        found = find_terms(one.models, one.tokenizers, one.options, glossary, one.writing)
+        found = find_terms(self._translator.tokenizers, glossary, self._translator.writing)
         assert found is not None
         return found
 

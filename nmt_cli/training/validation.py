@@ -68,7 +68,7 @@ class Validator:
         num_samples: int = 3,
     ) -> None:
         self._dev, self._options, self._world, self._writing = dev, options, world, writing
-        self._tokenizers = tokenizers if writing is None else writing.reading(tokenizers)
+        self._tokenizers = tokenizers
         self._tokenize, self._lowercase, self._num_samples = tokenize, lowercase, num_samples
         sources = tokenizers[0].encode_all(dev.sources)
         targets = tokenizers[1].encode_all(dev.references)
@@ -117,8 +117,12 @@ class Validator:
         if not math.isfinite(total):
             return _OwnPart(total, num_tokens, None)
         models = TrainedModels([model], device=self._world.device)
-        terms = find_terms(models, self._tokenizers, self._options, None, self._writing)
-        translator = Translator(models, self._tokenizers, self._options, terms=terms, writing=self._writing)
+        writing, tokenizers = self._writing, self._tokenizers
+        if writing is not None:
+            writing = writing.fit_for(models, self._options, tokenizers[1])
+            tokenizers = writing.reading(tokenizers)
+        terms = find_terms(tokenizers, None, writing)
+        translator = Translator(models, tokenizers, self._options, terms=terms, writing=writing)
         own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
         try:
             texts = [translated.translations[0].text for translated in translator.translate(own)]

@@ -2,7 +2,7 @@
 
 A model learns the translation of a number from the lines that have it. Most numbers stand in none: of these the model
 knows the digits, but not that they are to be kept. So the search treats them as terms that are their own translation
-(`translation/terms.py`).
+(`translation/terms.py`). The model reads and says another number in their place, one that it has often seen kept.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from nmt_cli.data.tokenizer import Span
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 
 MIN_REWRITTEN = 3
 """Lines of a training text that write a number otherwise in the target, from which a model may do so too."""
+MIN_KEPT = 2
+"""Lines that keep a number, from which it may stand for others."""
+MAX_KEPT = 1_000
+"""Such numbers of a training text."""
 LANGUAGES_WITHOUT_SPACES = frozenset(("zh", "yue", "wuu", "lzh", "ja", "th", "lo", "my", "km"))
 _LETTER = rf"(?:(?!{WITHOUT_SPACES.pattern})[^\W\d_])"
 _SEGMENT = rf"(?:{_LETTER}|[\d_])+"
@@ -24,7 +29,9 @@ _PARTS = re.compile(rf"([-−+./:,]?)({_SEGMENT})")
 _ORDINAL = re.compile(r"(\d+)[^\W\d_]+")
 """Digits with letters behind them: `12th`, `1990s`, `5km`."""
 _DIGIT = re.compile(r"\d")
-_ADDRESS = re.compile(r"(?:[\w.+-]+@[\w-]+\.|[A-Za-z]+://|\bwww\.)[!-~]*[A-Za-z0-9/]", re.ASCII)
+_ADDRESS = re.compile(
+    r"(?:(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.|(?<![A-Za-z])[A-Za-z]{1,16}://|\bwww\.)[!-~]*[A-Za-z0-9/]", re.ASCII
+)
 _NO_TEXT = r"__|[<>{}\\]|%\w"
 """Signs of a word that is a placeholder or a tag, and not a number that people read."""
 
@@ -37,17 +44,17 @@ def number_spans(text: str) -> list[Span]:
     capitals behind them (`A123`, `mp3`, `x86_64`, `5G`), and may have parts in capitals (`PG-13`, `COVID-19`). An
     address is one of the Web or of e-mail.
     """
-    found: list[Span] = []
-    for address in _ADDRESS.finditer(text):
-        found.append(address.span())
+    addresses = [address.span() for address in _ADDRESS.finditer(text)]
     if not _DIGIT.search(text):
-        return found
-    addresses = tuple(found)
-    for token in _TOKEN.finditer(text):
-        begin, end = token.span()
-        if not any(begin < other[1] and end > other[0] for other in addresses):
-            found += [(begin + first, begin + last) for first, last in _of_token(token[0])]
-    return sorted(found)
+        return addresses
+    found: list[Span] = []
+    place = 0
+    for begin, end in [*addresses, (len(text), len(text))]:
+        for token in _TOKEN.finditer(text, place, begin):
+            found += [(token.start() + first, token.start() + last) for first, last in _of_token(token[0])]
+        found += [(begin, end)] if begin < end else []
+        place = end
+    return found
 
 
 def _of_token(token: str) -> list[Span]:
@@ -90,32 +97,55 @@ def _joining(segment: str, following: str) -> str:
     return "-./:," if segment.isdecimal() else "-./"
 
 
-def rewritten_numbers(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the numbers that the targets of a text mostly write otherwise than its sources, as in words.
+class NumberHabits(NamedTuple):
+    """The numbers of a training text by what becomes of them in its target."""
 
-    Args:
-        pairs: source and target lines.
+    kept: tuple[str, ...]
+    """Numbers without letters that at least two lines keep; those that most keep come first."""
+    rewritten: tuple[str, ...]
+    """Numbers that at least three lines write otherwise, as in words, and at least half of them do; sorted."""
 
-    Returns:
-        Numbers that at least three targets lack, and at least as many as have them; sorted.
-    """
-    kept: Counter[str] = Counter()
-    rewritten: Counter[str] = Counter()
-    for source, target in pairs:
-        numbers = {source[begin:end] for begin, end in number_spans(source)}
-        if numbers:
-            there = {target[begin:end] for begin, end in number_spans(target)}
-            kept.update(numbers & there)
-            rewritten.update(numbers - there)
-    return sorted(one for one, count in rewritten.items() if count >= max(MIN_REWRITTEN, kept[one]))
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> NumberHabits:
+        """Return the habits of pairs of source and target lines."""
+        kept: Counter[str] = Counter()
+        rewritten: Counter[str] = Counter()
+        for source, target in pairs:
+            numbers = {source[begin:end] for begin, end in number_spans(source)}
+            if numbers:
+                there = {target[begin:end] for begin, end in number_spans(target)}
+                kept.update(numbers & there)
+                rewritten.update(numbers - there)
+        usual = [
+            number
+            for number, count in sorted(kept.items(), key=lambda item: (-item[1], item[0]))
+            if count >= MIN_KEPT and _is_plain(number)
+        ]
+        return cls(
+            tuple(usual[:MAX_KEPT]),
+            tuple(sorted(one for one, count in rewritten.items() if count >= max(MIN_REWRITTEN, kept[one]))),
+        )
+
+
+class NumberFound(NamedTuple):
+    """A number that a translation must keep, in a text."""
+
+    begin: int
+    """Its first character."""
+    end: int
+    stand_in: str
+    """The number that the model reads and says in its place, perhaps the same."""
 
 
 class Numbers:
     """Finds the numbers, codes and addresses that a translation must keep."""
 
-    def __init__(self, rewritten: Collection[str], *, target_lang: str, symbols: Collection[str] = ()) -> None:
-        """Take the numbers that the model may write otherwise, and the symbols of its tokenizer, which stay alone."""
-        self._rewritten = frozenset(rewritten)
+    def __init__(self, habits: NumberHabits, *, target_lang: str, symbols: Collection[str] = ()) -> None:
+        """Take the habits of the training text, and the symbols of its tokenizer, which stay alone."""
+        self._rewritten = frozenset(habits.rewritten)
+        self._by_signs: dict[str, list[str]] = {}
+        for number in habits.kept:
+            self._by_signs.setdefault(_signs(number), []).append(number)
         self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self.may_be_glued = re.split("[-_]", target_lang.lower())[0] in LANGUAGES_WITHOUT_SPACES
         """True if the target language writes no space before a number."""
@@ -124,15 +154,40 @@ class Numbers:
         """Return whether a text has numbers that its translation may write otherwise."""
         return any(text[begin:end] in self._rewritten for begin, end in number_spans(text))
 
-    def spans(self, text: str) -> list[Span]:
-        """Return the places of these numbers from left to right, each as begin and end."""
-        found = [span for span in number_spans(text) if text[slice(*span)] not in self._rewritten]
-        if not found:
+    def found(self, text: str) -> list[NumberFound]:
+        """Return the numbers to keep from left to right, each with a stand-in of its own as far as there are some."""
+        spans = [span for span in number_spans(text) if text[slice(*span)] not in self._rewritten]
+        if not spans:
             return []
-        words = [word.span() for word in re.finditer(r"\S+", text) if self._no_text.search(word[0])]
-        # An address may hold such signs itself.
-        return [
-            (begin, end)
-            for begin, end in found
-            if not any(first <= begin and end <= last for first, last in words) or _ADDRESS.match(text, begin, end)
-        ]
+        blocked = bytearray(len(text))
+        for word in re.finditer(r"\S+", text):
+            if self._no_text.search(word[0]):
+                blocked[word.start() : word.end()] = b"\1" * len(word[0])
+        taken: set[str] = set()
+        found: list[NumberFound] = []
+        for begin, end in spans:
+            # An address may hold such signs itself.
+            if not blocked[begin] or _ADDRESS.match(text, begin, end):
+                stand_in = self._stand_in(text[begin:end], taken)
+                taken.add(stand_in)
+                found.append(NumberFound(begin, end, stand_in))
+        return found
+
+    def _stand_in(self, number: str, taken: Collection[str]) -> str:
+        """Return the kept number with the same signs whose length is nearest, or the number itself.
+
+        Of several the most frequent one is returned. A code, and a number with signs that no kept number has, stays.
+        """
+        kept = [one for one in self._by_signs.get(_signs(number), ()) if one not in taken]
+        if not kept or number in kept or not _is_plain(number):
+            return number
+        return min(kept, key=lambda one: abs(len(one) - len(number)))
+
+
+def _is_plain(number: str) -> bool:
+    return not any(map(str.isalpha, number))
+
+
+def _signs(number: str) -> str:
+    """Return a number with one 0 for each run of digits: 0:0 for 14:30."""
+    return re.sub(r"\d+", "0", number)

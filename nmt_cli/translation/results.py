@@ -35,8 +35,14 @@ class TermFound:
     term: Term
     """Its pieces in the part, and those of its translations."""
     forms: tuple[str, ...]
-    is_number: bool = False
-    """True if it is not of the glossary, but a number that is to stay as it is."""
+    spellings: tuple[tuple[int, ...], ...] = ()
+    """Of a number that is to stay as it is: its own pieces, one sequence for each form of `term`, which is that of the
+    number that the model reads and says in its place."""
+
+    @property
+    def is_number(self) -> bool:
+        """True if it is not of the glossary."""
+        return bool(self.spellings)
 
     def within(self, begin: int, end: int) -> TermFound:
         """Return the term of a line as that of a part of it, which is given by its pieces."""
@@ -84,8 +90,8 @@ class Part:
     """Terms of the glossary and numbers in it, but not those that the prefix says."""
     said: tuple[TermUse, ...] = ()
     """Terms of the glossary in it that the prefix translates."""
-    has_free_numbers: bool = False
-    """True if its line has numbers that the translation may write otherwise, such as in words."""
+    keeps_numbers: bool = False
+    """True if the translation may have no digits but those of its terms and its prefix."""
     words_of_terms: tuple[int, ...] = ()
     """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
 
@@ -96,8 +102,7 @@ class Part:
         if self.prefix is None and not terms:
             return None
         own = Constraints() if self.prefix is None else self.prefix.constraints
-        keeps_numbers = any(found.is_number for found in self.terms) and not self.has_free_numbers
-        return replace(own, terms=terms, keeps_numbers=keeps_numbers, words=self.words_of_terms)
+        return replace(own, terms=terms, keeps_numbers=self.keeps_numbers, words=self.words_of_terms)
 
     @property
     def first_word(self) -> int:

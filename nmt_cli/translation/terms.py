@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import UNK, Span, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import Term
 from nmt_cli.translation.glossary import WITHOUT_SPACES, Entry, Glossary, is_of_word
 from nmt_cli.translation.numbers import Numbers
 from nmt_cli.translation.results import Part, TermFound, TermUse
-from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.writing import Writing
 
 _FINALS = frozenset(
@@ -35,8 +35,9 @@ class _Place(NamedTuple):
     forms: tuple[str, ...]
     """Its translations."""
     pieces: tuple[tuple[int, ...], ...]
-    """The pieces of these."""
-    is_number: bool
+    """The pieces of these; of a number those of its stand-in."""
+    spellings: tuple[tuple[int, ...], ...] = ()
+    """Of a number its own pieces, one sequence for each of `pieces`."""
 
 
 class TermFinder:
@@ -59,7 +60,7 @@ class TermFinder:
         for entry in self.glossary.entries:
             for form in entry.forms:
                 self._forms[entry.line, form] = pieces = tuple(_spellings(form, self._target))
-                if not _can_be_written(pieces):
+                if any(UNK in ids or not ids for ids in pieces):
                     raise InputError(
                         f"{self.glossary.name}:{entry.line}: the model cannot write {form!r}: a character of it, or "
                         "all of the word, is not in its vocabulary"
@@ -93,7 +94,10 @@ class TermFinder:
         for part, terms in zip(parts, self.in_parts(parts, texts), strict=True):
             own, said = (terms, ()) if part.prefix is None else self.divided(terms, part.prefix.text)
             words = self.words(part.ids) if own else ()
-            found.append(replace(part, terms=own, said=said, has_free_numbers=part.line in free, words_of_terms=words))
+            # If the prefix says a number, the model must not say its stand-in.
+            numbers, left = (sum(term.is_number for term in some) for some in (terms, own))
+            keeps_numbers = numbers > 0 and (part.line not in free or left < numbers)
+            found.append(replace(part, terms=own, said=said, keeps_numbers=keeps_numbers, words_of_terms=words))
         return found
 
     def in_parts(self, parts: Sequence[Part], texts: Iterable[tuple[int, str, int]]) -> list[tuple[TermFound, ...]]:
@@ -108,13 +112,16 @@ class TermFinder:
             before = lengths.get(line, 0)
             ids, spans = self._source.encode_spans(text) if terms else (self._source.encode(text), [])
             lengths[line] = before + len(ids)
+            words = [word.start() for word in re.finditer(r"\S+", text)] if terms else []
+            begins_of_pieces, ends_of_pieces = [begin for begin, _ in spans], [end for _, end in spans]
             for term in terms:
-                places = [before + place for place, span in enumerate(spans) if _overlap(span, term)]
-                word = first_word + len(text[: term.begin + 1].split()) - 1
-                end = first_word + len(text[: term.end].split())
+                first = bisect_right(ends_of_pieces, term.begin)
+                places = range(before + first, before + bisect_left(begins_of_pieces, term.end))
+                word = first_word + bisect_right(words, term.begin) - 1
+                end = first_word + bisect_left(words, term.end)
                 own = TermFound(
                     text[term.begin : term.end], (word, end), Term(tuple(places), term.pieces), term.forms,
-                    term.is_number,
+                    term.spellings,
                 )  # fmt: skip
                 if places:
                     found.setdefault(line, []).append(own)
@@ -132,18 +139,21 @@ class TermFinder:
             _Place(
                 match.begin, match.end, match.entry.forms,
                 tuple(ids for form in match.entry.forms for ids in self._forms[match.entry.line, form]),
-                is_number=False,
             )
             for match in self.glossary.matches(text)
         ]  # fmt: skip
         if self._numbers is None:
             return found
         terms = tuple(found)
-        for span in self._numbers.spans(text):
-            number = text[slice(*span)]
-            pieces = tuple(_spellings(number, self._target, may_be_glued=self._numbers.may_be_glued))
-            if _can_be_written(pieces) and not any(_overlap(span, term) for term in terms):
-                found.append(_Place(*span, (number,), pieces, is_number=True))
+        for begin, end, stand_in in self._numbers.found(text):
+            number = text[begin:end]
+            said, spelt = (
+                tuple(_spellings(one, self._target, may_be_glued=self._numbers.may_be_glued))
+                for one in (stand_in, number)
+            )
+            if not any(_overlap((begin, end), term) for term in terms):
+                ways = min(len(said), len(spelt))
+                found.append(_Place(begin, end, (number,), said[:ways], spelt[:ways]))
         return sorted(found)
 
     def words(self, ids: Sequence[int]) -> tuple[int, ...]:
@@ -154,7 +164,8 @@ class TermFinder:
     def divided(self, terms: Sequence[TermFound], prefix: str) -> tuple[tuple[TermFound, ...], tuple[TermUse, ...]]:
         """Return the terms that a prefix does not say already, and those that it says."""
         left, uses = list(terms), []
-        for form in sorted({form for term in terms for form in term.forms}):
+        there = (term for term in terms if not term.is_number or term.text in prefix)
+        for form in sorted({form for term in there for form in term.forms}):
             entry = Entry(form, (form,), True, 0)
             for match in Glossary.of("", [entry]).matches(prefix):
                 said = next((term for term in left if form in term.forms), None)
@@ -168,10 +179,6 @@ class TermFinder:
 
 def _overlap(span: Span, term: _Place) -> bool:
     return span[0] < term.end and span[1] > term.begin
-
-
-def _can_be_written(spellings: Collection[tuple[int, ...]]) -> bool:
-    return all(ids and UNK not in ids for ids in spellings)
 
 
 def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -> Iterable[tuple[int, ...]]:
@@ -188,22 +195,14 @@ def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -
 
 
 def find_terms(
-    models: TrainedModels,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    options: DecodingOptions,
-    glossary: Glossary | None,
-    writing: Writing | None,
+    tokenizers: tuple[Tokenizer, Tokenizer], glossary: Glossary | None, writing: Writing | None
 ) -> TermFinder | None:
-    """Return what finds the terms of a glossary and the numbers to keep; None where a search has neither.
-
-    Numbers stay where the writing of lines is adapted. But samples are drawn as they come, a shortlist may lack the
-    digits, and a model without attention cannot tell their place.
+    """Return what finds the terms of a glossary and the numbers to keep; None where there are neither.
 
     Raises:
         InputError: the model cannot spell a translation (file and line are named).
     """
-    is_free = options.sampling_temperature is None and models.has_attention and not models.has_shortlist
-    numbers = writing.numbers if writing is not None and is_free else None
+    numbers = None if writing is None else writing.numbers
     return None if glossary is None and numbers is None else TermFinder(tokenizers, glossary, numbers)
 
 

@@ -32,6 +32,7 @@ from nmt_cli.translation.markup import UNKNOWN, PlainLine, restored_words, strip
 from nmt_cli.translation.prefix import PieceIndex, Prefix, Restore, prefix_of, restored_after
 from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
 from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
+from nmt_cli.translation.stand_ins import with_numbers
 from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
 from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.windows import WINDOW_SIZE
@@ -257,7 +258,7 @@ class Translator:
         ]
 
     def _vocabulary(self, parts: Sequence[Part] = ()) -> Vocabulary:
-        terms = self.terms if any(part.terms for part in parts) else None
+        terms = self.terms if any(part.terms or part.keeps_numbers for part in parts) else None
         known = ((), (), ()) if terms is None else (terms.inside_words, terms.finals, terms.digits)
         return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), *known)
 
@@ -286,12 +287,15 @@ class Translator:
         log_prob, score = hypothesis.log_prob, hypothesis.score
         if not self.options.with_alignment and part.constraints is None and self.doubts is None:
             return Translation(tokenizer.decode(hypothesis.ids), log_prob, score)
+        spoken, ids = with_numbers(hypothesis, part), hypothesis.ids
+        hypothesis = spoken.hypothesis
         if part.prefix is None or self._index is None:
             text, target = tokenizer.decode_words(hypothesis.ids)
         else:
             text, target = part.prefix.spelt(hypothesis.ids, self._index)
         terms = _uses(part, hypothesis, text, target)
-        found = Translation(text, log_prob, score, terms=terms, pieces=None if self.doubts is None else target)
+        pieces = None if self.doubts is None else spoken.said(target, ids)
+        found = Translation(text, log_prob, score, terms=terms, pieces=pieces)
         return _aligned(found, part, hypothesis, target) if self.options.with_alignment else found
 
 

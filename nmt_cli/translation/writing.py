@@ -13,14 +13,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import replace
 
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer
 from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
 from nmt_cli.translation.markup import PlainLine
-from nmt_cli.translation.numbers import Numbers
+from nmt_cli.translation.numbers import NumberHabits, Numbers
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Translation
+from nmt_cli.translation.step_model import TrainedModels
 
 MIN_SENTENCE = 3
 """Words from which a line is a sentence that lacks its full stop, and known words from which it lacks its capitals."""
@@ -70,18 +73,33 @@ class Writing:
         self._source_lang, self._target_lang = source_lang, target_lang
         self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self._known = frozenset(profile.characters)
-        self.numbers = (
-            None
-            if profile.rewritten_numbers is None
-            else Numbers(profile.rewritten_numbers, target_lang=target_lang, symbols=symbols)
-        )
+        self.numbers: Numbers | None = None
         """Finds the numbers that a translation must keep; None where the profile does not tell which."""
+        if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
+            habits = NumberHabits(profile.kept_numbers, profile.rewritten_numbers)
+            self.numbers = Numbers(habits, target_lang=target_lang, symbols=symbols)
         # Capitals may lack what small letters have: ß becomes SS, and in Greek accents are left out.
         self._by_capitals = {
             capitals: form
             for form in reversed(list(profile.forms.values()))  # the most usual one last, so it stays
             if lower(capitals := upper(form, source_lang), source_lang) != lower(form, source_lang)
         }
+
+    def fit_for(self, models: TrainedModels, options: DecodingOptions, target: Tokenizer) -> Writing:
+        """Return the same without numbers if a search cannot keep them.
+
+        Samples are drawn as they come, a shortlist or a vocabulary of words may lack the digits, a weight of terms only
+        makes them likelier, and a model without attention cannot tell their place.
+        """
+        is_bound = options.sampling_temperature is None and options.glossary_weight is None
+        can_say_all = target.spells_bytes and not models.has_shortlist
+        return self if is_bound and can_say_all and models.has_attention else self.without_numbers()
+
+    def without_numbers(self) -> Writing:
+        """Return the same, but with all numbers left to the model."""
+        other = copy(self)
+        other.numbers = None
+        return other
 
     def reading(self, tokenizers: tuple[Tokenizer, Tokenizer]) -> tuple[Tokenizer, Tokenizer]:
         """Return the tokenizers of both sides, the first with an eye for the writing of its text."""
@@ -146,6 +164,28 @@ class Writing:
 
     def adapted(self, text: str) -> Adapted:
         """Return the text in the writing of the training text."""
+        known = self._with_known_numbers(text)
+        found = self._written_as_usual(known.text)
+        if known.places is None or found.places is None:
+            return known if found.places is None else found
+        return Adapted(found.text, [known.raw(*span) for span in found.places])
+
+    def _with_known_numbers(self, text: str) -> Adapted:
+        """Return the text with stand-ins for numbers."""
+        numbers = [] if self.numbers is None else self.numbers.found(text)
+        if all(number.stand_in == text[number.begin : number.end] for number in numbers):
+            return Adapted(text)
+        written: list[str] = []
+        places: list[Span] = []
+        last = 0
+        for begin, end, stand_in in numbers:
+            written += [text[last:begin], stand_in]
+            places += [*((place, place + 1) for place in range(last, begin)), *[(begin, end)] * len(stand_in)]
+            last = end
+        places += [(place, place + 1) for place in range(last, len(text))]
+        return Adapted("".join([*written, text[last:]]), places)
+
+    def _written_as_usual(self, text: str) -> Adapted:
         recases = self._is_unlike_text_without_case(text) or self.is_in_capitals(text) or self.is_in_small_letters(text)
         lacks_stop = self.lacks_stop(text)
         if self._known.issuperset(text) and not recases and not lacks_stop:

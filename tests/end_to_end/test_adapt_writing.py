@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -140,14 +141,37 @@ def test_a_number_in_a_prefix_or_a_term_counts_and_is_not_listed(nmt, model: Pat
 
 def test_samples_and_models_that_do_not_tell_of_numbers_leave_them_to_the_model(nmt, model: Path, tmp_path: Path):
     lines = list(NUMBERED)[:1]
-    options = ("--sample", "--seed", "3")
-    assert translate(nmt, model, lines, "--adapt-writing", *options) == translate(nmt, model, lines, *options)
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("bicycle\tle vélo\n", encoding="utf-8")
+    for options in (("--sample", "--seed", "3"), ("--glossary", terms, "--glossary-weight", "2")):
+        assert translate(nmt, model, lines, "--adapt-writing", *options) == translate(nmt, model, lines, *options)
     old = tmp_path / "old"
     shutil.copytree(model, old)
     profile = json.loads((old / "writing.json").read_text())
-    del profile["rewritten_numbers"]
+    del profile["rewritten_numbers"], profile["kept_numbers"]
     (old / "writing.json").write_text(json.dumps(profile))
     assert translate(nmt, old, lines, "--adapt-writing") == translate(nmt, old, lines, "--keep-writing")
+
+
+def test_the_model_reads_a_number_that_it_knows_in_the_place_of_another(nmt, model: Path, tmp_path: Path):
+    """All is as if the line had that number: translation, alignment, confidence and scores."""
+    taught = tmp_path / "taught"
+    shutil.copytree(model, taught)
+    profile = json.loads((taught / "writing.json").read_text())
+    (taught / "writing.json").write_text(json.dumps(profile | {"kept_numbers": ["12", "7"]}))
+    options = ("--adapt-writing", "--n-best", "2", "--alignment", "soft")
+    lines = ["The house 5678 is small.", "MY CAR 3 AND 45 CARS AND YOUR 6."]
+    known = ["The house 12 is small.", "MY CAR 7 AND 12 CARS AND YOUR 6."]
+    found, expected = (translate(nmt, taught, own, *options) for own in (lines, known))
+    for one, other, numbers in zip(found, expected, ({"12": "5678"}, {"7": "3", "12": "45"}), strict=True):
+        assert {number for text in numbers.values() for number in numbers_of(text)} <= set(
+            numbers_of(one["translation"])
+        )
+        for record in (other, *other["hypotheses"]):
+            record["translation"] = re.sub(
+                r"\d+", lambda number, numbers=numbers: numbers.get(number[0], number[0]), record["translation"]
+            )
+        assert other | {"source": one["source"]} == one
 
 
 def test_a_number_that_the_training_text_writes_otherwise_is_left_to_the_model(
@@ -160,7 +184,8 @@ def test_a_number_that_the_training_text_writes_otherwise_is_left_to_the_model(
     options += ["training.max_steps=1"]
     result = nmt("train", "--config", config, *(part for one in options for part in ("--set", one)))
     assert result.code == 0, result.err
-    assert json.loads((tmp_path / "run" / "writing.json").read_text())["rewritten_numbers"] == ["10"]
+    kept = json.loads((tmp_path / "run" / "writing.json").read_text())
+    assert (kept["kept_numbers"], kept["rewritten_numbers"]) == (["7"], ["10"])
 
 
 def test_paragraphs_are_adapted_sentence_by_sentence(nmt, model: Path):

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from nmt_cli.data.tokenizer import train_tokenizer
+import pytest
+import torch
+
+from nmt_cli.data.tokenizer import PieceWords, train_tokenizer
+from nmt_cli.search.constraints import Term
+from nmt_cli.search.hypothesis import Hypothesis, Said
 from nmt_cli.translation.glossary import Entry, Glossary
-from nmt_cli.translation.numbers import Numbers, number_spans, rewritten_numbers
+from nmt_cli.translation.numbers import NumberHabits, Numbers, number_spans
+from nmt_cli.translation.results import Part, TermFound
+from nmt_cli.translation.stand_ins import with_numbers
 from nmt_cli.translation.terms import TermFinder
+
+NONE = NumberHabits((), ())
 
 
 def found(text: str) -> list[str]:
@@ -37,19 +46,65 @@ def test_numbers_codes_and_addresses_are_found_with_what_belongs_to_them(text, n
     assert found(text) == numbers
 
 
-def test_a_number_is_rewritten_if_most_lines_and_at_least_three_write_it_otherwise():
+def test_habits_are_learnt_from_the_lines_that_have_a_number():
     pairs = [("10 dogs", "dix chiens")] * 3 + [("10 dogs", "10 chiens")] * 3  # half of the lines
     pairs += [("at 2:30", "a 14h30")] * 3 + [("11 dogs", "onze chiens")] * 2  # only two
     pairs += [("12 dogs", "douze chiens")] * 3 + [("12 dogs and 12 cats", "12")] * 4  # fewer than half
-    assert rewritten_numbers(pairs) == ["10", "2:30"]
+    pairs += [("20 dogs", "20 chiens")] * 5 + [("13 dogs", "13 chiens"), ("A1 and B2", "A1 et B2"), ("A1", "A1")]
+    habits = NumberHabits.of(pairs)
+    assert habits.rewritten == ("10", "2:30")
+    assert habits.kept == ("20", "12", "10")  # 13 only once, and A1 has letters
 
 
 def test_placeholders_tags_symbols_and_rewritten_numbers_are_left_alone():
-    numbers = Numbers(["10"], target_lang="fr", symbols=["[X1]"])
+    numbers = Numbers(NumberHabits((), ("10",)), target_lang="fr", symbols=["[X1]"])
     text = "__1__ <b2> {0} %1$s [X1] 10 11"
-    assert [text[begin:end] for begin, end in numbers.spans(text)] == ["11"]
+    assert [text[number.begin : number.end] for number in numbers.found(text)] == ["11"]
     assert numbers.has_rewritten(text)
     assert not numbers.has_rewritten("11 110")
+
+
+@pytest.mark.parametrize(
+    ("text", "stand_ins"),
+    [
+        ("4711 and 5", ["2013", "3"]),  # the nearest length
+        ("88 and 99 and 77 and 6 and 5", ["20", "30", "3", "2013", "5"]),  # each once, while there are some
+        ("30 and 31", ["30", "20"]),
+        ("3.75, 1,000 and 8:15", ["1.5", "1,000", "2:30"]),  # the same signs
+        ("A123, 5G and https://x.org/12", ["A123", "5G", "https://x.org/12"]),
+    ],
+)
+def test_a_number_has_a_known_one_in_its_place(text, stand_ins):
+    numbers = Numbers(NumberHabits(("20", "2:30", "30", "3", "2013", "1.5"), ()), target_lang="fr")
+    assert [number.stand_in for number in numbers.found(text)] == stand_ins
+
+
+def test_numbers_come_back_with_the_weights_and_words_of_what_the_model_has_said():
+    """The model has said 1 2 | 3 | 4 5 | 6 for numbers of one and of three pieces."""
+    numbers = (
+        TermFound("7", (0, 1), Term((0,), ((1, 2),)), ("7",), ((11,),)),
+        TermFound("x", (1, 2), Term((1,), ((3,),)), ("x",)),
+        TermFound("888", (2, 3), Term((2,), ((9,), (4, 5))), ("888",), ((10,), (12, 13, 14))),
+    )
+    part = Part(0, 0, 0, (1, 2, 3), (), terms=numbers)
+    weights = torch.arange(14).view(7, 2)
+    found = Hypothesis(
+        (1, 2, 3, 4, 5, 6),
+        -1.0,
+        -1.0,
+        ended=True,
+        weights_TS=weights,
+        said=(Said(0, 0, 2), Said(1, 2, 3), Said(2, 3, 5)),
+    )
+    spoken = with_numbers(found, part)
+    assert spoken.hypothesis.ids == (11, 3, 12, 13, 14, 6)
+    assert spoken.hypothesis.weights_TS[:, 0].tolist() == [0, 4, 6, 8, 8, 10, 12]
+    assert spoken.hypothesis.said == (Said(0, 0, 1), Said(1, 1, 2), Said(2, 2, 5))
+    target = PieceWords(spoken.hypothesis.ids, (0, 1, 2, 2, 2, 3), 4)
+    assert spoken.said(target, found.ids) == PieceWords(found.ids, (0, 0, 1, 2, 2, 3), 4)
+    alone = replace(part, terms=numbers[1:2])
+    plain = replace(found, said=(Said(0, 2, 3),))
+    assert with_numbers(plain, alone).hypothesis is plain
 
 
 @pytest.fixture(scope="module")
@@ -59,30 +114,24 @@ def tokenizer(corpus):
 
 
 def places(finder: TermFinder, text: str) -> list[tuple[str, bool]]:
-    return [(text[place.begin : place.end], place.is_number) for place in finder._places(text)]
+    return [(text[place.begin : place.end], bool(place.spellings)) for place in finder._places(text)]
 
 
 def test_a_number_within_a_term_of_the_glossary_is_none_of_its_own(tokenizer):
     glossary = Glossary.of("g", [Entry("car 5", ("x",), False, 1)])
-    finder = TermFinder((tokenizer, tokenizer), glossary, Numbers([], target_lang="fr"))
+    finder = TermFinder((tokenizer, tokenizer), glossary, Numbers(NONE, target_lang="fr"))
     assert places(finder, "7 car 5 and 5") == [("7", True), ("car 5", False), ("5", True)]
     assert places(TermFinder((tokenizer, tokenizer), glossary), "7 car 5 and 5") == [("car 5", False)]
 
 
 @pytest.mark.parametrize(("language", "glued"), [("zh", True), ("zh-TW", True), ("ja", True), ("de", False)])
 def test_a_number_may_be_glued_to_a_word_where_the_language_has_no_spaces(tokenizer, language, glued):
-    finder = TermFinder((tokenizer, tokenizer), numbers=Numbers([], target_lang=language))
+    finder = TermFinder((tokenizer, tokenizer), numbers=Numbers(NONE, target_lang=language))
     (place,) = finder._places("4711")
     spelt = [tokenizer.pieces(ids) for ids in place.pieces]
     assert ["".join(pieces).startswith("▁") for pieces in spelt] == [True, False][: 1 + glued]
 
 
-def test_a_number_that_the_model_cannot_write_is_no_term(corpus):
-    lines = (corpus / "train.en").read_text().splitlines()
-    words = train_tokenizer(lines, model_type="word", vocab_size=400, normalization="identity", character_coverage=1.0)
-    assert places(TermFinder((words, words), numbers=Numbers([], target_lang="fr")), "4711 dogs") == []
-
-
 def test_every_piece_with_a_digit_is_known(tokenizer):
-    finder = TermFinder((tokenizer, tokenizer), numbers=Numbers([], target_lang="fr"))
+    finder = TermFinder((tokenizer, tokenizer), numbers=Numbers(NONE, target_lang="fr"))
     assert {f"<0x3{digit}>" for digit in range(10)} <= set(tokenizer.pieces(finder.digits))
