@@ -10,6 +10,8 @@ from nmt_cli.console import log_once, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
+    import torch
+
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.forced import PairScorer
     from nmt_cli.translation.translator import Translator
@@ -46,9 +48,7 @@ def open_translator(
     from nmt_cli.commands.calibrating import calibrated_doubts
     from nmt_cli.commands.writing import open_writing
     from nmt_cli.config.decoding import DecodingOptions
-    from nmt_cli.distributed import find_device, multiplies_bf16
     from nmt_cli.experiment import source_of
-    from nmt_cli.ops import native
     from nmt_cli.translation.glossary import Glossary
     from nmt_cli.translation.shortlist import read_shortlist
     from nmt_cli.translation.step_model import TrainedModels
@@ -58,13 +58,7 @@ def open_translator(
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
     terms = None if glossary is None else Glossary.read(glossary)
-    found_device = find_device(device)
-    if precision == "int8" and found_device.type != "cpu":
-        raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
-    if precision == "bf16" and not multiplies_bf16(found_device):
-        warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
-    if found_device.type == "cpu" and not native.is_built():
-        log_once(native.why_missing())
+    found_device = _found_device(device, precision)
     keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)
@@ -101,6 +95,21 @@ def open_translator(
     finder = find_terms(tokenizers, terms, writing)
     doubts = calibrated_doubts(first, loaded[0].path) if confidence else None
     return Translator(trained, tokenizers, decoding, terms=finder, doubts=doubts, writing=writing)
+
+
+def _found_device(device: str, precision: str) -> torch.device:
+    """Return the device of a name, and say what is slow on it."""
+    from nmt_cli.distributed import find_device, multiplies_bf16
+    from nmt_cli.ops import native
+
+    found = find_device(device)
+    if precision == "int8" and found.type != "cpu":
+        raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
+    if precision == "bf16" and not multiplies_bf16(found):
+        warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
+    if found.type == "cpu" and not native.is_built():
+        log_once(native.why_missing())
+    return found
 
 
 def _refusal(experiment: Experiment, path: Path) -> str:
