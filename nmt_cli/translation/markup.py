@@ -17,6 +17,7 @@ import numpy as np
 
 from nmt_cli.translation.alignment import Matrix
 from nmt_cli.translation.elements import Tag, placed
+from nmt_cli.translation.glossary import WITHOUT_SPACES
 
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
@@ -178,10 +179,12 @@ def _tagged(word: str, opening: Sequence[_Mark], closing: Sequence[_Mark], spell
 def put_placeholders(source: Sequence[str], target: list[str], weights: Matrix, pattern: re.Pattern[str]) -> int:
     """Make each placeholder, a match of `pattern`, stand in the target as often as in the source, or more often.
 
-    None takes the place of another. Returns how many were missing.
+    None takes the place of another, of a number, or of a word that may be a whole sentence, as where a script writes no
+    spaces. Returns how many were missing.
     """
     there = Counter(placeholder for word in target for placeholder in pattern.findall(word))
-    free = [row for row, word in enumerate(target) if not pattern.search(word)]
+    kept = re.compile(rf"{pattern.pattern}|\d|{WITHOUT_SPACES.pattern}", pattern.flags)
+    free = [row for row, word in enumerate(target) if not kept.search(word)]
     num_missing = 0
     for column, word in enumerate(source):
         placeholders = pattern.findall(word)

@@ -83,6 +83,12 @@ def test_no_placeholder_takes_the_place_of_another(line, translation, weights, e
     assert restore(strip_tags(line), translation, np.array(weights)) == expected
 
 
+def test_a_placeholder_takes_the_place_of_no_number_and_of_no_text_without_spaces():
+    weights = np.array([[0.1, 0.2], [0.1, 0.8]])
+    assert restore(strip_tags("12 __NAME__"), "rien 12", weights) == "__NAME__ 12"
+    assert restore(strip_tags("12 __NAME__"), "他有苹果。", weights[1:]) == "他有苹果。 __NAME__"
+
+
 @given(st.lists(st.sampled_from(["__A__", "__B__", "(__A__)", "a", "b"]), max_size=8), st.integers(0, 5))
 def test_every_placeholder_comes_back_as_often_as_it_stood_there(words: list[str], num_target: int):
     weights = np.random.default_rng(len(words)).random((num_target, len(words)))
