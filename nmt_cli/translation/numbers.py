@@ -156,14 +156,15 @@ class Numbers:
 
     def found(self, text: str) -> list[NumberFound]:
         """Return the numbers to keep from left to right, each with a stand-in of its own as far as there are some."""
-        spans = [span for span in number_spans(text) if text[slice(*span)] not in self._rewritten]
+        everything = number_spans(text)
+        spans = [span for span in everything if text[slice(*span)] not in self._rewritten]
         if not spans:
             return []
         blocked = bytearray(len(text))
         for word in re.finditer(r"\S+", text):
             if self._no_text.search(word[0]):
                 blocked[word.start() : word.end()] = b"\1" * len(word[0])
-        taken: set[str] = set()
+        taken = {text[slice(*span)] for span in everything} & self._rewritten
         found: list[NumberFound] = []
         for begin, end in spans:
             # An address may hold such signs itself.

@@ -79,6 +79,12 @@ def test_a_number_has_a_known_one_in_its_place(text, stand_ins):
     assert [number.stand_in for number in numbers.found(text)] == stand_ins
 
 
+def test_a_number_that_is_left_to_the_model_stands_for_no_other_in_its_line():
+    numbers = Numbers(NumberHabits(("20", "30"), ("20",)), target_lang="fr")
+    assert [number.stand_in for number in numbers.found("41 and 20")] == ["30"]
+    assert [number.stand_in for number in numbers.found("41")] == ["20"]
+
+
 def test_numbers_come_back_with_the_weights_and_words_of_what_the_model_has_said():
     """The model has said 1 2 | 3 | 4 5 | 6 for numbers of one and of three pieces."""
     numbers = (
