@@ -121,8 +121,8 @@ AdaptWriting = Annotated[
     typer.Option(
         "--adapt-writing/--keep-writing", rich_help_panel=SEARCH,
         help="Read each line in the writing of the training text: a line in capitals in ordinary case, unknown quotes "
-        "and dashes as known ones. The translation of a line in capitals is in capitals, and numbers are kept. The "
-        "default is the model's own.",
+        "and dashes as known ones, words without their typing errors. The translation of a line in capitals is in "
+        "capitals, and numbers are kept. The default is the model's own.",
     ),
 ]  # fmt: skip
 GlossaryFile = Annotated[

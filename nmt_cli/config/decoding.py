@@ -27,7 +27,8 @@ class DecodingConfig(Section):
     adapt_writing: bool = False
     """A line is read in the writing of the training text, and its translation is written as the line was: a line in
     capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has.
-    Numbers stay as they are, unless the training text mostly writes them otherwise."""
+    Unknown words with a typing error are read as the known words. Numbers stay as they are, unless the training text
+    mostly writes them otherwise."""
     batch_tokens: PositiveInt = 16384
     """Rows of the beam times positions of the padded sources in one batch."""
 

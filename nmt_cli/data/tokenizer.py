@@ -54,8 +54,30 @@ class Adapted(NamedTuple):
         first = self.places[begin][0] if begin < len(self.places) else self.places[-1][1]
         return first, self.places[end - 1][1] if end > begin else first
 
+    def then(self, adapt: Adapt) -> Adapted:
+        """Return this text as another function changes it, with the places in the raw text."""
+        after = adapt(self.text)
+        if self.places is None or after.places is None:
+            return self if after.places is None else after
+        return Adapted(after.text, [self.raw(*span) for span in after.places])
+
 
 Adapt = Callable[[str], Adapted]
+
+
+def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> Adapted:
+    """Return a text with some of its parts replaced; each is the begin, the end and what takes its place."""
+    if all(text[begin:end] == other for begin, end, other in changes):
+        return Adapted(text)
+    written: list[str] = []
+    places: list[Span] = []
+    last = 0
+    for begin, end, other in changes:
+        written += [text[last:begin], other]
+        places += [*((place, place + 1) for place in range(last, begin)), *[(begin, end)] * len(other)]
+        last = end
+    places += [(place, place + 1) for place in range(last, len(text))]
+    return Adapted("".join([*written, text[last:]]), places)
 
 
 class Tokenizer:

@@ -11,9 +11,9 @@ from typing import Any
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import ModelError
 
-MAX_LINES = 100_000
+MAX_LINES = 1_000_000
 """Lines of each corpus that are read."""
-MAX_WORDS = 20_000
+MAX_WORDS = 100_000
 MAX_CHARACTERS = 20_000
 WORD = re.compile(r"\b[^\W\d_]++(?:['’][^\W\d_]++)*+(?!\w)")
 """Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
@@ -74,6 +74,8 @@ class WritingProfile:
     """Lines usually begin with a capital."""
     ends_with_stop: bool
     """Lines usually end with a full stop or the like, right behind the last word."""
+    has_all_words: bool = False
+    """`forms` has every word of the text, so others are unknown to the model."""
     kept_numbers: tuple[str, ...] | None = None
     """Numbers that some lines of the target text keep, the most frequent first; None where that is not known."""
     rewritten_numbers: tuple[str, ...] | None = None
@@ -86,7 +88,8 @@ class WritingProfile:
         forms: dict[str, Counter[str]] = defaultdict(Counter)
         begins: Counter[bool] = Counter()
         ends: Counter[bool] = Counter()
-        for line in lines:
+        num_lines = 0
+        for num_lines, line in enumerate(lines, start=1):  # noqa: B007 (the number of lines is that of the last)
             characters.update(line)
             ends[_FINAL_SIGN.search(line, max(0, len(line) - 20)) is not None] += bool(line.strip())
             if is_capital(line):
@@ -108,6 +111,7 @@ class WritingProfile:
             has_case=capitals > _FEW_CAPITALS * letters,
             begins_with_capital=begins[True] > begins[False],
             ends_with_stop=ends[True] > _MOST_LINES * ends.total(),
+            has_all_words=len(forms) <= MAX_WORDS and num_lines < MAX_LINES,
         )
 
     @classmethod
@@ -142,6 +146,7 @@ class WritingProfile:
                 has_case=bool(value["has_case"]),
                 begins_with_capital=bool(value["begins_with_capital"]),
                 ends_with_stop=bool(value["ends_with_stop"]),
+                has_all_words=bool(value.get("has_all_words", False)),
                 kept_numbers=None if kept is None else tuple(map(str, kept)),
                 rewritten_numbers=None if rewritten is None else tuple(map(str, rewritten)),
             )

@@ -17,12 +17,13 @@ from copy import copy
 from dataclasses import replace
 
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer
+from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer, replaced
 from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
 from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.numbers import NumberHabits, Numbers
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Translation
+from nmt_cli.translation.spelling import Spelling
 from nmt_cli.translation.step_model import TrainedModels
 
 MIN_SENTENCE = 3
@@ -73,6 +74,7 @@ class Writing:
         self._source_lang, self._target_lang = source_lang, target_lang
         self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self._known = frozenset(profile.characters)
+        self._spelling = Spelling(profile.forms, source_lang) if profile.has_all_words else None
         self.numbers: Numbers | None = None
         """Finds the numbers that a translation must keep; None where the profile does not tell which."""
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
@@ -164,29 +166,32 @@ class Writing:
 
     def adapted(self, text: str) -> Adapted:
         """Return the text in the writing of the training text."""
-        known = self._with_known_numbers(text)
-        found = self._written_as_usual(known.text)
-        if known.places is None or found.places is None:
-            return known if found.places is None else found
-        return Adapted(found.text, [known.raw(*span) for span in found.places])
-
-    def _with_known_numbers(self, text: str) -> Adapted:
-        """Return the text with stand-ins for numbers."""
         numbers = [] if self.numbers is None else self.numbers.found(text)
-        if all(number.stand_in == text[number.begin : number.end] for number in numbers):
+        found = replaced(text, [(number.begin, number.end, number.stand_in) for number in numbers])
+        found = found.then(self._without_typing_errors)
+        return found.then(self._written_as_usual)
+
+    def _without_typing_errors(self, text: str) -> Adapted:
+        if self._spelling is None:
             return Adapted(text)
-        written: list[str] = []
-        places: list[Span] = []
-        last = 0
-        for begin, end, stand_in in numbers:
-            written += [text[last:begin], stand_in]
-            places += [*((place, place + 1) for place in range(last, begin)), *[(begin, end)] * len(stand_in)]
-            last = end
-        places += [(place, place + 1) for place in range(last, len(text))]
-        return Adapted("".join([*written, text[last:]]), places)
+        recases, begins = self._recases(text), True
+        changes: list[tuple[int, int, str]] = []
+        for word in re.finditer(r"\S+", text):
+            if self._code.search(word[0]):
+                continue
+            for match in WORD.finditer(word[0]):
+                mended = self._spelling.mended(match[0], any_case=recases or begins)
+                changes.append((word.start() + match.start(), word.start() + match.end(), mended))
+                begins = False
+            begins = begins or _SENTENCE_END.search(word[0]) is not None
+        return replaced(text, changes)
+
+    def _recases(self, text: str) -> bool:
+        """Return whether the case of a text tells nothing."""
+        return self._is_unlike_text_without_case(text) or self.is_in_capitals(text) or self.is_in_small_letters(text)
 
     def _written_as_usual(self, text: str) -> Adapted:
-        recases = self._is_unlike_text_without_case(text) or self.is_in_capitals(text) or self.is_in_small_letters(text)
+        recases = self._recases(text)
         lacks_stop = self.lacks_stop(text)
         if self._known.issuperset(text) and not recases and not lacks_stop:
             return Adapted(text)

@@ -129,6 +129,17 @@ def test_no_number_is_lost_or_invented(nmt, model: Path, corpus: Path, more):
     assert kept[-1] == found[-1]
 
 
+def test_typing_errors_are_mended_and_alignments_are_those_of_the_line(nmt, model: Path):
+    """The lines have exchanged, doubled and left out letters; the second one has two such words."""
+    options = ("--adapt-writing", "--alignment", "soft")
+    right = ["The house is small.", "Where is the small house?", "MY HOUSE IS SMALL."]
+    wrong = ["The hosue is small.", "Where is the smmall huose?", "MY HOUSEE IS SMALL."]
+    found, expected = translate(nmt, model, wrong, *options), translate(nmt, model, right, *options)
+    assert [one | {"source": two["source"]} for one, two in zip(found, expected, strict=True)] == expected
+    kept = translate(nmt, model, wrong, "--keep-writing", "--alignment", "soft")
+    assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
+
+
 def test_a_number_in_a_prefix_or_a_term_counts_and_is_not_listed(nmt, model: Path, tmp_path: Path):
     terms, prefix = tmp_path / "terms.tsv", tmp_path / "prefix"
     terms.write_text("car 5\tla rose\n", encoding="utf-8")

@@ -42,12 +42,24 @@ def test_a_text_without_capitals_has_no_case(profile):
     assert found.forms["tom"] == "tom"
 
 
+def test_a_profile_tells_whether_it_has_all_words(profile, monkeypatch):
+    assert profile.has_all_words
+    for name, limit in (("MAX_WORDS", 3), ("MAX_LINES", len(LINES))):
+        with monkeypatch.context() as small:
+            small.setattr(f"nmt_cli.data.writing.{name}", limit)
+            assert not WritingProfile.of(LINES, "en").has_all_words
+
+
 def test_a_profile_comes_back_from_json(profile):
     assert WritingProfile.from_json(json.loads(json.dumps(profile.to_json())), "x") == profile
     told = replace(profile, kept_numbers=("20",), rewritten_numbers=("10", "2:30"))
     assert WritingProfile.from_json(json.loads(json.dumps(told.to_json())), "x") == told
-    old = {key: value for key, value in profile.to_json().items() if not key.endswith("_numbers")}
-    assert WritingProfile.from_json(old, "x") == profile
+    old = {
+        key: value
+        for key, value in profile.to_json().items()
+        if not key.endswith("_numbers") and key != "has_all_words"
+    }
+    assert WritingProfile.from_json(old, "x") == replace(profile, has_all_words=False)
 
 
 @pytest.mark.parametrize("wrong", [None, [], {}, {"characters": [], "forms": {}}, {"characters": {"a": "b"}}])

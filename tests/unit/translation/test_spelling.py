@@ -1,0 +1,56 @@
+"""Words with typing errors are led back to known words, and others stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt_cli.translation.spelling import MAX_ALPHABET, Spelling
+
+WORDS = ["the", "because", "letter", "Tom", "Boston", "form", "from", "weather", "whether"]
+SPELLING = Spelling({word.lower(): word for word in WORDS}, "en")
+
+
+@pytest.mark.parametrize(
+    ("word", "mended"),
+    [
+        ("becuase", "because"),  # two letters exchanged
+        ("becausee", "because"),
+        ("beccause", "because"),  # a letter doubled
+        ("leter", "letter"),  # a letter left out
+        ("Becuase", "Becuase"),  # within a sentence it may be a name
+        ("BECUASE", "BECUASE"),
+        ("Botson", "Boston"),
+        ("botson", "botson"),  # Boston has a capital
+        ("Bostton", "Boston"),
+        ("fom", "fom"),  # too short
+        ("frrom", "from"),
+        ("weathr", "weather"),
+        ("wether", "weather"),  # whether is as near, but less frequent
+        ("form", "form"),  # known
+        ("bxcause", "bxcause"),  # a wrong letter
+        ("x" * 100, "x" * 100),
+        ("", ""),
+        ("be3cause", "be3cause"),
+    ],
+)
+def test_one_slip_is_mended(word, mended):
+    assert SPELLING.mended(word) == mended
+
+
+def test_a_first_word_and_one_in_capitals_keep_their_case():
+    assert SPELLING.mended("Becuase", any_case=True) == "Because"
+    assert SPELLING.mended("BECUASE", any_case=True) == "BECAUSE"
+    assert SPELLING.mended("botson", any_case=True) == "boston"
+
+
+def test_every_slip_in_a_long_word_is_mended():
+    word = "weather"
+    slips = {word[:place] + word[place + 1] + word[place] + word[place + 2 :] for place in range(len(word) - 1)}
+    slips |= {word[:place] + word[place] + word[place:] for place in range(len(word) - 1)}
+    slips |= {word[:place] + word[place + 1 :] for place in range(1, len(word) - 1)}
+    assert {SPELLING.mended(slip) for slip in slips - set(SPELLING._forms)} == {word}
+
+
+def test_scripts_that_are_not_written_letter_by_letter_are_left_alone():
+    words = [chr(0x4E00 + number) + "天气很好" for number in range(MAX_ALPHABET)]
+    assert Spelling({word: word for word in words}, "zh").mended("天气很很好的") == "天气很很好的"
