@@ -11,7 +11,7 @@ from typing import Any
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import ModelError
 
-MAX_LINES = 1_000_000
+MAX_LINES = 300_000
 """Lines of each corpus that are read."""
 MAX_WORDS = 100_000
 MAX_CHARACTERS = 20_000
