@@ -189,8 +189,6 @@ def _variants(corpus: str, config: Path) -> dict[str, tuple[str, ...]]:
             "batch-half": (f"training.batch_size={batch // 2}",),
             "batch-double": (f"training.batch_size={batch * 2}",),
             "other-schedule": (f"training.schedule={'constant' if falls else 'cosine'}",),
-            "recipe-of-29000": ("training.schedule=constant", "training.learning_rate=4.0e-3",
-                                "training.warmup_steps=200", "training.batch_size=1500"),
             "two-layers": ("model.encoder.num_layers=2", "model.decoder.num_layers=2"),
         }  # fmt: skip
     return found

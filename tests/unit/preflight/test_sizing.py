@@ -25,7 +25,8 @@ def text(num_pairs, **changes):
         (1_000, 4_000, 256, 1_000, 4e-3, "constant"),
         (5_000, 4_000, 256, 1_000, 4e-3, "constant"),
         (29_000, 8_000, 256, 1_500, 4e-3, "constant"),
-        (350_000, 16_000, 512, 4_100, 1e-3, "cosine"),
+        (140_000, 12_000, 384, 1_500, 4e-3, "constant"),
+        (350_000, 16_000, 512, 3_000, 2e-3, "constant"),
         (3_000_000, 32_000, 1_024, 8_200, 1e-3, "cosine"),
         (50_000_000, 32_000, 1_024, 16_000, 1e-3, "cosine"),
     ],
@@ -67,7 +68,7 @@ def written(sizes, **changes):
 
 def test_a_larger_text_gets_the_sizes_of_the_rule_also_if_some_pairs_were_held_out():
     # `nmt init` wrote the configuration for the pairs that it did not hold out.
-    few, more = sizes_for(text(10_000)), sizes_for(text(150_000))
+    few, more = sizes_for(text(10_000)), sizes_for(text(2_000_000))
     changes = resized(written(sizes_for(text(9_500))), few, more)
     assert changes["tokenizer.vocab_size"] == more.vocab_size
     assert changes["model.encoder.hidden_size"] == changes["model.attention.size"] == more.hidden_size
@@ -77,7 +78,7 @@ def test_a_larger_text_gets_the_sizes_of_the_rule_also_if_some_pairs_were_held_o
 
 
 def test_sizes_that_the_user_chose_stay():
-    few, more = sizes_for(text(10_000)), sizes_for(text(150_000))
+    few, more = sizes_for(text(10_000)), sizes_for(text(2_000_000))
     changes = resized(written(few, batch_size=4_000, schedule="linear"), few, more)
     assert not {"training.batch_size", "training.schedule"} & set(changes)
     assert changes["tokenizer.vocab_size"] == more.vocab_size
