@@ -141,7 +141,7 @@ class Numbers:
     """Finds the numbers, codes and addresses that a translation must keep."""
 
     def __init__(self, habits: NumberHabits, *, target_lang: str, symbols: Collection[str] = ()) -> None:
-        """Take the habits of the training text, and the symbols of its tokenizer, which stay alone."""
+        """Take the habits of the training text; words with one of the `symbols` of its tokenizer have no numbers."""
         self._rewritten = frozenset(habits.rewritten)
         self._by_signs: dict[str, list[str]] = {}
         for number in habits.kept:

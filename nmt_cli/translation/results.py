@@ -36,8 +36,8 @@ class TermFound:
     """Its pieces in the part, and those of its translations."""
     forms: tuple[str, ...]
     spellings: tuple[tuple[int, ...], ...] = ()
-    """Of a number that is to stay as it is: its own pieces, one sequence for each form of `term`, which is that of the
-    number that the model reads and says in its place."""
+    """The pieces of a number that stays as it is; empty for a term of the glossary. The model says a form of `term`,
+    and the sequence with the same index takes its place."""
 
     @property
     def is_number(self) -> bool:

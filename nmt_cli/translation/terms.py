@@ -37,7 +37,7 @@ class _Place(NamedTuple):
     pieces: tuple[tuple[int, ...], ...]
     """The pieces of these; of a number those of its stand-in."""
     spellings: tuple[tuple[int, ...], ...] = ()
-    """Of a number its own pieces, one sequence for each of `pieces`."""
+    """The pieces of a number itself, a sequence for each of `pieces`; empty for a term of the glossary."""
 
 
 class TermFinder:
