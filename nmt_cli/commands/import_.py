@@ -187,6 +187,8 @@ def _tell(report: ImportReport, made: Imported) -> None:
         warn(f"skipped {_losses(report)}")
     if report.joined:
         log(f"{counted(report.joined, 'pair')} had line ends inside a side; each became a space")
+    if report.notes:
+        log(f"noted {'; '.join(f'{number:,}: {what}' for what, number in report.notes.items())}")
     log(f"{counted(report.pairs, 'pair')} written to {made.source} and {made.target}")
     log(f"format, encoding and skipped pairs are in {made.report}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt_cli.commands.options import output_file
 from nmt_cli.console import counted, log, warn
 from nmt_cli.data.lines import is_special_file
 from nmt_cli.errors import InputError, UnequalLinesError
@@ -44,7 +45,13 @@ def init(
     target_lang: Annotated[str, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", help="The configuration to write. The file must not exist."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=output_file,
+            help="The configuration to write. The file must not exist.",
+        ),
     ],
     dev_source: Annotated[
         str | None,

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from nmt_cli.console import warn
+from nmt_cli.errors import InputError
 
 SEARCH, OUTPUT, SPEED = "Search", "Output", "Speed"
 """Groups of options in the help of a command. Options without a group come first."""
@@ -167,10 +168,23 @@ Precision = Annotated[
     str,
     typer.Option("--precision", help="auto (which is fp32), fp32, bf16 or int8.", metavar="P", rich_help_panel=SPEED),
 ]
+
+
+def output_file(name: str) -> Path:
+    """Return the path of a file to write.
+
+    Raises:
+        InputError: the name ends like that of a directory.
+    """
+    if name.endswith("/"):
+        raise InputError(f"-o {name}: names a directory; give the name of a file")
+    return Path(name)
+
+
 OutputFile = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="OUT",
+        "--output", "-o", metavar="OUT", parser=output_file,
         help="Write to this file, whole or not at all, instead of to standard output.",
     ),
 ]  # fmt: skip

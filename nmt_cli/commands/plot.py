@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, InputFile, ModelDirs, Threads
+from nmt_cli.commands.options import Checkpoint, Device, InputFile, ModelDirs, Threads, output_file
 from nmt_cli.console import counted, log, warn
 from nmt_cli.errors import InputError
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 plot = typer.Typer(help="Draw attention, learning curves, or scores by length.", no_args_is_help=True)
 Picture = Annotated[
-    Path, typer.Option("--output", "-o", help="The file to write. Its ending chooses the kind.", metavar="OUT")
+    Path,
+    typer.Option(
+        "--output", "-o", help="The file to write. Its ending chooses the kind.", metavar="OUT", parser=output_file
+    ),
 ]
 MAX_SENTENCES = 200
 """More sentences than this on one page help nobody."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDir, SourceText, TargetText, Threads
+from nmt_cli.commands.options import Checkpoint, Device, ModelDir, SourceText, TargetText, Threads, output_file
 from nmt_cli.console import Progress, log
 from nmt_cli.errors import InputError
 
@@ -17,7 +17,10 @@ def shortlist(
     target: TargetText,
     model: ModelDir,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file to write, whole or not at all.", metavar="OUT")
+        Path,
+        typer.Option(
+            "--output", "-o", help="The file to write, whole or not at all.", metavar="OUT", parser=output_file
+        ),
     ],
     likely: Annotated[
         int,

@@ -8,6 +8,7 @@ _CODES = frozenset(("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec")
 """Elements that hold codes or stand for them, and have no text of the sentence."""
 _LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
 """Values of `type` (TMX), `ctype` (XLIFF 1.2) and `subType` (XLIFF 2) of codes that end a line or a page."""
+SUBFLOW_NOTE = "texts with a footnote or the like inside a code (sub), which was left out"
 _BREAK = re.compile(r"\s*<br\b", re.I)
 
 
@@ -18,6 +19,8 @@ class InlineText:
     """
 
     def __init__(self) -> None:
+        self.has_subflow = False
+        """True if a code holds text of its own (`sub`), such as a footnote. It is left out with the code."""
         self.segments: dict[str, str] = {}
         """Texts of the marked segments of XLIFF 1.2, by their `mid`."""
         self._parts: list[str] = []
@@ -34,6 +37,7 @@ class InlineText:
             self._is_break = not _LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType"))
             self._code = [attributes.get("equiv-text", attributes.get("equiv", ""))]
         self._num_hidden += is_hidden
+        self.has_subflow |= name == "sub"
         mid = attributes.get("mid") if attributes.get("mtype") == "seg" else None
         self._opened.append((is_hidden, mid, len(self._parts)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.inline import InlineText
+from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
 from nmt_cli.formats.languages import Languages, is_exactly, primary, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 
@@ -22,7 +22,7 @@ class TmxEvents:
         self._taken: dict[tuple[str, str], None] = {}
         """Codes of segments with the language that they were taken for, in their order."""
         self._line = 0
-        self._segments: list[tuple[str, str]] = []
+        self._segments: list[tuple[str, InlineText]] = []
         self._language = ""
         self._text: InlineText | None = None
 
@@ -45,7 +45,7 @@ class TmxEvents:
     def end(self, name: str) -> None:
         """End a segment or a unit."""
         if name == "seg" and self._text is not None:
-            self._segments.append((self._language, str(self._text)))
+            self._segments.append((self._language, self._text))
             self._text = None
         elif self._text is not None:
             self._text.end()
@@ -63,9 +63,12 @@ class TmxEvents:
             return
         if len(sides[0]) * len(sides[1]) > 1:
             self._report.note("units with several variants of a side, each a pair")
-        self.found += [Found(self._line, source, target) for source in sides[0] for target in sides[1]]
+        for text in (*sides[0], *sides[1]):
+            if text.has_subflow:
+                self._report.note(SUBFLOW_NOTE)
+        self.found += [Found(self._line, str(source), str(target)) for source in sides[0] for target in sides[1]]
 
-    def _of(self, number: int) -> list[str]:
+    def _of(self, number: int) -> list[InlineText]:
         """Return the segments of one side: in exactly the language asked for, else in one of its regions."""
         language = self._languages[number]
         exact = [text for code, text in self._segments if is_exactly(code, language)]

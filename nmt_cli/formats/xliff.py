@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.inline import InlineText
+from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
 from nmt_cli.formats.languages import Languages, primary, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 
@@ -78,6 +78,9 @@ class XliffEvents:
             self._report.skip(f"not translated yet (state {self._state})", place)
         else:
             pairs = self._segments() or [(str(self._texts.get("source", "")), target)]
+            for side in ("source", "target"):
+                if side in self._texts and self._texts[side].has_subflow:
+                    self._report.note(SUBFLOW_NOTE)
             self.found += [Found(self._line, *(pair[::-1] if self._is_swapped else pair)) for pair in pairs]
 
     def _segments(self) -> list[tuple[str, str]]:

@@ -85,7 +85,7 @@ class Guide:
             terms_N=none_N,
             begins_NJ=torch.zeros_like(is_term_NJ, dtype=torch.long),
             ends_NJ=torch.where(is_term_NJ, -1, 0),
-            stand_ins_N=torch.full((len(sentences),), NO_PIECE),
+            read_instead_N=torch.full((len(sentences),), NO_PIECE),
             bonus_N=torch.zeros(len(sentences)),
             unranked_N=torch.zeros(len(sentences)),
             pending_N=torch.zeros(len(sentences)),
@@ -101,12 +101,12 @@ class Guide:
 
     def read(self, progress: Progress, ids_N: Tensor) -> Tensor:
         """Return the pieces that the model reads after the last ones."""
-        return torch.where(progress.stand_ins_N != NO_PIECE, progress.stand_ins_N, ids_N)
+        return torch.where(progress.read_instead_N != NO_PIECE, progress.read_instead_N, ids_N)
 
     def unread(self, progress: Progress) -> Tensor:
-        """Return the rows (M) within a form for which the model reads a stand-in. Their last step does not count, so
+        """Return the rows (M) within a form for which the model reads another piece. Their last step does not count, so
         they keep the state before it until the form is said."""
-        return (self._is_within(progress) & (progress.stand_ins_N != NO_PIECE)).nonzero().squeeze(1)
+        return (self._is_within(progress) & (progress.read_instead_N != NO_PIECE)).nonzero().squeeze(1)
 
     def hidden(self, progress: Progress) -> Tensor | None:
         """Return the source positions (N, S) from which rows look away: within a term all others, and those of the
@@ -206,7 +206,7 @@ class Guide:
         log_probs_ND = log_probs_NV.gather(1, pieces_ND.clamp(min=0))
         look_N = looks.weights_NJ.gather(1, begun_N1).squeeze(1).clamp(0.0, MOST)
         is_within_N = self._is_within(progress)
-        stand_ins_N = torch.full_like(nodes_N, NO_PIECE)
+        read_instead_N = torch.full_like(nodes_N, NO_PIECE)
         if self._weight is not None:
             gains_N = torch.where(begins_N, self._weight * look_N, self._weight)
             others_N = torch.where(is_within_N, -progress.pending_N, 0.0)
@@ -215,15 +215,15 @@ class Guide:
             best_of_form_N = log_probs_ND.amax(dim=1)
             must_N = is_within_N | looks.is_owed_N
             best_N = best_log_probs(log_probs_NV, begins_N | is_within_N, best_of_form_N, must_N)
-            stand_ins_N = _stand_ins(looks, pieces_ND, best_of_form_N, log_probs_NV)
+            read_instead_N = _read_instead(looks, pieces_ND, best_of_form_N, log_probs_NV)
             is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | looks.is_owed_N))
-            discount_N = torch.where(stand_ins_N == NO_PIECE, DISCOUNT, DISCOUNT_UNKNOWN)
+            discount_N = torch.where(read_instead_N == NO_PIECE, DISCOUNT, DISCOUNT_UNKNOWN)
             offered_N = (look_N.log() + discount_N - best_of_form_N).clamp(min=0.0)
             gains_N = torch.where(is_bound_N, best_N - best_of_form_N, torch.where(begins_N, offered_N, 0.0))
             others_N = torch.where(begins_N, torch.log1p(-look_N), 0.0)
         return Plan(
             torch.where(goes_on_N, nodes_N, 0), looks.begun_N, is_bound_N, log_probs_ND,
-            torch.where(goes_on_N, gains_N, 0.0), others_N, stand_ins_N, looks.is_owed_N,
+            torch.where(goes_on_N, gains_N, 0.0), others_N, read_instead_N, looks.is_owed_N,
         )  # fmt: skip
 
     def apply(self, plan: Plan, progress: Progress, prefixes_NT: Tensor, log_probs_NV: Tensor) -> None:
@@ -270,22 +270,22 @@ class Guide:
         for number in (openings_M != FREE).nonzero().squeeze(1).tolist():
             openings_M[number] = self._opening(before, number).get(int(pieces_M[number]), FREE)
         change_M = torch.where(is_term_M, plan.gains_N[rows_M], plan.others_N[rows_M])
-        stand_ins_M = torch.where(begun_M >= 0, plan.stand_ins_N[rows_M], before.stand_ins_N)
+        read_instead_M = torch.where(begun_M >= 0, plan.read_instead_N[rows_M], before.read_instead_N)
         # The probability of a form that the model does not know tells nothing. But if all such forms were free, one
         # that takes the place of the full stop at the end would outrank one in its place.
-        is_free_M = is_term_M & (stand_ins_M != NO_PIECE) & ~plan.is_late_N[rows_M]
+        is_free_M = is_term_M & (read_instead_M != NO_PIECE) & ~plan.is_late_N[rows_M]
         counts_M = is_free_M if self._weight is None else torch.ones_like(is_term_M)
         pending_M = torch.where(is_term_M & ~is_form_M, before.pending_N + change_M, 0.0)
         return Progress(
             before.sentences_N, before.lengths_N + 1, openings_M, nodes_M, terms_M,
             torch.where(is_own_MJ & (begun_M >= 0).unsqueeze(1), place_M1, before.begins_NJ),
             torch.where(is_own_MJ & is_form_M.unsqueeze(1), place_M1 + 1, before.ends_NJ),
-            torch.where(is_term_M, stand_ins_M, NO_PIECE),
+            torch.where(is_term_M, read_instead_M, NO_PIECE),
             before.bonus_N + change_M, before.unranked_N + change_M.masked_fill(counts_M, 0.0), pending_M,
         )  # fmt: skip
 
 
-def _stand_ins(looks: Looks, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
+def _read_instead(looks: Looks, pieces_ND: Tensor, best_of_form_N: Tensor, log_probs_NV: Tensor) -> Tensor:
     """Return the best piece of each row (N) that begins a form which the model does not know, else -1."""
     found_N = torch.full_like(looks.begun_N, NO_PIECE)
     is_unknown_N = (looks.begun_N >= 0) & (best_of_form_N < UNKNOWN)

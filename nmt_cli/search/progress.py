@@ -28,7 +28,7 @@ class Progress(NamedTuple):
     begins_NJ: Tensor
     ends_NJ: Tensor
     """The first piece of each term, and the piece after its last: -1 while it is not said, 0 where there is no term."""
-    stand_ins_N: Tensor
+    read_instead_N: Tensor
     """The piece that the model reads in the place of this term, or -1."""
     bonus_N: Tensor
     """Share of the row's total that the model did not give."""
@@ -66,7 +66,7 @@ class Plan(NamedTuple):
     """Addition to their log-probabilities."""
     others_N: Tensor
     """Addition to the log-probabilities of all other pieces."""
-    stand_ins_N: Tensor
+    read_instead_N: Tensor
     """The piece that the model reads if a term begins, or -1 where that is the term."""
     is_late_N: Tensor
     """True if the term begins after a second look."""

@@ -265,6 +265,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(model: Path, tmp_path:
         (("--n-best", "9"), "--n-best 9: is more than the beam, 3; raise --beam-size"),
         (("-o", "/nowhere/x"), "/nowhere/x: cannot be written: no such file or directory"),
         (("-o", "/tmp"), "/tmp: is a directory; give the name of a file"),
+        (("-o", "/tmp/new/"), "nmt: -o /tmp/new/: names a directory; give the name of a file\n"),
         (("--beam-size", "0"), "--beam-size"),
         (("--model", "/tmp/nothing-here"), "/tmp/nothing-here: there is no such model directory"),
     ],

@@ -63,6 +63,20 @@ def test_text_of_another_region_than_is_asked_for_is_taken_with_a_warning(tmp_pa
     assert warnings(path, target="fr") == []
 
 
+NOTE = {"texts with a footnote or the like inside a code (sub), which was left out": 1}
+
+
+def test_a_footnote_inside_a_code_is_left_out_and_counted(tmp_path, capsys):
+    text = "a word<ph>fn<sub>with a footnote</sub></ph>"
+    made = imported(tmx(tmp_path, unit(en=text, fr="un mot"), unit(en="b", fr="b"), unit(en=text)))
+    assert (made.pairs, made.report["notes"]) == ([("a word", "un mot"), ("b", "b")], NOTE)
+    assert f"noted 1: {next(iter(NOTE))}\n" in capsys.readouterr().err
+    path = tmp_path / "m.xlf"
+    path.write_text(XLIFF.format(two_sides("a word", text) + two_sides("b", "b")), encoding="utf-8")
+    made = imported(path)
+    assert (made.pairs, made.report["notes"]) == ([("a word", "a word"), ("b", "b")], NOTE)
+
+
 def test_a_memory_of_other_languages_is_refused_with_those_it_has(tmp_path):
     with pytest.raises(InputError, match=r"m\.tmx: has no segment in fr; the languages in it are de \(1 units\), en"):
         imported(tmx(tmp_path, unit(en="a", de="b")))

@@ -72,7 +72,7 @@ class Row(NamedTuple):
     term: int = -1
     form: tuple = ()
     """Pieces of the form of this term so far; a whole form stays here for the next step."""
-    stand_in: bool = False
+    instead: bool = False
     is_free: bool = False
     """The last piece costs what the guide makes of it, and not what the model says."""
     total: float = 0.0
@@ -155,22 +155,22 @@ def extensions(model, sentence, own, limit, vocabulary, row):
     for piece in range(model.vocab_size):
         log_prob = row.log_prob + probs[piece]
         if piece in pieces:
-            stand_in = row.stand_in if begun < 0 else max(seen[p] for p in pieces) < UNKNOWN
+            instead = row.instead if begun < 0 else max(seen[p] for p in pieces) < UNKNOWN
             term, form = (row.term, (*row.form, piece)) if begun < 0 else (begun, (piece,))
             spoken = row.said
             if form in terms[term].forms:
                 place = len(row.ids) + 1
                 spoken = (*(one for one in spoken if one[0] != term), (term, place - len(form), place))
-            again = stand_in and within
-            feed = row.feed if again else seen.index(max(seen)) if stand_in else piece
+            again = instead and within
+            feed = row.feed if again else seen.index(max(seen)) if instead else piece
             new_read = row.read if again else read
             after = row._replace(
-                read=new_read, feed=feed, said=spoken, term=term, form=form, stand_in=stand_in,
-                is_free=stand_in and not owed,
+                read=new_read, feed=feed, said=spoken, term=term, form=form, instead=instead,
+                is_free=instead and not owed,
             )  # fmt: skip
             yield piece, row.total + probs[piece] + gain, log_prob, after
         elif piece in may and other > -math.inf:
-            after = row._replace(read=read, feed=piece, term=-1, form=(), stand_in=False, is_free=False)
+            after = row._replace(read=read, feed=piece, term=-1, form=(), instead=False, is_free=False)
             yield piece, row.total + probs[piece] + other, log_prob, after
 
 
