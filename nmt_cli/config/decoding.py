@@ -28,7 +28,7 @@ class DecodingConfig(Section):
     """A line is read in the writing of the training text, and its translation is written as the line was: a line in
     capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has.
     Unknown words with a typing error are read as the known words. Numbers stay as they are, unless the training text
-    mostly writes them otherwise."""
+    nearly always writes them otherwise."""
     batch_tokens: PositiveInt = 16384
     """Rows of the beam times positions of the padded sources in one batch."""
 

@@ -79,7 +79,7 @@ class WritingProfile:
     kept_numbers: tuple[str, ...] | None = None
     """Numbers that some lines of the target text keep, the most frequent first; None where that is not known."""
     rewritten_numbers: tuple[str, ...] | None = None
-    """Numbers that the target text mostly writes otherwise, as in words; None where that is not known."""
+    """Numbers that the target text nearly always writes otherwise, as in words; None where that is not known."""
 
     @classmethod
     def of(cls, lines: Iterable[str], language: str) -> WritingProfile:

@@ -23,6 +23,9 @@ class Term:
     """The positions of its pieces in the source."""
     forms: tuple[tuple[int, ...], ...]
     """The pieces of each of its translations, one of which is to be said."""
+    is_known: bool = False
+    """True if the model always reads the form that it says. Of others it reads its own best piece in their place if it
+    would never say them."""
 
     @cached_property
     def size(self) -> int:

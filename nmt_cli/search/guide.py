@@ -215,7 +215,9 @@ class Guide:
             best_of_form_N = log_probs_ND.amax(dim=1)
             must_N = is_within_N | looks.is_owed_N
             best_N = best_log_probs(log_probs_NV, begins_N | is_within_N, best_of_form_N, must_N)
+            is_known_N = terms.is_known_XJ[progress.sentences_N].gather(1, begun_N1).squeeze(1)
             read_instead_N = _read_instead(looks, pieces_ND, best_of_form_N, log_probs_NV)
+            read_instead_N = read_instead_N.masked_fill(is_known_N, NO_PIECE)
             is_bound_N = is_within_N | (begins_N & ((best_of_form_N >= best_N) | looks.is_owed_N))
             discount_N = torch.where(read_instead_N == NO_PIECE, DISCOUNT, DISCOUNT_UNKNOWN)
             offered_N = (look_N.log() + discount_N - best_of_form_N).clamp(min=0.0)

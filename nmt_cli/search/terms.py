@@ -29,6 +29,7 @@ class Terms:
         self.roots_XJ = _padded([[0] * len(terms) for terms in of_sentences], 0)
         self.sizes_XJ = _padded([[term.size for term in terms] for terms in of_sentences], 0)
         """Pieces of the longest form."""
+        self.is_known_XJ = _padded([[term.is_known for term in terms] for terms in of_sentences], 0).bool()
         self._places = [
             (sentence, number, list(term.places))
             for sentence, terms in enumerate(of_sentences)

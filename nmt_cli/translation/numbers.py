@@ -15,8 +15,10 @@ from typing import NamedTuple
 from nmt_cli.data.tokenizer import Span
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 
-MIN_REWRITTEN = 3
-"""Lines of a training text that write a number otherwise in the target, from which a model may do so too."""
+MIN_REWRITTEN = 4
+"""Different sentences of a training text whose translation writes a number otherwise, from which a model may too."""
+MAX_KEPT_SHARE = 0.1
+"""Largest share of the sentences with such a number that may keep it."""
 MIN_KEPT = 2
 """Lines that keep a number, from which it may stand for others."""
 MAX_KEPT = 1_000
@@ -103,28 +105,33 @@ class NumberHabits(NamedTuple):
     kept: tuple[str, ...]
     """Numbers without letters that at least two lines keep; those that most keep come first."""
     rewritten: tuple[str, ...]
-    """Numbers that at least three lines write otherwise, as in words, and at least half of them do; sorted."""
+    """Numbers that at least four different sentences write otherwise, as in words, and at most a tenth keep; sorted."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> NumberHabits:
         """Return the habits of pairs of source and target lines."""
         kept: Counter[str] = Counter()
-        rewritten: Counter[str] = Counter()
+        keeping: set[tuple[str, str]] = set()
+        rewriting: set[tuple[str, str]] = set()
         for source, target in pairs:
             numbers = {source[begin:end] for begin, end in number_spans(source)}
             if numbers:
                 there = {target[begin:end] for begin, end in number_spans(target)}
                 kept.update(numbers & there)
-                rewritten.update(numbers - there)
+                keeping |= {(number, source) for number in numbers & there}
+                rewriting |= {(number, source) for number in numbers - there}
         usual = [
             number
             for number, count in sorted(kept.items(), key=lambda item: (-item[1], item[0]))
             if count >= MIN_KEPT and _is_plain(number)
         ]
-        return cls(
-            tuple(usual[:MAX_KEPT]),
-            tuple(sorted(one for one, count in rewritten.items() if count >= max(MIN_REWRITTEN, kept[one]))),
-        )
+        num_keeping, num_rewriting = (Counter(number for number, _ in found) for found in (keeping, rewriting))
+        rewritten = [
+            number
+            for number, count in num_rewriting.items()
+            if count >= MIN_REWRITTEN and num_keeping[number] <= MAX_KEPT_SHARE * (num_keeping[number] + count)
+        ]
+        return cls(tuple(usual[:MAX_KEPT]), tuple(sorted(rewritten)))
 
 
 class NumberFound(NamedTuple):
@@ -135,6 +142,8 @@ class NumberFound(NamedTuple):
     end: int
     stand_in: str
     """The number that the model reads and says in its place, perhaps the same."""
+    is_known: bool = False
+    """True if the training text keeps the stand-in."""
 
 
 class Numbers:
@@ -144,6 +153,7 @@ class Numbers:
         """Take the habits of the training text; words with one of the `symbols` of its tokenizer have no numbers."""
         self._rewritten = frozenset(habits.rewritten)
         self._by_signs: dict[str, list[str]] = {}
+        self._kept = frozenset(habits.kept)
         for number in habits.kept:
             self._by_signs.setdefault(_signs(number), []).append(number)
         self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
@@ -171,7 +181,7 @@ class Numbers:
             if not blocked[begin] or _ADDRESS.match(text, begin, end):
                 stand_in = self._stand_in(text[begin:end], taken)
                 taken.add(stand_in)
-                found.append(NumberFound(begin, end, stand_in))
+                found.append(NumberFound(begin, end, stand_in, stand_in in self._kept))
         return found
 
     def _stand_in(self, number: str, taken: Collection[str]) -> str:

@@ -47,7 +47,7 @@ class TermFound:
     def within(self, begin: int, end: int) -> TermFound:
         """Return the term of a line as that of a part of it, which is given by its pieces."""
         places = tuple(place - begin for place in self.term.places if place < end)
-        return replace(self, term=Term(places, self.term.forms))
+        return replace(self, term=replace(self.term, places=places))
 
 
 @dataclass(frozen=True, slots=True)

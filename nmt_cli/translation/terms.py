@@ -38,6 +38,8 @@ class _Place(NamedTuple):
     """The pieces of these; of a number those of its stand-in."""
     spellings: tuple[tuple[int, ...], ...] = ()
     """The pieces of a number itself, a sequence for each of `pieces`; empty for a term of the glossary."""
+    is_known: bool = False
+    """True of a number whose stand-in is in the training text."""
 
 
 class TermFinder:
@@ -120,8 +122,8 @@ class TermFinder:
                 word = first_word + bisect_right(words, term.begin) - 1
                 end = first_word + bisect_left(words, term.end)
                 own = TermFound(
-                    text[term.begin : term.end], (word, end), Term(tuple(places), term.pieces), term.forms,
-                    term.spellings,
+                    text[term.begin : term.end], (word, end), Term(tuple(places), term.pieces, term.is_known),
+                    term.forms, term.spellings,
                 )  # fmt: skip
                 if places:
                     found.setdefault(line, []).append(own)
@@ -145,7 +147,7 @@ class TermFinder:
         if self._numbers is None:
             return found
         terms = tuple(found)
-        for begin, end, stand_in in self._numbers.found(text):
+        for begin, end, stand_in, is_known in self._numbers.found(text):
             number = text[begin:end]
             said, spelt = (
                 tuple(_spellings(one, self._target, may_be_glued=self._numbers.may_be_glued))
@@ -153,7 +155,7 @@ class TermFinder:
             )
             if not any(_overlap((begin, end), term) for term in terms):
                 ways = min(len(said), len(spelt))
-                found.append(_Place(begin, end, (number,), said[:ways], spelt[:ways]))
+                found.append(_Place(begin, end, (number,), said[:ways], spelt[:ways], is_known))
         return sorted(found)
 
     def words(self, ids: Sequence[int]) -> tuple[int, ...]:

@@ -188,9 +188,11 @@ def test_the_model_reads_a_number_that_it_knows_in_the_place_of_another(nmt, mod
 def test_a_number_that_the_training_text_writes_otherwise_is_left_to_the_model(
     nmt, config: Path, corpus: Path, tmp_path: Path
 ):
-    for name, line in (("en", "I have 10 cars and 7 dogs."), ("fr", "J'ai dix voitures et 7 chiens.")):
+    for name, line in (("en", "{} has 10 cars and 7 dogs."), ("fr", "{} a dix voitures et 7 chiens.")):
         text = (corpus / f"train.{name}").read_text(encoding="utf-8")
-        (tmp_path / f"train.{name}").write_text(text + 3 * f"{line}\n", encoding="utf-8")
+        (tmp_path / f"train.{name}").write_text(
+            text + "".join(f"{line}\n".format(who) for who in ("He", "She", "Tom", "Mary")), encoding="utf-8"
+        )
     options = [f"data.train.0.source={tmp_path}/train.en", f"data.train.0.target={tmp_path}/train.fr"]
     options += ["training.max_steps=1"]
     result = nmt("train", "--config", config, *(part for one in options for part in ("--set", one)))

@@ -148,14 +148,14 @@ def extensions(model, sentence, own, limit, vocabulary, row):
         if owed or of_form >= best:
             gain, other = best - of_form, -math.inf
         else:
-            discount = DISCOUNT_UNKNOWN if max(seen[p] for p in pieces) < UNKNOWN else DISCOUNT
+            discount = DISCOUNT_UNKNOWN if is_unknown(terms[begun], pieces, seen) else DISCOUNT
             gain, other = max(0.0, math.log(look) + discount - of_form), math.log1p(-look)
     else:
         pieces, gain, other = following(terms[row.term], row.form) if row.term >= 0 else set(), 0.0, 0.0
     for piece in range(model.vocab_size):
         log_prob = row.log_prob + probs[piece]
         if piece in pieces:
-            instead = row.instead if begun < 0 else max(seen[p] for p in pieces) < UNKNOWN
+            instead = row.instead if begun < 0 else is_unknown(terms[begun], pieces, seen)
             term, form = (row.term, (*row.form, piece)) if begun < 0 else (begun, (piece,))
             spoken = row.said
             if form in terms[term].forms:
@@ -172,6 +172,11 @@ def extensions(model, sentence, own, limit, vocabulary, row):
         elif piece in may and other > -math.inf:
             after = row._replace(read=read, feed=piece, term=-1, form=(), instead=False, is_free=False)
             yield piece, row.total + probs[piece] + other, log_prob, after
+
+
+def is_unknown(term, pieces, seen):
+    """Whether the model would not say a term and does not read it either."""
+    return not term.is_known and max(seen[piece] for piece in pieces) < UNKNOWN
 
 
 def looks_again(own, unsaid, begun, probs, weights, vocabulary, room):

@@ -88,8 +88,8 @@ def test_a_beginning_may_be_followed_by_the_end():
         assert [(one.ids, one.ended) for one in own] == [((3,), True)]
 
 
-def term(*forms, places=(0, 1, 2)):
-    return Term(tuple(places), tuple(forms))
+def term(*forms, places=(0, 1, 2), is_known=False):
+    return Term(tuple(places), tuple(forms), is_known)
 
 
 def holds(ids, forms):
@@ -165,6 +165,7 @@ TERMS = {
     "one form begins another": (term((3,), (3, 4), (5,), places=(1, 2)),),
     "two terms": (term((3,), places=(0,)), term((4, 5), places=(2,))),
     "two occurrences": (term((3,), places=(0,)), term((3,), places=(2,))),
+    "one that is read in any case": (term((3, 4), places=(0, 1), is_known=True), term((5,), places=(2,))),
     "a shared place": (term((3,), places=(0, 1)), term((4,), places=(1, 2))),
 }
 
@@ -214,13 +215,17 @@ def test_the_beginning_and_a_weight_of_terms_leave_digits_free():
     assert any(4 in found[0].ids[2:] for found in weighted)
 
 
-def test_a_term_that_the_model_would_never_say_is_not_read():
+def test_a_term_that_the_model_would_never_say_is_read_only_if_it_is_known():
     model = AttentiveModel(8, 6, 4, sharpness=3.0)
     model.logits[..., 3:5] -= 12
-    own = Constraints(terms=(term((3, 4), places=(0,)),))
-    for number, found in enumerate(search(model, [5] * 8, [own] * 8, beam_size=400, length_penalty=0.0)):
-        truth = outputs(model, number, own, 5)[0]
-        assert (found[0].ids, round(found[0].score, 3)) == (truth[2], round(truth[0], 3))
+    ids = []
+    for is_known in (False, True):
+        own = Constraints(terms=(term((3, 4), places=(0,), is_known=is_known),))
+        for number, found in enumerate(search(model, [5] * 8, [own] * 8, beam_size=400, length_penalty=0.0)):
+            truth = outputs(model, number, own, 5)[0]
+            assert (found[0].ids, round(found[0].score, 3)) == (truth[2], round(truth[0], 3))
+            ids.append(found[0].ids)
+    assert ids[:8] != ids[8:]
 
 
 def test_an_unknown_form_in_its_place_outranks_one_that_takes_the_place_of_the_full_stop():

@@ -47,9 +47,10 @@ def test_numbers_codes_and_addresses_are_found_with_what_belongs_to_them(text, n
 
 
 def test_habits_are_learnt_from_the_lines_that_have_a_number():
-    pairs = [("10 dogs", "dix chiens")] * 3 + [("10 dogs", "10 chiens")] * 3  # half of the lines
-    pairs += [("at 2:30", "a 14h30")] * 3 + [("11 dogs", "onze chiens")] * 2  # only two
-    pairs += [("12 dogs", "douze chiens")] * 3 + [("12 dogs and 12 cats", "12")] * 4  # fewer than half
+    pairs = [(f"10 dogs {n}.", "dix chiens") for n in "abcdefghi"] + [("10 dogs", "10 chiens")] * 3  # a tenth keeps it
+    pairs += [(f"at 2:30 {n}", "a 14h30") for n in "abcd"] + [(f"11 dogs {n}", "onze") for n in "abc"]  # only three
+    pairs += [("15 dogs", f"quinze {n}") for n in "abcdefgh"]  # of one sentence
+    pairs += [(f"12 dogs {n}", "douze") for n in "abcdefgh"] + [("12 dogs and 12 cats", "12")] * 4  # a ninth
     pairs += [("20 dogs", "20 chiens")] * 5 + [("13 dogs", "13 chiens"), ("A1 and B2", "A1 et B2"), ("A1", "A1")]
     habits = NumberHabits.of(pairs)
     assert habits.rewritten == ("10", "2:30")
@@ -75,8 +76,10 @@ def test_placeholders_tags_symbols_and_rewritten_numbers_are_left_alone():
     ],
 )
 def test_a_number_has_a_known_one_in_its_place(text, stand_ins):
-    numbers = Numbers(NumberHabits(("20", "2:30", "30", "3", "2013", "1.5"), ()), target_lang="fr")
-    assert [number.stand_in for number in numbers.found(text)] == stand_ins
+    kept = ("20", "2:30", "30", "3", "2013", "1.5")
+    numbers = Numbers(NumberHabits(kept, ()), target_lang="fr").found(text)
+    assert [number.stand_in for number in numbers] == stand_ins
+    assert [number.is_known for number in numbers] == [one in kept for one in stand_ins]
 
 
 def test_a_number_that_is_left_to_the_model_stands_for_no_other_in_its_line():
