@@ -1,4 +1,4 @@
-"""Measures `nmt translate --adapt-writing` on eight ways in which people write a dev set, before and after.
+"""Measures `nmt translate --adapt-writing` on twelve ways in which people write a dev set, before and after.
 
 Run it as `python -m benchmarks.writing --model DIR --source FILE --reference FILE`. It prints a table in Markdown. With
 `--directory D` it also writes each version, its reference and both translations there. `--without` leaves out a part:
@@ -37,9 +37,12 @@ Pair = tuple[str, str]
 """A source and its reference."""
 SHARE_OF_TYPING_ERRORS = 0.1
 """Share of the words of at least four letters that get one."""
+SHARE_OF_STRESSED_WORDS = 0.2
 OTHER_NUMBERS = "other numbers"
 _FINAL = re.compile(r"\s*[.!?。]+\s*\Z")
 _DIGITS = re.compile(r"\d+")
+_INNER_WORD = re.compile(r"(?<![.!?…]\s)(?<=\s)[^\W\d_]+")
+"""One behind another word of its sentence."""
 _EDGES = re.compile(r"\A\W+|\W+\Z")
 
 
@@ -56,7 +59,7 @@ class Version:
 
 
 def versions(source_lang: str, target_lang: str) -> list[Version]:
-    """Return the text as it is, eight other ways to write it, and one for lines that have numbers."""
+    """Return the text as it is, twelve other ways to write it, and one for lines that have numbers."""
 
     def capitals(pair: Pair, _: random.Random) -> Pair:
         return upper(pair[0], source_lang), upper(pair[1], target_lang)
@@ -64,14 +67,30 @@ def versions(source_lang: str, target_lang: str) -> list[Version]:
     def no_capitals(pair: Pair, _: random.Random) -> Pair:
         return lower(pair[0], source_lang), pair[1]
 
+    def stressed(pair: Pair, chance: random.Random) -> Pair:
+        def word(text: str) -> str:
+            return upper(text, source_lang) if chance.random() < SHARE_OF_STRESSED_WORDS else text
+
+        return re.sub(r"[^\W\d_]{2,}", lambda match: word(match[0]), pair[0]), pair[1]
+
+    def small_names(pair: Pair, _: random.Random) -> Pair:
+        return _INNER_WORD.sub(lambda match: lower(match[0], source_lang), pair[0]), pair[1]
+
+    def title(pair: Pair, _: random.Random) -> Pair:
+        return re.sub(r"(?<!\S)\S", lambda match: upper(match[0], source_lang), pair[0]), pair[1]
+
     return [
         Version("as it is", lambda pair, _: pair),
         Version("ALL CAPITALS", capitals),
         Version("no capitals", no_capitals),
+        Version("SOME words in capitals", stressed),
+        Version("names in small letters", small_names),
+        Version("Title Case", title),
         Version("no full stop", lambda pair, _: (_FINAL.sub("", pair[0]), _FINAL.sub("", pair[1]))),
         Version("doubled spaces", _with_doubled_spaces),
         Version("typographic signs", _with_typographic_signs),
         Version("typing errors", _with_typing_errors),
+        Version("no apostrophes", lambda pair, _: (re.sub(r"(?<=\w)['’](?=\w)", "", pair[0]), pair[1])),
         Version("single words", _single_word, counts=_stands_in_reference),
         Version("digits put in", _with_digits, counts=_keeps_digits),
         Version(OTHER_NUMBERS, _with_other_numbers, lambda pair: bool(_numbers_of_both(pair))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,11 @@ from nmt_cli.errors import ModelError
 MAX_LINES = 300_000
 """Lines of each corpus that are read."""
 MAX_WORDS = 100_000
+MIN_CAPITALS = 2
+"""Times that a word in capitals must stand in a text to be a form of its own, such as *US* beside *us*. Once may be
+stress."""
+MIN_NAME = 3
+"""Times that a word must stand with a capital, and never without one, to be wrong in small letters."""
 MAX_CHARACTERS = 20_000
 WORD = re.compile(r"\b[^\W\d_]++(?:['’][^\W\d_]++)*+(?!\w)")
 """Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
@@ -74,6 +79,11 @@ class WritingProfile:
     """Lines usually begin with a capital."""
     ends_with_stop: bool
     """Lines usually end with a full stop or the like, right behind the last word."""
+    other_forms: tuple[str, ...] | None = None
+    """Forms beside the usual ones in which a word may be right; None where they are not known.
+
+    They are those within sentences, but not one that is in capitals a single time, and the small letters of a word that
+    stands there once or twice with a capital."""
     has_all_words: bool = False
     """`forms` has every word of the text, so others are unknown to the model."""
     kept_numbers: tuple[str, ...] | None = None
@@ -102,15 +112,17 @@ class WritingProfile:
                 key = lower(word, language)
                 # The first word of a sentence has a capital by its place: it shows that the word exists, no more.
                 forms[key][key if begins_sentence and not is_capital(word[1:]) else word] += not begins_sentence
-        usual = sorted(forms, key=lambda key: -forms[key].total())[:MAX_WORDS]
+        most_frequent = sorted(forms, key=lambda key: -forms[key].total())[:MAX_WORDS]
+        usual = {key: forms[key].most_common(1)[0][0] for key in most_frequent}
         letters = sum(count for one, count in characters.items() if one.isupper() or one.islower())
         capitals = sum(count for one, count in characters.items() if one.isupper())
         return cls(
             dict(characters.most_common(MAX_CHARACTERS)),
-            {key: forms[key].most_common(1)[0][0] for key in usual},
+            usual,
             has_case=capitals > _FEW_CAPITALS * letters,
             begins_with_capital=begins[True] > begins[False],
             ends_with_stop=ends[True] > _MOST_LINES * ends.total(),
+            other_forms=tuple(_other_forms(forms, usual)),
             has_all_words=len(forms) <= MAX_WORDS and num_lines < MAX_LINES,
         )
 
@@ -139,16 +151,20 @@ class WritingProfile:
         try:
             characters = {str(key): int(number) for key, number in value["characters"].items()}
             forms = {str(key): str(form) for key, form in value["forms"].items()}
-            kept, rewritten = (value.get(f"{name}_numbers") for name in ("kept", "rewritten"))  # not in older models
+            names = ("other_forms", "kept_numbers", "rewritten_numbers")  # older models lack them
+            others, kept, rewritten = (
+                None if value.get(name) is None else tuple(map(str, value[name])) for name in names
+            )
             return cls(
                 characters,
                 forms,
                 has_case=bool(value["has_case"]),
                 begins_with_capital=bool(value["begins_with_capital"]),
                 ends_with_stop=bool(value["ends_with_stop"]),
+                other_forms=others,
                 has_all_words=bool(value.get("has_all_words", False)),
-                kept_numbers=None if kept is None else tuple(map(str, kept)),
-                rewritten_numbers=None if rewritten is None else tuple(map(str, rewritten)),
+                kept_numbers=kept,
+                rewritten_numbers=rewritten,
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error
@@ -156,3 +172,13 @@ class WritingProfile:
     def to_json(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def _other_forms(counts: Mapping[str, Counter[str]], usual: Mapping[str, str]) -> Iterator[str]:
+    """Yield the forms, beside the usual one, in which each word may be right."""
+    for key, usual_form in usual.items():
+        for form, count in counts[key].items():
+            if form != usual_form and count >= (MIN_CAPITALS if is_capital(form) else 1):
+                yield form
+        if key != usual_form and not counts[key][key] and counts[key][usual_form] < MIN_NAME:
+            yield key

@@ -1,12 +1,13 @@
 """Mends typing errors in words that the training text does not have.
 
-A word is mended if one slip makes it of a known word: two letters next to each other exchanged, a letter doubled, or a
-letter left out, neither the first nor the last. These three seldom make one word of a language from another, so an
-unknown word that is right is seldom changed. A wrong letter often does, so it is not mended.
+A word is mended if one slip makes it of a known word: an apostrophe left out, two letters next to each other exchanged,
+a letter doubled, or a letter left out, neither the first nor the last. These seldom make one word of a language from
+another, so an unknown word that is right is seldom changed. A wrong letter often does, so it is not mended.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from nmt_cli.data.writing import lower, upper
@@ -15,10 +16,17 @@ MIN_LETTERS = 4
 """Letters of the shortest word that is mended."""
 MIN_LETTERS_LEFT = 5
 """Letters of the shortest word in which one is looked for that was left out. Short words are too like each other."""
+MIN_CAPITALS = 4
+"""Letters of the shortest word in capitals that gets back its apostrophe: *ID* is not *I'd*."""
+MAX_RANK_WITH_S = 1_000
+"""Only so many of the most frequent words may end with an apostrophe and s, as *that's*. A rare one, such as
+*computer's*, is less likely than the plural."""
 MAX_LETTERS = 40
 """Letters of the longest."""
 MAX_ALPHABET = 200
 """Letters of the largest alphabet. Scripts with more, such as Han, are not written letter by letter."""
+_APOSTROPHE = re.compile("['’]")
+_FINAL_S = re.compile(r"['’]s\Z")
 
 
 class Spelling:
@@ -28,17 +36,26 @@ class Spelling:
         """Take the usual form of each word, by the word in small letters, the most frequent first."""
         self._forms, self._language = forms, language
         self._ranks = {word: rank for rank, word in enumerate(forms)}
+        self._by_letters: dict[str, str] = {}
+        """Each word with an apostrophe, by its letters alone."""
+        for word, rank in self._ranks.items():
+            letters = _APOSTROPHE.sub("", word)
+            if letters != word and (rank < MAX_RANK_WITH_S or not _FINAL_S.search(word)):
+                self._by_letters.setdefault(letters, word)
         self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
 
     def mended(self, word: str, *, any_case: bool = False) -> str:
         """Return a word without its typing error, in its own case; the word itself if it is known or none is found.
 
         The usual case of the known word is to be that of the word, unless `any_case` is true: a name stays unless it
-        is like a known name.
+        is like a known name. But a word may lack an apostrophe and a capital at once, as *im* does for *I'm*.
         """
         key = lower(word, self._language)
-        is_spelt = MIN_LETTERS <= len(word) <= MAX_LETTERS and len(self._letters) <= MAX_ALPHABET
-        if key in self._forms or not (is_spelt and word.isalpha()):
+        if key in self._forms:
+            return word
+        if (whole := self._with_apostrophe(word, any_case=any_case)) is not None:
+            return self._in_case_of(word, whole)
+        if not (MIN_LETTERS <= len(word) <= MAX_LETTERS and len(self._letters) <= MAX_ALPHABET and word.isalpha()):
             return word
         begins = word[0].isupper()
         found = [
@@ -48,10 +65,23 @@ class Spelling:
         ]
         if not found:
             return word
-        best = min(found, key=self._ranks.__getitem__)
+        return self._in_case_of(word, min(found, key=self._ranks.__getitem__))
+
+    def _with_apostrophe(self, word: str, *, any_case: bool) -> str | None:
+        """Return the word with an apostrophe that has these letters; None if there is none, or a name is likelier."""
+        whole = self._by_letters.get(lower(word, self._language))
+        if whole is None:
+            return None
         if word.isupper():
-            return upper(best, self._language)
-        return upper(best[0], self._language) + best[1:] if begins else best
+            return whole if len(word) >= MIN_CAPITALS else None
+        is_name = word[0].isupper() and not any_case and self._forms[whole][0].islower()
+        return None if is_name else whole
+
+    def _in_case_of(self, word: str, mended: str) -> str:
+        """Return the mended form in capitals, or with one, if that is how the word was written."""
+        if word.isupper():
+            return upper(mended, self._language)
+        return upper(mended[0], self._language) + mended[1:] if word[0].isupper() else mended
 
     def _sources(self, word: str) -> Iterator[str]:
         """Yield all that one slip may have made this word of."""

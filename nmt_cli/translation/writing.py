@@ -1,8 +1,9 @@
 """Adapts a line to the writing of the training text, and gives its translation the writing of the line.
 
 A line in capitals is read in ordinary case, and its translation is written in capitals. A line without capitals gets
-those that the training text has. A sentence without a full stop gets one, which its translation then lacks too. Quotes,
-dashes and other characters that the training text does not have are read as those that it has.
+those that the training text has, and so do single words (`casing.py`). A sentence without a full stop gets one, which
+its translation then lacks too. Quotes, dashes and other characters that the training text does not have are read as
+those that it has.
 
 The tokenizer alone sees the adapted line: alignments, markup, glossaries and copied words refer to the line as the user
 wrote it.
@@ -18,7 +19,8 @@ from dataclasses import replace
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer, replaced
-from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
+from nmt_cli.data.writing import WORD, WritingProfile, is_capital, upper
+from nmt_cli.translation.casing import Casing
 from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.numbers import NumberHabits, Numbers
 from nmt_cli.translation.prefix import Prefix
@@ -27,18 +29,15 @@ from nmt_cli.translation.spelling import Spelling
 from nmt_cli.translation.step_model import TrainedModels
 
 MIN_SENTENCE = 3
-"""Words from which a line is a sentence that lacks its full stop, and known words from which it lacks its capitals."""
+"""Words from which a line is a sentence that lacks its full stop."""
 MAX_SENTENCE = 2_000
 """Characters of such a line; parts of longer ones may end anywhere."""
-MIN_UNKNOWN = 3
-"""Words in capitals that make a line one in capitals though the training text has none of them."""
 _CODE = r"[_@{}<>%\\]|://|\bwww\."
 """Signs of a word that is no text: a placeholder, a tag, an address."""
 _CLUSTER = re.compile("[^\u0300-\u036f]?[\u0300-\u036f]*", re.DOTALL)
 """A character with the accents that follow it."""
 _SENTENCE_END = re.compile(r"[.!?…]\W*\Z")
 _STOP = re.compile(r"(?<=\w)[.。।]\Z")
-_FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
 _NEUTRAL = "'\"`´′″ʹ"
 _OPENING, _CLOSING = "„«‹‚‛‟“‘", "”’»›ʼ"
 _QUOTES = ("'’‘‚‛‹›ʼʹ′`´", '"“”„‟«»″')
@@ -71,21 +70,16 @@ class Writing:
     ) -> None:
         """Take the profile of the source text; words with one of the `symbols` of the tokenizer stay as they are."""
         self.profile = profile
-        self._source_lang, self._target_lang = source_lang, target_lang
+        self._target_lang = target_lang
         self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self._known = frozenset(profile.characters)
+        self._casing = Casing(profile, source_lang)
         self._spelling = Spelling(profile.forms, source_lang) if profile.has_all_words else None
         self.numbers: Numbers | None = None
         """Finds the numbers that a translation must keep; None where the profile does not tell which."""
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
             habits = NumberHabits(profile.kept_numbers, profile.rewritten_numbers)
             self.numbers = Numbers(habits, target_lang=target_lang, symbols=symbols)
-        # Capitals may lack what small letters have: ß becomes SS, and in Greek accents are left out.
-        self._by_capitals = {
-            capitals: form
-            for form in reversed(list(profile.forms.values()))  # the most usual one last, so it stays
-            if lower(capitals := upper(form, source_lang), source_lang) != lower(form, source_lang)
-        }
 
     def fit_for(self, models: TrainedModels, options: DecodingOptions, target: Tokenizer) -> Writing:
         """Return the same without numbers if a search cannot keep them.
@@ -108,28 +102,8 @@ class Writing:
         return tokenizers[0].adapting(self.adapted), tokenizers[1]
 
     def is_in_capitals(self, text: str) -> bool:
-        """Return whether a line is written in capitals throughout, and is not made of acronyms alone.
-
-        It has no small letters, and a word that the training text usually writes otherwise or several unknown words.
-        """
-        if not is_capital(text) and not self._code.search(text):
-            return False
-        plain = self._without_codes(text)
-        if not is_capital(plain):
-            return False
-        long = [word for word in WORD.findall(plain) if len(word) > 1]
-        forms = [self._form(word) for word in long]
-        known = any(form is not None and form != word for form, word in zip(forms, long, strict=True))
-        return known or forms.count(None) >= MIN_UNKNOWN
-
-    def is_in_small_letters(self, text: str) -> bool:
-        """Return whether a line has no capitals though the training text has some, and is made of words known there."""
-        if not self.profile.has_case or any(map(str.isupper, text)) or not any(map(str.islower, text)):
-            return False
-        return sum(word in self.profile.forms for word in WORD.findall(self._without_codes(text))) >= MIN_SENTENCE
-
-    def _is_unlike_text_without_case(self, text: str) -> bool:
-        return not self.profile.has_case and lower(text, self._source_lang) != text
+        """Return whether a line is written in capitals throughout, and is not made of acronyms alone."""
+        return self._casing.is_in_capitals(self._without_codes(text))
 
     def lacks_stop(self, text: str) -> bool:
         """Return whether a line has enough words for a sentence, but no full stop as the training text has it."""
@@ -140,6 +114,8 @@ class Writing:
 
     def _without_codes(self, text: str) -> str:
         """Return the words of a text that are no placeholders, tags or addresses."""
+        if not self._code.search(text):
+            return text
         return " ".join(word for word in text.split() if not self._code.search(word))
 
     def restored(
@@ -174,7 +150,7 @@ class Writing:
     def _without_typing_errors(self, text: str) -> Adapted:
         if self._spelling is None:
             return Adapted(text)
-        recases, begins = self._recases(text), True
+        recases, begins = self._casing.tells_nothing(self._without_codes(text)), True
         changes: list[tuple[int, int, str]] = []
         for word in re.finditer(r"\S+", text):
             if self._code.search(word[0]):
@@ -186,25 +162,23 @@ class Writing:
             begins = begins or _SENTENCE_END.search(word[0]) is not None
         return replaced(text, changes)
 
-    def _recases(self, text: str) -> bool:
-        """Return whether the case of a text tells nothing."""
-        return self._is_unlike_text_without_case(text) or self.is_in_capitals(text) or self.is_in_small_letters(text)
-
     def _written_as_usual(self, text: str) -> Adapted:
-        recases = self._recases(text)
+        plain = self._without_codes(text)
+        recases = self._casing.tells_nothing(plain)
         lacks_stop = self.lacks_stop(text)
-        if self._known.issuperset(text) and not recases and not lacks_stop:
+        is_odd = recases or self._casing.is_odd(plain)
+        if self._known.issuperset(text) and not is_odd and not lacks_stop:
             return Adapted(text)
         written: list[str] = []
         places: list[Span] = []
-        begins = has_beginnings = recases and self.profile.begins_with_capital
+        begins = has_beginnings = is_odd and self.profile.begins_with_capital
         for match in re.finditer(r"\s+|\S+", text):
             word = match[0]
             own = [(match.start() + place, match.start() + place + 1) for place in range(len(word))]
             if not self._code.search(word):
                 word, own = self._characters(word, own)
-                if recases:
-                    cased = self._in_usual_case(word, begins=begins)
+                if is_odd:
+                    cased = self._casing.usual(word, begins=begins, every_word=recases)
                     # A letter may become two, as in Turkish. Then all of them stand for the whole word.
                     own = own if len(cased) == len(word) else [match.span()] * len(cased)
                     word = cased
@@ -218,26 +192,6 @@ class Writing:
             found = f"{found[:end]}.{found[end:]}"
             places.insert(end, places[end - 1])
         return Adapted(text) if found == text else Adapted(found, places)
-
-    def _in_usual_case(self, word: str, *, begins: bool) -> str:
-        """Return a word in its usual case; `begins` gives it a capital, as the first word of a sentence."""
-        if not self.profile.has_case:
-            return lower(word, self._source_lang)
-        usual = WORD.sub(lambda match: self._usual(match[0]), word)
-        if begins:
-            return _FIRST_LETTER.sub(lambda match: match[1] + upper(match[2], self._source_lang), usual)
-        return usual
-
-    def _usual(self, word: str) -> str:
-        """Return the usual form of a word; of one with apostrophes that is unknown, that of its parts."""
-        form = self._form(word)
-        if form is None and len(parts := re.split("(['’])", word)) > 1:
-            return "".join(self._form(part) or lower(part, self._source_lang) for part in parts)
-        return form or lower(word, self._source_lang)
-
-    def _form(self, word: str) -> str | None:
-        """Return the form in which the training text has a word, or None if it has none."""
-        return self.profile.forms.get(lower(word, self._source_lang)) or self._by_capitals.get(word)
 
     def _characters(self, text: str, places: Sequence[Span]) -> tuple[str, list[Span]]:
         """Return a word, or the white space between words, with the characters that the training text has."""

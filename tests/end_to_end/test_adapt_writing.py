@@ -140,6 +140,16 @@ def test_typing_errors_are_mended_and_alignments_are_those_of_the_line(nmt, mode
     assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
 
 
+def test_stressed_words_and_titles_are_read_in_their_usual_case(nmt, model: Path):
+    options = ("--adapt-writing", "--alignment", "soft")
+    right = ["Where is the red car?", "The house is small.", "My car and your car."]
+    odd = ["WHERE is the RED car?", "The HOUSE IS small.", "My Car And Your Car."]
+    found, expected = translate(nmt, model, odd, *options), translate(nmt, model, right, *options)
+    assert [one | {"source": two["source"]} for one, two in zip(found, expected, strict=True)] == expected
+    kept = translate(nmt, model, odd, "--keep-writing", "--alignment", "soft")
+    assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
+
+
 def test_a_number_in_a_prefix_or_a_term_counts_and_is_not_listed(nmt, model: Path, tmp_path: Path):
     terms, prefix = tmp_path / "terms.tsv", tmp_path / "prefix"
     terms.write_text("car 5\tla rose\n", encoding="utf-8")

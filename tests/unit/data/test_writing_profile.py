@@ -31,6 +31,18 @@ def test_the_usual_form_of_a_word_is_the_one_within_sentences(profile):
     assert {key: profile.forms[key] for key in expected} == expected
 
 
+def test_other_forms_are_those_within_sentences():
+    """One in capitals must stand there twice, or it may be stress. A name must stand there three times."""
+    lines = [
+        "The US sees us.",
+        "All see us in the US.",
+        "I see Us and NOT THE cat, not Tom.",
+        "Cats do not see the cat of us.",
+    ]
+    assert sorted(WritingProfile.of(lines, "en").other_forms) == ["US", "Us", "tom"]
+    assert sorted(WritingProfile.of([*lines, "We see Tom and Tom."], "en").other_forms) == ["US", "Us"]
+
+
 def test_characters_are_counted_as_they_are(profile):
     assert dict(profile.characters) == {one: "".join(LINES).count(one) for one in "".join(LINES)}
 
@@ -57,9 +69,9 @@ def test_a_profile_comes_back_from_json(profile):
     old = {
         key: value
         for key, value in profile.to_json().items()
-        if not key.endswith("_numbers") and key != "has_all_words"
+        if not key.endswith("_numbers") and key not in ("has_all_words", "other_forms")
     }
-    assert WritingProfile.from_json(old, "x") == replace(profile, has_all_words=False)
+    assert WritingProfile.from_json(old, "x") == replace(profile, has_all_words=False, other_forms=None)
 
 
 @pytest.mark.parametrize("wrong", [None, [], {}, {"characters": [], "forms": {}}, {"characters": {"a": "b"}}])

@@ -37,6 +37,33 @@ def test_one_slip_is_mended(word, mended):
     assert SPELLING.mended(word) == mended
 
 
+@pytest.mark.parametrize(
+    ("word", "mended"),
+    [
+        ("dont", "don't"),
+        ("DONT", "DON'T"),
+        ("Dont", "Dont"),  # within a sentence it may be a name
+        ("im", "i'm"),
+        ("Im", "I'm"),
+        ("IM", "IM"),  # an acronym
+        ("oneil", "o'neil"),
+        ("Oneil", "O'neil"),
+        ("its", "its"),  # known
+        ("thats", "that's"),
+        ("dos", "dos"),  # rather a plural than the rare "do's"
+        ("do’nt", "do’nt"),
+    ],
+)
+def test_an_apostrophe_that_was_left_out_is_put_back(word, mended, monkeypatch):
+    monkeypatch.setattr("nmt_cli.translation.spelling.MAX_RANK_WITH_S", 7)
+    words = ["do", "don't", "I'm", "O'Neil", "its", "it's", "that's", "do's"]
+    assert Spelling({word.lower(): word for word in words}, "en").mended(word) == mended
+
+
+def test_an_apostrophe_is_put_back_into_a_first_word():
+    assert Spelling({"don't": "don't"}, "en").mended("Dont", any_case=True) == "Don't"
+
+
 def test_a_first_word_and_one_in_capitals_keep_their_case():
     assert SPELLING.mended("Becuase", any_case=True) == "Because"
     assert SPELLING.mended("BECUASE", any_case=True) == "BECAUSE"

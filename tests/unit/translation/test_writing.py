@@ -18,6 +18,8 @@ TEXT = [
     "Where is the well-known house? It is near NATO.",
     "I see the cat - the cat sees Tom.",
 ]
+CASED = ["The cat sees EU and A B.", "The Cat sees the House Near Tom.", "Yes, Says The."]
+"""Lines with capitals that may be right."""
 
 
 def writing(lines=TEXT, source="en", target="de", symbols=()):
@@ -48,10 +50,17 @@ def line(text):
         ("ｔｈｅ ﬁｓｈ", "the fish"),
         ("cafe\u0301", "cafe\u0301"),
         ("see http://Tom’s.example/“x”", "see http://Tom’s.example/“x”"),
+        ("I SEE the cat.", "I see the cat."),
+        ("TOM SEES the cat!", "Tom sees the cat!"),
+        ("The cat sees tom, and the CAT of anna isn't here.", "The cat sees Tom, and the cat of Anna isn't here."),
+        ("The Cat IS NEAR __HOUSE__ nato.", "The Cat is near __HOUSE__ NATO."),
+        ("Where is Tom? HERE is Tom.", "Where is Tom? Here is Tom."),
+        ("The cat of Anna ISNT here.", "The cat of Anna isn't here."),
+        ("The Cat Of Tom Is Near The House", "The cat of Tom is near the house."),
     ],
 )
 def test_a_line_is_read_as_the_training_text_is_written(text, expected):
-    found = writing().adapted(text)
+    found = writing(TEXT * 3).adapted(text)
     assert found.text == expected
     assert found.places is None or len(found.places) == len(expected)
 
@@ -72,10 +81,11 @@ def test_capitals_get_back_what_capitals_leave_out(language, lines, text, expect
 
 
 @pytest.mark.parametrize(
-    "text", [*TEXT, "", " ", "NATO", "EU", "I", "TOM SEES the cat!", "B2B 42", "猫は家にいる。", "Ünß ñ"]
+    "text",
+    [*TEXT, "", " ", "NATO", "EU", "I", "B2B 42", "猫は家にいる。", "Ünß ñ", "I see QWERTZ and the qwertz.", *CASED],
 )
 def test_ordinary_text_is_left_alone(text):
-    assert writing().adapted(text) == (text, None)
+    assert writing(TEXT * 3).adapted(text) == (text, None)
 
 
 @pytest.mark.parametrize("symbol", ["TAG", "<tag>"])
