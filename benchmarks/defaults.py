@@ -3,7 +3,7 @@
 Six corpora: the Tatoeba files vie, cmn and fra, and Multi30K with 1,000, 5,000 and 29,000 pairs. For each, `nmt init`
 writes a configuration. Neighbours have half or double the vocabulary, half or double the hidden size, and weaker or
 stronger dropout; 5,000 captions also have a quarter of the vocabulary, and fra has other batches, the other schedule,
-and two layers.
+and two layers. Word pairs, which `nmt init` turns on, are a neighbour too: all other runs are without them.
 
 Every run of a corpus gets the same processor time on one thread. First, 20 and 60 updates measure the time of one
 update; the length of the training follows from it. Where the default has run already, perhaps on another machine, a
@@ -40,10 +40,11 @@ MAX_HELD_OUT = 1_000
 PROBES = (20, 60)
 """Updates of the two short trainings that measure the time of one update."""
 DEFAULT = "default"
-AS_LONG = (DEFAULT, "dropout-weaker", "dropout-stronger")
+AS_LONG = (DEFAULT, "dropout-weaker", "dropout-stronger", "word-pairs")
 """Variants whose updates take equal time."""
 ALONE = ("training.threads=1", "training.patience=null", "training.max_epochs=null")
 """What every run changes: its updates alone say when it ends."""
+WORD_PAIRS = "data.word_pairs=true"
 _writing = Lock()
 
 
@@ -180,6 +181,7 @@ def _variants(corpus: str, config: Path) -> dict[str, tuple[str, ...]]:
         "hidden-double": hidden(size * 2),
         "dropout-weaker": dropout(0.5),
         "dropout-stronger": dropout(1.5),
+        "word-pairs": (WORD_PAIRS,),
     }
     if corpus == "m30k-5000":  # where the rule was another one before
         found["vocabulary-quarter"] = (f"tokenizer.vocab_size={vocabulary // 4}",)
@@ -196,7 +198,8 @@ def _variants(corpus: str, config: Path) -> dict[str, tuple[str, ...]]:
 
 def _run(corpus: str, variant: str, seed: int, config: Path, overrides: tuple[str, ...]) -> Run:
     directory = DIRECTORY / corpus / f"{variant}-{seed}"
-    overrides = (*overrides, f"seed={seed}", *ALONE)
+    alone = overrides if WORD_PAIRS in overrides else (*overrides, "data.word_pairs=false")
+    overrides = (*alone, f"seed={seed}", *ALONE)
     had = _updates_of_default(corpus, seed)
     steps = had if had is not None and variant in AS_LONG else _steps(corpus, directory, config, overrides, had)
 

@@ -28,6 +28,7 @@ from nmt_cli.preflight.resuming import (
 if TYPE_CHECKING:
     from nmt_cli.config.model import ModelConfig
     from nmt_cli.config.schema import Config
+    from nmt_cli.data.pairs import Corpus
     from nmt_cli.data.store import PairStore
     from nmt_cli.distributed import World
     from nmt_cli.experiment import Experiment
@@ -121,7 +122,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
     store = world.first(lambda: _open_store(experiment, config, world))
     model, frozen = world.agreed(lambda: first_model(experiment, config))
-    digests = world.agreed(lambda: content_digests(config, store, frozen))
+    digests = world.agreed(lambda: content_digests(experiment, config, store, frozen))
     bf16, *_ = world.gathered(is_bf16(config, world))
     trainer = world.agreed(
         lambda: _build_trainer(
@@ -192,6 +193,7 @@ def _prepare(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers, the profiles and directories that are not there."""
     from nmt_cli.commands.languages import keep_profiles
     from nmt_cli.commands.tokenizer import renew_tokenizers, write_config
+    from nmt_cli.commands.word_pairs import keep_word_pairs
     from nmt_cli.commands.writing import keep_writing
     from nmt_cli.files import make_directory
 
@@ -204,17 +206,27 @@ def _prepare(experiment: Experiment, config: Config) -> None:
     make_directory(experiment.checkpoints.directory)
     keep_profiles(experiment, config)
     keep_writing(experiment, config)
+    keep_word_pairs(experiment, config)
+
+
+def _corpora(experiment: Experiment, config: Config) -> list[Corpus]:
+    """Return what is trained on: the corpora of the configuration, and the word pairs that were learned from them."""
+    from nmt_cli.data.pairs import Corpus
+
+    corpora = [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train]
+    source, target = map(str, experiment.word_pairs_paths)
+    return [*corpora, Corpus(source, target)] if config.data.word_pairs else corpora
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
     import torch
 
-    from nmt_cli.data.pairs import Corpus, Filters
+    from nmt_cli.data.pairs import Filters
     from nmt_cli.data.store import open_store
 
     store = open_store(
         experiment.cache_path,
-        [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train],
+        _corpora(experiment, config),
         experiment.tokenizers,
         Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
         with_links=is_guided(config),
@@ -292,7 +304,7 @@ def _build_feed(experiment: Experiment, config: Config, store: PairStore, world:
     training = config.training
     sampler = Sampler(
         store.source_lengths, store.target_lengths, bounds=store.bounds, target_pieces=store.target_pieces,
-        weights=[corpus.weight for corpus in config.data.train], batch_size=training.batch_size,
+        weights=[corpus.weight for corpus in _corpora(experiment, config)], batch_size=training.batch_size,
         batch_type=training.batch_type, seed=config.seed,
     )  # fmt: skip
     if world.size > 1 and sampler.sentences_a_batch < world.size:

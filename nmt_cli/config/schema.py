@@ -77,6 +77,9 @@ class DataConfig(Section):
     """Licence of the training data, best by its SPDX name such as `CC-BY-4.0`; `nmt card` shows it."""
     train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
     """One corpus or several."""
+    word_pairs: bool = False
+    """Train on words with their translations too, which are learned from the training text. Without them, a model knows
+    sentences only, and makes one of a single word."""
     dev: TextPair | None = None
     """Held-out text for validation; never filtered."""
     test: tuple[TestSet, ...] = ()

@@ -28,6 +28,7 @@ _MOST_LINES = 0.9
 """Share of the lines that end with a full stop, a question mark or an exclamation mark, from which they usually do."""
 _FEW_CAPITALS = 0.001
 """Share of the letters below which capitals are slips in a text without case."""
+_WITHOUT_SPACES = frozenset(("zh", "yue", "wuu", "lzh", "ja", "th", "lo", "my", "km"))
 _TURKIC = ("tr", "az", "crh")
 _GEORGIAN = re.compile("([\u10d0-\u10ff]+)")
 _TONOS = str.maketrans("ΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩ")
@@ -54,6 +55,11 @@ def upper(text: str, language: str) -> str:
 def is_turkic(language: str) -> bool:
     """Return whether a language writes i with and without a dot as two letters."""
     return _primary(language) in _TURKIC
+
+
+def writes_spaces(language: str) -> bool:
+    """Return whether a language separates words by spaces."""
+    return _primary(language) not in _WITHOUT_SPACES
 
 
 def _primary(language: str) -> str:

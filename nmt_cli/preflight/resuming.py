@@ -161,12 +161,14 @@ def limits_of(config: Config) -> Limits:
     return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
 
 
-def content_digests(config: Config, store: PairStore, frozen: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, str]:
+def content_digests(
+    experiment: Experiment, config: Config, store: PairStore, frozen: Mapping[str, Sequence[Sequence[int]]]
+) -> dict[str, str]:
     """Return a digest of each file on which all of a training depends, by its path.
 
     The cursor means nothing in another text, scores of two dev sets cannot be compared, and frozen rows stay frozen.
     """
-    training, dev = _texts(config)
+    training, dev = _texts(experiment, config)
     return {
         **dict(zip(training, store.contents, strict=True)),
         **{path: _digest(path) for path in dev},
@@ -174,9 +176,10 @@ def content_digests(config: Config, store: PairStore, frozen: Mapping[str, Seque
     }
 
 
-def _texts(config: Config) -> tuple[list[str], list[str]]:
+def _texts(experiment: Experiment, config: Config) -> tuple[list[str], list[str]]:
     """Return the files that are trained on, and those of the dev set."""
     training = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
+    training += map(str, experiment.word_pairs_paths if config.data.word_pairs else ())
     return training, [config.data.dev.source, config.data.dev.target] if config.data.dev else []
 
 
@@ -187,7 +190,7 @@ def _digest(path: str) -> str:
 def check_unchanged(experiment: Experiment, config: Config) -> None:
     """Refuse other files, as `check_same_text` does, without a look at the rows that were frozen."""
     state = _last_state(experiment)
-    paths = [path for of_one_use in _texts(config) for path in of_one_use]
+    paths = [path for of_one_use in _texts(experiment, config) for path in of_one_use]
     if state is None or finished_reason(experiment, config) is not None or not all(map(os.path.isfile, paths)):
         return
     now = {path: _digest(path) for path in paths}

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from nmt_cli.data.tokenizer import Span
+from nmt_cli.data.writing import writes_spaces
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 
 MIN_REWRITTEN = 4
@@ -23,7 +24,6 @@ MIN_KEPT = 2
 """Lines that keep a number, from which it may stand for others."""
 MAX_KEPT = 1_000
 """Such numbers of a training text."""
-LANGUAGES_WITHOUT_SPACES = frozenset(("zh", "yue", "wuu", "lzh", "ja", "th", "lo", "my", "km"))
 _LETTER = rf"(?:(?!{WITHOUT_SPACES.pattern})[^\W\d_])"
 _SEGMENT = rf"(?:{_LETTER}|[\d_])+"
 _TOKEN = re.compile(rf"(?:(?<!\S)[-−+](?=\d))?{_SEGMENT}(?:[-./:,]{_SEGMENT})*")
@@ -157,7 +157,7 @@ class Numbers:
         for number in habits.kept:
             self._by_signs.setdefault(_signs(number), []).append(number)
         self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
-        self.may_be_glued = re.split("[-_]", target_lang.lower())[0] in LANGUAGES_WITHOUT_SPACES
+        self.may_be_glued = not writes_spaces(target_lang)
         """True if the target language writes no space before a number."""
 
     def has_rewritten(self, text: str) -> bool:

@@ -16,7 +16,11 @@ from faults import Faulty, Operation
 
 VARIANTS = {
     "plain": (),
-    "sampled pieces, batches in parts": ("tokenizer.sampling_alpha=0.2", "training.accumulate=2"),
+    "sampled pieces, batches in parts, word pairs": (
+        "tokenizer.sampling_alpha=0.2",
+        "training.accumulate=2",
+        "data.word_pairs=true",
+    ),
     "no average, plateau": ("training.ema_decay=0.0", "training.schedule=plateau", "training.optimizer=adadelta"),
 }
 

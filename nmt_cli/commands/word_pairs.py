@@ -1,0 +1,82 @@
+"""Learns word pairs from the training text, and keeps them with the model as a further corpus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from nmt_cli.console import counted, log
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.tokenizer import Tokenizer
+    from nmt_cli.data.word_pairs import Words
+    from nmt_cli.experiment import Experiment
+
+
+def keep_word_pairs(experiment: Experiment, config: Config) -> None:
+    """Write the word pairs of the training text into the model directory, if the configuration wants them.
+
+    A run that has begun keeps those with which it began.
+    """
+    from nmt_cli.data.word_pairs import learn_word_pairs
+    from nmt_cli.files import atomic_directory
+
+    paths = experiment.word_pairs_paths
+    has_begun = experiment.checkpoints.index().last is not None
+    if not config.data.word_pairs or (has_begun and all(path.exists() for path in paths)):
+        return
+    began = time.monotonic()
+    languages = (config.data.source_lang, config.data.target_lang)
+    sides = [_Side(*side) for side in zip(languages, experiment.tokenizers, strict=True)]
+    lines = list(_lines(config))
+    pairs = learn_word_pairs((sides[0].words(source), sides[1].words(target)) for source, target in lines)
+    with atomic_directory(paths[0].parent) as temporary:
+        for number, (side, path) in enumerate(zip(sides, paths, strict=True)):
+            write = side.writer([line[number] for line in lines])
+            text = "".join(f"{write(pair[number])}\n" for pair in pairs)
+            (temporary / path.name).write_text(text, encoding="utf-8", newline="")
+    learned = f"{counted(len(pairs), 'word pair')} learned from the training text"
+    log(f"{learned} in {time.monotonic() - began:.0f} s -> {paths[0].parent}")
+
+
+class _Side:
+    """One side of the training text: what its words are, and how they are written."""
+
+    def __init__(self, language: str, tokenizer: Tokenizer) -> None:
+        from nmt_cli.data.writing import writes_spaces
+
+        self._language, self._tokenizer = language, tokenizer
+        self._has_spaces = writes_spaces(language)
+
+    def words(self, text: str) -> Words:
+        """Return the words of a line in small letters; its pieces where no spaces separate words."""
+        from nmt_cli.data.writing import WORD, lower
+
+        if self._has_spaces:
+            return tuple(lower(word, self._language) for word in WORD.findall(text))
+        pieces = (piece.replace("▁", "") for piece in self._tokenizer.pieces(self._tokenizer.encode(text)))
+        return tuple(piece for piece in pieces if piece.isalpha())
+
+    def writer(self, lines: list[str]) -> Callable[[Words], str]:
+        """Return what writes words as these lines have them within sentences."""
+        from nmt_cli.data.writing import WritingProfile
+
+        if not self._has_spaces:
+            return "".join
+        forms = WritingProfile.of(lines, self._language).forms
+        return lambda words: " ".join(forms.get(word, word) for word in words)
+
+
+def _lines(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the first lines of each training text, without the symbols of the tokenizer."""
+    from nmt_cli.data.pairs import Corpus, read_pairs
+    from nmt_cli.data.tokenizer import without_symbols
+    from nmt_cli.data.writing import MAX_LINES
+
+    for corpus in config.data.train:
+        pairs = list(islice(read_pairs(Corpus(corpus.source, corpus.target), invalid_utf8="replace"), MAX_LINES))
+        texts = ([getattr(pair, side) for pair in pairs] for side in ("source", "target"))
+        yield from zip(*(without_symbols(text, config.tokenizer.symbols) for text in texts), strict=True)

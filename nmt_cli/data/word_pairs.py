@@ -1,0 +1,140 @@
+"""Words with their translations, learned from parallel text, as pairs to train on beside its sentences.
+
+A model that has seen nothing but sentences makes one of a single word. Two IBM Models 1 (Brown et al., 1993, section
+4.2), one for each direction, link the words of each pair of lines. Words that are linked with one another, and with
+nothing else, are a unit: `phone` and `điện thoại`. Two units make a pair if each is the most frequent translation of
+the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUM_ITERATIONS = 6
+"""Iterations of expectation maximisation. After five Och & Ney (2003) see no gain."""
+MIN_COUNT = 2
+"""Different pairs of lines in which a unit must have its translation."""
+MAX_WORDS = 50
+"""Words of the longest line that is read; links of longer ones are seldom right."""
+MAX_UNIT = 3
+"""Words of the longest side of a unit. The other side has one word."""
+MAX_LINKS = 10_000_000
+"""Possible links of all lines that are read, which need about 600 MB of memory. Pairs of seven words have 56."""
+NOWHERE = -1
+"""Stands for the source word of a target word that translates none."""
+Words = tuple[str, ...]
+Numbers = NDArray[Any]
+
+
+class WordPair(NamedTuple):
+    """A unit and its translation."""
+
+    source: Words
+    target: Words
+
+
+def learn_word_pairs(lines: Iterable[tuple[Words, Words]]) -> list[WordPair]:
+    """Return units of the source with their translations; those that stand in most lines come first.
+
+    Args:
+        lines: the words of the source and of the target of each pair of lines. Equal pairs count once. The first are
+            read, until there are `MAX_LINKS` possible links.
+    """
+    pairs = list(_to_read(lines))
+    if not pairs:
+        return []
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    sources_of, targets_of = _most_likely(sources, targets), _most_likely(targets, sources)
+    counts: Counter[WordPair] = Counter()
+    for source, target, source_of, target_of in zip(sources, targets, sources_of, targets_of, strict=True):
+        counts.update({WordPair(*unit) for unit in _units(source, target, source_of, target_of)})
+    of_source: dict[Words, WordPair] = {}
+    of_target: dict[Words, WordPair] = {}
+    for pair, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if count >= MIN_COUNT:
+            of_source.setdefault(pair.source, pair)
+            of_target.setdefault(pair.target, pair)
+    return [pair for pair in of_source.values() if of_target[pair.target] == pair]
+
+
+def _to_read(lines: Iterable[tuple[Words, Words]]) -> Iterator[tuple[Words, Words]]:
+    seen: set[tuple[Words, Words]] = set()
+    num_links = 0
+    for pair in lines:
+        source, target = pair
+        if not (0 < len(source) <= MAX_WORDS and 0 < len(target) <= MAX_WORDS) or pair in seen:
+            continue
+        num_links += (len(source) + 1) * len(target)
+        if num_links > MAX_LINKS:
+            return
+        seen.add(pair)
+        yield pair
+
+
+def _most_likely(sources: Sequence[Words], targets: Sequence[Words]) -> list[list[int]]:
+    """Return for each target word of each line the place of the source word that it translates most likely, or
+    `NOWHERE`.
+
+    The links of a line are numbered target word by target word. The first link of each is that to the empty word.
+    """
+    source_ids, target_ids = _numbered(sources, first=1), _numbered(targets, first=0)
+    num_targets = 1 + max(int(ids.max()) for ids in target_ids)
+    rows = [np.append(0, ids) for ids in source_ids]
+    kinds = np.concatenate(
+        [np.add.outer(target, num_targets * row).ravel() for row, target in zip(rows, target_ids, strict=True)]
+    )
+    widths = np.concatenate([np.full(len(target), len(row)) for row, target in zip(rows, target_ids, strict=True)])
+    kinds, kind_of_link = np.unique(kinds, return_inverse=True)
+    source_of_kind, word_of_link = kinds // num_targets, np.repeat(np.arange(len(widths)), widths)
+    probability = np.ones(len(kinds))
+    for _ in range(NUM_ITERATIONS):
+        weights = probability[kind_of_link]
+        weights /= np.bincount(word_of_link, weights)[word_of_link]
+        expected = np.bincount(kind_of_link, weights)
+        probability = expected / np.bincount(source_of_kind, expected)[source_of_kind]
+    of_link = probability[kind_of_link]
+    begins = np.cumsum(widths) - widths
+    is_best = of_link == np.maximum.reduceat(of_link, begins)[word_of_link]
+    best = np.flatnonzero(is_best)
+    _, firsts = np.unique(word_of_link[best], return_index=True)
+    places = (best[firsts] - begins + NOWHERE).tolist()
+    ends = list(accumulate(map(len, targets)))
+    return [places[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _numbered(lines: Sequence[Words], *, first: int) -> list[Numbers]:
+    numbers: dict[str, int] = {}
+    return [np.array([numbers.setdefault(word, len(numbers) + first) for word in line]) for line in lines]
+
+
+def _units(
+    source: Words, target: Words, source_of: Sequence[int], target_of: Sequence[int]
+) -> Iterator[tuple[Words, Words]]:
+    """Yield the units of a pair of lines.
+
+    Words are of one unit if a link of either direction joins them. A unit is taken if one of its links is of both
+    directions, one side has a single word, and the words of the other stand side by side.
+    """
+    linked = {(place, other) for other, place in enumerate(source_of) if place != NOWHERE}
+    back = {(place, other) for place, other in enumerate(target_of) if other != NOWHERE}
+    both = linked & back
+    unit_of = list(range(len(source) + len(target)))
+    for one, two in linked | back:
+        kept, dropped = sorted((unit_of[one], unit_of[len(source) + two]))
+        if kept != dropped:
+            unit_of = [kept if unit == dropped else unit for unit in unit_of]
+    sides: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for number, unit in enumerate(unit_of):
+        sides[unit][number >= len(source)].append(number if number < len(source) else number - len(source))
+    for places, others in sides.values():
+        sizes = sorted((len(places), len(others)))
+        stand_together = all(own and own[-1] - own[0] == len(own) - 1 for own in (places, others))
+        agree = any((one, two) in both for one in places for two in others)
+        if sizes[0] == 1 and sizes[1] <= MAX_UNIT and stand_together and agree:
+            yield source[places[0] : places[-1] + 1], target[others[0] : others[-1] + 1]
