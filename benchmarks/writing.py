@@ -1,4 +1,4 @@
-"""Measures `nmt translate --adapt-writing` on twelve ways in which people write a dev set, before and after.
+"""Measures `nmt translate --adapt-writing` on thirteen ways in which people write a dev set, before and after.
 
 Run it as `python -m benchmarks.writing --model DIR --source FILE --reference FILE`. It prints a table in Markdown. With
 `--directory D` it also writes each version, its reference and both translations there. `--without` leaves out a part:
@@ -59,7 +59,7 @@ class Version:
 
 
 def versions(source_lang: str, target_lang: str) -> list[Version]:
-    """Return the text as it is, twelve other ways to write it, and one for lines that have numbers."""
+    """Return the text as it is, thirteen other ways to write it, and one for lines that have numbers."""
 
     def capitals(pair: Pair, _: random.Random) -> Pair:
         return upper(pair[0], source_lang), upper(pair[1], target_lang)
@@ -90,6 +90,7 @@ def versions(source_lang: str, target_lang: str) -> list[Version]:
         Version("doubled spaces", _with_doubled_spaces),
         Version("typographic signs", _with_typographic_signs),
         Version("typing errors", _with_typing_errors),
+        Version("signs around", _with_signs_around),
         Version("no apostrophes", lambda pair, _: (re.sub(r"(?<=\w)['’](?=\w)", "", pair[0]), pair[1])),
         Version("single words", _single_word, counts=_stands_in_reference),
         Version("digits put in", _with_digits, counts=_keeps_digits),
@@ -112,6 +113,11 @@ def _with_typographic_signs(pair: Pair, chance: random.Random) -> Pair:
     source = re.sub(r'(?<!\S)"', "“", source).replace('"', "”").replace("'", "’")
     source = source.replace(" - ", " – ").replace("-", "‑")
     return re.sub(" ", lambda _: "\u00a0" if chance.random() < 0.1 else " ", source), reference
+
+
+def _with_signs_around(pair: Pair, chance: random.Random) -> Pair:
+    before, after = chance.choice([("", " 😀"), ("• ", ""), ("(", ")"), ("", " :)"), ("👉 ", " ❤️"), ("* ", "")])
+    return f"{before}{pair[0]}{after}", f"{before}{pair[1]}{after}"
 
 
 def _with_typing_errors(pair: Pair, chance: random.Random) -> Pair:

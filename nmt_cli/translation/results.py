@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nmt_cli.confidence.features import Values
 from nmt_cli.console import counted, warn
 from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.search.constraints import Constraints, Term
 from nmt_cli.translation.alignment import Link, Matrix, hard_links
+from nmt_cli.translation.signs import Signs
 
 if TYPE_CHECKING:
     from nmt_cli.translation.prefix import Prefix
@@ -155,6 +158,33 @@ class Translation:
         own = [*self.word_confidence, *[self.confidence] * (len(counts) - len(self.word_confidence))]
         spread = tuple(value for value, count in zip(own, counts, strict=True) for _ in range(count))
         return replace(self, text=text, word_confidence=spread)
+
+    def enclosed(self, signs: Signs, num_source: int) -> Translation:
+        """Return the translation within signs of its line, which has `num_source` words.
+
+        A sign that is a word of its own looks at itself, and has the confidence of the line.
+        """
+        before, after = signs.num_words if self.text else (len("".join(signs).split()), 0)
+        first, last = list(range(before)), list(range(num_source - after, num_source))
+        weights, links, sure = self.weights_with_end, self.links, self.word_confidence
+        if weights is not None:
+            one_hot = np.eye(weights.shape[1])
+            weights = np.concatenate([one_hot[first], weights, one_hot[last]])
+        if links is not None:
+            moved = [(source, before + word) for source, word in links]
+            links = (*zip(first, first, strict=True), *moved,
+                     *((source, before + self.num_words + number) for number, source in enumerate(last)))  # fmt: skip
+        if sure is not None and self.confidence is not None:
+            sure = (*[self.confidence] * before, *sure, *[self.confidence] * after)
+        return replace(
+            self,
+            text=(signs.before + self.text + signs.after).strip(),
+            weights_with_end=weights,
+            links=links,
+            num_words=0 if links is None else before + self.num_words + after,
+            terms=tuple(use.after(before) for use in self.terms),
+            word_confidence=sure,
+        )
 
     def with_words(self, text: str, counts: Sequence[int]) -> Translation:
         """Return the translation like `rewritten`, with its words numbered anew in alignment and terms.

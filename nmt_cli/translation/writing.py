@@ -3,7 +3,7 @@
 A line in capitals is read in ordinary case, and its translation is written in capitals. A line without capitals gets
 those that the training text has, and so do single words (`casing.py`). A sentence without a full stop gets one, which
 its translation then lacks too. Quotes, dashes and other characters that the training text does not have are read as
-those that it has.
+those that it has. Other signs that it does not have are left out around a line, and come back around its translation.
 
 The tokenizer alone sees the adapted line: alignments, markup, glossaries and copied words refer to the line as the user
 wrote it.
@@ -25,6 +25,7 @@ from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.numbers import NumberHabits, Numbers
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Translation
+from nmt_cli.translation.signs import Signs, is_sign, without_signs
 from nmt_cli.translation.spelling import Spelling
 from nmt_cli.translation.step_model import TrainedModels
 
@@ -127,11 +128,35 @@ class Writing:
         """
         begun = "" if prefix is None else prefix.text
         rewritten = tuple(translations)
-        if self.lacks_stop(line.text):
+        if self.lacks_stop(line.text[slice(*self._without_signs(line.text))]):
             rewritten = tuple(_without_stop(found, len(begun)) for found in rewritten)
         if self.is_in_capitals(line.text) and (not begun or is_capital(begun)):
             rewritten = tuple(self._in_capitals(found, len(begun)) for found in rewritten)
         return rewritten
+
+    def enclosed(
+        self, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None = None
+    ) -> tuple[Translation, ...]:
+        """Return the translations of a line within the signs that the model has not read; none precede a prefix."""
+        begin, end = self._without_signs(line.text)
+        signs = Signs("" if prefix is not None else line.text[:begin], line.text[end:])
+        if not any(signs):
+            return tuple(translations)
+        return tuple(found.enclosed(signs, len(line.text.split())) for found in translations)
+
+    def _without_signs(self, text: str) -> Span:
+        """Return where a line begins and ends without signs that the training text does not have."""
+        if self._known.issuperset(text):
+            return 0, len(text)
+        begin, end = without_signs(text, self._is_unknown_sign)
+        codes = [word for word in re.finditer(r"\S+", text) if self._code.search(word[0])]
+        return (
+            min([begin, *(word.start() for word in codes)]),
+            max([end, *(word.end() for word in codes)]),
+        )
+
+    def _is_unknown_sign(self, character: str) -> bool:
+        return is_sign(character) and not self._known.issuperset(self._equivalent(character, opens=True))
 
     def _in_capitals(self, found: Translation, begin: int) -> Translation:
         def raised(text: str) -> str:
@@ -144,8 +169,12 @@ class Writing:
         """Return the text in the writing of the training text."""
         numbers = [] if self.numbers is None else self.numbers.found(text)
         found = replaced(text, [(number.begin, number.end, number.stand_in) for number in numbers])
-        found = found.then(self._without_typing_errors)
+        found = found.then(self._without_outer_signs).then(self._without_typing_errors)
         return found.then(self._written_as_usual)
+
+    def _without_outer_signs(self, text: str) -> Adapted:
+        begin, end = self._without_signs(text)
+        return replaced(text, [(0, begin, ""), (end, len(text), "")])
 
     def _without_typing_errors(self, text: str) -> Adapted:
         if self._spelling is None:
@@ -182,7 +211,7 @@ class Writing:
                     # A letter may become two, as in Turkish. Then all of them stand for the whole word.
                     own = own if len(cased) == len(word) else [match.span()] * len(cased)
                     word = cased
-                if any(character.isalnum() for character in word):
+                if any(map(str.isalnum, word)):
                     begins = has_beginnings and _SENTENCE_END.search(word) is not None
             written.append(word)
             places += own

@@ -150,6 +150,34 @@ def test_stressed_words_and_titles_are_read_in_their_usual_case(nmt, model: Path
     assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
 
 
+@pytest.mark.parametrize("more", [(), ("--alignment", "soft", "--confidence"), ("--n-best", "2"), ("--markup",)])
+def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, more):
+    lines = ["The house is small.", "Where is the red car?", "My car and your car"]
+    signs = [("", " 😀"), ("(", ")"), ("👉 * ", " :) ❤️")]
+    usual = translate(nmt, model, lines, "--adapt-writing", *more)
+    within = [f"{before}{line}{after}" for line, (before, after) in zip(lines, signs, strict=True)]
+    found = translate(nmt, model, [*within, "😀", "(My car) is red."], "--adapt-writing", *more)
+    for record, one, (before, after) in zip(found, usual, signs, strict=False):
+        for made, plain in zip(record["hypotheses"], one["hypotheses"], strict=True):
+            assert made["translation"] == f"{before}{plain['translation']}{after}"
+            assert made["score"] == plain["score"]
+            words = made["translation"].split()
+            assert {len(made.get(key) or words) for key in ("word_confidence", "alignment")} == {len(words)}
+    assert found[3]["translation"] == "😀"
+    assert found[4] == translate(nmt, model, ["(My car) is red."], "--keep-writing", *more)[0] | {"id": 4}
+    kept = translate(nmt, model, within, "--keep-writing", *more)
+    assert any(one["translation"] != two["translation"] for one, two in zip(kept, found, strict=False))
+
+
+def test_signs_in_front_of_a_prefix_do_not_come_back(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "prefix").write_text("La maison\n", encoding="utf-8")
+    options = ("--adapt-writing", "--prefix", tmp_path / "prefix")
+    usual = translate(nmt, model, ["The house is small."], *options)[0]["translation"]
+    found = translate(nmt, model, ["* The house is small. 😀"], *options)[0]["translation"]
+    assert found == f"{usual} 😀"
+    assert found.startswith("La maison")
+
+
 def test_a_number_in_a_prefix_or_a_term_counts_and_is_not_listed(nmt, model: Path, tmp_path: Path):
     terms, prefix = tmp_path / "terms.tsv", tmp_path / "prefix"
     terms.write_text("car 5\tla rose\n", encoding="utf-8")

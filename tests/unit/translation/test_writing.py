@@ -45,13 +45,13 @@ def line(text):
         ("I SEE TOM", "I see Tom."),
         ("I see “Tom”…", 'I see "Tom"...'),
         ("the cat—the house.", "The cat - the house."),
-        ("Well‑known\u00a0house!", "Well-known house!"),
+        ("Well‑known\u00a0house?", "Well-known house?"),
         ("the\u00ad cat\u200b", "the cat"),
         ("ｔｈｅ ﬁｓｈ", "the fish"),
         ("cafe\u0301", "cafe\u0301"),
         ("see http://Tom’s.example/“x”", "see http://Tom’s.example/“x”"),
         ("I SEE the cat.", "I see the cat."),
-        ("TOM SEES the cat!", "Tom sees the cat!"),
+        ("TOM SEES the cat?", "Tom sees the cat?"),
         ("The cat sees tom, and the CAT of anna isn't here.", "The cat sees Tom, and the cat of Anna isn't here."),
         ("The Cat IS NEAR __HOUSE__ nato.", "The Cat is near __HOUSE__ NATO."),
         ("Where is Tom? HERE is Tom.", "Where is Tom? Here is Tom."),
@@ -63,6 +63,24 @@ def test_a_line_is_read_as_the_training_text_is_written(text, expected):
     found = writing(TEXT * 3).adapted(text)
     assert found.text == expected
     assert found.places is None or len(found.places) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "before", "after"),
+    [
+        ("😀 I see the cat. 😀", "I see the cat.", "😀 ", " 😀"),
+        ("(I see the cat)", "I see the cat.", "(", ")"),
+        ("* THE CAT *", "The cat", "* ", " *"),
+        ("😀 %s the cat__😀 😀", "%s the cat__😀", "😀 ", " 😀"),
+        ("* The cat sees @tom. 😀", "The cat sees @tom.", "* ", " 😀"),
+        ("@😀", "@😀", "", ""),
+    ],
+)
+def test_a_line_is_read_without_the_signs_around_it(text, read, before, after):
+    own = writing(TEXT * 3)
+    assert own.adapted(text).text == read
+    found = own.enclosed(line(text), [Translation("die Katze", 0.0, 0.0)])
+    assert [one.text for one in found] == [f"{before}die Katze{after}"]
 
 
 @pytest.mark.parametrize(
@@ -82,13 +100,13 @@ def test_capitals_get_back_what_capitals_leave_out(language, lines, text, expect
 
 @pytest.mark.parametrize(
     "text",
-    [*TEXT, "", " ", "NATO", "EU", "I", "B2B 42", "猫は家にいる。", "Ünß ñ", "I see QWERTZ and the qwertz.", *CASED],
+    [*TEXT, "", " ", "NATO", "EU", "I", "B2B 42", "猫は家にいる", "Ünß ñ", "I see QWERTZ and the qwertz.", *CASED],
 )
 def test_ordinary_text_is_left_alone(text):
     assert writing(TEXT * 3).adapted(text) == (text, None)
 
 
-@pytest.mark.parametrize("symbol", ["TAG", "<tag>"])
+@pytest.mark.parametrize("symbol", ["TAG", "<tag>", "⟦tag⟧"])
 def test_symbols_of_the_tokenizer_stay_as_they_are(symbol):
     assert writing(symbols=[symbol]).adapted(f"{symbol} THE CAT").text == f"{symbol} The cat"
 
@@ -113,8 +131,8 @@ def test_every_line_of_a_text_without_case_is_read_in_small_letters():
 def test_letters_that_become_two_stand_for_their_word():
     turkish = writing(["Bu iş ve ılık ev.", "Bir iş var."], source="tr")
     assert turkish.adapted("BU İŞ VE ILIK EV.").text == "Bu iş ve ılık ev."
-    english = writing().adapted("THE CAT İS!")
-    assert english.text == "The cat i̇s!"
+    english = writing().adapted("THE CAT İS?")
+    assert english.text == "The cat i̇s?"
     assert english.places is not None
     assert english.places[-4:] == [(8, 11)] * 4
 
