@@ -91,7 +91,7 @@ class Experiment:
     @property
     def word_pairs_paths(self) -> tuple[Path, Path]:
         """Files of the words that were learned from the training text, and of their translations."""
-        directory = self.directory / "word_pairs"
+        directory = self.cache_path / "word_pairs"
         return directory / "source.txt", directory / "target.txt"
 
     @property
@@ -247,8 +247,7 @@ class Experiment:
         """Return the paths of all that a training makes and that is there; directories before what lies in them."""
         texts = (self.config_path, self.metrics_path, self.languages_path, self.writing_path, self.confidence_path)
         tokenizers, logs = self.tokenizer_path("joint").parent, self.log_path.parent
-        words = self.word_pairs_paths[0].parent
-        directories = (self.tensorboard_path, self.cache_path, words, self.checkpoints.directory)
+        directories = (self.tensorboard_path, self.cache_path, self.checkpoints.directory)
         own = [*texts, tokenizers, *self.tokenizer_paths(), logs, self.log_path]
         for directory in directories:
             own += [directory, *sorted(directory.rglob("*"))]

@@ -27,10 +27,9 @@ def test_words_of_the_training_text_are_trained_on_with_their_translations(nmt, 
     run = config.parent / "run"
     pairs = kept(run)
     assert f"\n{len(pairs)} word pairs learned from the training text in " in result.err
-    assert f" -> {run}/word_pairs\n" in result.err
-    assert (
-        f"{run}/word_pairs/source.txt | {run}/word_pairs/target.txt: {len(pairs)} of {len(pairs)} pairs" in result.err
-    )
+    assert f" -> {run}/cache/word_pairs\n" in result.err
+    files = f"{run}/cache/word_pairs/source.txt | {run}/cache/word_pairs/target.txt"
+    assert f"{files}: {len(pairs)} of {len(pairs)} pairs kept" in result.err
     assert f"tiny: {600 + len(pairs)} pairs" in result.err
     assert pairs["horse"] == "cheval"
     assert pairs["Marie"] == "Marie"
@@ -38,7 +37,7 @@ def test_words_of_the_training_text_are_trained_on_with_their_translations(nmt, 
 
 def test_a_run_without_the_key_has_none(nmt, config: Path):
     assert nmt("train", "--config", config).code == 0
-    assert not (config.parent / "run/word_pairs").exists()
+    assert not (config.parent / "run/cache/word_pairs").exists()
 
 
 def test_a_run_goes_on_with_the_words_with_which_it_began(nmt, config: Path):
