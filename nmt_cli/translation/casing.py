@@ -1,8 +1,8 @@
 """Gives words the case in which the training text has them: those of a line whose case tells nothing, and odd ones.
 
 The case of a line tells nothing if all of it is in capitals, or nothing of it, or if it is a title (`How To Train Your
-Dog`). In other lines a word is odd if it is in capitals for stress (`I am VERY tired`), or a name is in small letters
-(`I saw tom`), and the training text has no such form of it.
+Dog`), or a single word, whose capital may be that of the line. In other lines a word is odd if it is in capitals for
+stress (`I am VERY tired`), or a name is in small letters (`I saw tom`), and the training text has no such form of it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ MIN_SMALL = 4
 _FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
 
 
+def with_capital(text: str, language: str) -> str:
+    """Return a text whose first letter is a capital."""
+    return _FIRST_LETTER.sub(lambda match: match[1] + upper(match[2], language), text)
+
+
 class Casing:
     """The case of the words of a training text."""
 
@@ -38,12 +43,23 @@ class Casing:
     def tells_nothing(self, text: str) -> bool:
         """Return whether the case of a text says nothing about its words.
 
-        It is in capitals, or a title, or it has no capitals where the training text has some, or some where that has
-        none.
+        It is in capitals, a title or a single word, or it has no capitals where the training text has some, or some
+        where that has none.
         """
         if not self._profile.has_case:
             return lower(text, self._language) != text
-        return self.is_in_capitals(text) or self._is_in_small_letters(text) or self._is_title(text)
+        kinds = (self.is_word, self.is_in_capitals, self._is_in_small_letters, self._is_title)
+        return any(is_one(text) for is_one in kinds)
+
+    def is_word(self, text: str) -> bool:
+        """Return whether a text is a single word, of two letters or more, that the training text has."""
+        word = text.strip()
+        return len(word) > 1 and WORD.fullmatch(word) is not None and self._form(word) is not None
+
+    def is_capitalised_word(self, text: str) -> bool:
+        """Return whether a text is such a word with a capital that it has at the beginning of sentences only."""
+        form = self._form(text.strip()) if self.is_word(text) else None
+        return form is not None and form[0].islower() and text.strip()[0].isupper()
 
     def is_in_capitals(self, text: str) -> bool:
         """Return whether a text is written in capitals throughout, and is not made of acronyms alone.
@@ -99,7 +115,7 @@ class Casing:
             lambda match: self._usual(match[0]) if every_word or self._is_odd_word(match[0]) else match[0], text
         )
         if begins and (every_word or read != text):
-            return _FIRST_LETTER.sub(lambda match: match[1] + upper(match[2], self._language), read)
+            return with_capital(read, self._language)
         return read
 
     def _usual(self, word: str) -> str:

@@ -53,7 +53,7 @@ def without_signs(text: str, is_unknown: Callable[[str], bool]) -> Span:
         first = next((place for place in range(begin) if _is_half(text[place], core)), begin)
         last = next((place for place in reversed(range(end, len(text))) if _is_half(text[place], core)), end - 1) + 1
         if (first, last) == (begin, end):
-            return begin, end
+            return begin, end if text[end:].strip() else len(text)
         begin, end = first, last
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer, replaced
 from nmt_cli.data.writing import WORD, WritingProfile, is_capital, upper
-from nmt_cli.translation.casing import Casing
+from nmt_cli.translation.casing import Casing, with_capital
 from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.numbers import NumberHabits, Numbers
 from nmt_cli.translation.prefix import Prefix
@@ -132,6 +132,8 @@ class Writing:
             rewritten = tuple(_without_stop(found, len(begun)) for found in rewritten)
         if self.is_in_capitals(line.text) and (not begun or is_capital(begun)):
             rewritten = tuple(self._in_capitals(found, len(begun)) for found in rewritten)
+        elif not begun and self._casing.is_capitalised_word(line.text):
+            rewritten = tuple(self._with_capital(found) for found in rewritten)
         return rewritten
 
     def enclosed(
@@ -157,6 +159,15 @@ class Writing:
 
     def _is_unknown_sign(self, character: str) -> bool:
         return is_sign(character) and not self._known.issuperset(self._equivalent(character, opens=True))
+
+    def _with_capital(self, found: Translation) -> Translation:
+        terms = tuple(
+            replace(use, translation=with_capital(use.translation, self._target_lang))
+            if use.translation and use.target and use.target[0] == 0
+            else use
+            for use in found.terms
+        )
+        return replace(found, text=with_capital(found.text, self._target_lang), terms=terms)
 
     def _in_capitals(self, found: Translation, begin: int) -> Translation:
         def raised(text: str) -> str:
@@ -200,7 +211,7 @@ class Writing:
             return Adapted(text)
         written: list[str] = []
         places: list[Span] = []
-        begins = has_beginnings = is_odd and self.profile.begins_with_capital
+        begins = has_beginnings = is_odd and self.profile.begins_with_capital and not self._casing.is_word(plain)
         for match in re.finditer(r"\s+|\S+", text):
             word = match[0]
             own = [(match.start() + place, match.start() + place + 1) for place in range(len(word))]

@@ -23,6 +23,8 @@ def split(text):
     [
         ("I see you.", ("", "I see you.", "")),
         ("I see you. 😀", ("", "I see you.", " 😀")),
+        ("I see you. ", ("", "I see you. ", "")),
+        ("* I see you. ", ("* ", "I see you. ", "")),
         ("😀😀 I see you! ❤️", ("😀😀 ", "I see you!", " ❤️")),
         ("👩‍👧 and 👍🏽", ("👩‍👧 ", "and", " 👍🏽")),
         ("• I see you", ("• ", "I see you", "")),

@@ -50,6 +50,10 @@ def line(text):
         ("ｔｈｅ ﬁｓｈ", "the fish"),
         ("cafe\u0301", "cafe\u0301"),
         ("see http://Tom’s.example/“x”", "see http://Tom’s.example/“x”"),
+        ("Cat", "cat"),
+        ("CAT ", "cat "),
+        ("tom", "Tom"),
+        ("Cat.", "Cat."),
         ("I SEE the cat.", "I see the cat."),
         ("TOM SEES the cat?", "Tom sees the cat?"),
         ("The cat sees tom, and the CAT of anna isn't here.", "The cat sees Tom, and the cat of Anna isn't here."),
@@ -201,6 +205,18 @@ def test_translations_of_a_line_in_capitals_are_in_capitals():
     assert found[0].terms[0].translation == "DIE KATZE"
     for text in ("The cat", "NATO"):
         assert writing().restored(line(text), own) == own
+
+
+def test_the_translation_of_a_single_word_has_the_capital_of_its_line():
+    use = TermUse("Cat", (0, 1), "katze", (0, 1))
+    own = (Translation("katze", -1.0, -0.5, terms=(use,)), Translation("„die“ katze", -2.0, -1.0))
+    found = writing(TEXT * 3).restored(line("Cat"), own)
+    assert [one.text for one in found] == ["Katze", "„Die“ katze"]
+    assert found[0].terms[0].translation == "Katze"
+    for text in ("cat", "Tom", "tom", "Cat.", "Qwertz", "The cat."):
+        assert writing(TEXT * 3).restored(line(text), own) == own
+    assert writing(TEXT * 3).restored(line("CAT"), own)[0].text == "KATZE"
+    assert writing(TEXT * 3).restored(line("Cat"), own, Prefix("die ", (), (), b"", ())) == own
 
 
 def test_a_sentence_without_a_full_stop_has_none_in_its_translation():
