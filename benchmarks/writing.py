@@ -1,13 +1,13 @@
-"""Measures `nmt translate --adapt-writing` on thirteen ways in which people write a dev set, before and after.
+"""Measures `nmt translate --adapt-writing` on fourteen ways in which people write a dev set, before and after.
 
 Run it as `python -m benchmarks.writing --model DIR --source FILE --reference FILE`. It prints a table in Markdown. With
 `--directory D` it also writes each version, its reference and both translations there. `--without` leaves out a part:
 `forms` (the usual case of words: small letters take its place), `capital` (of first words), `stop` or `numbers`.
 
 A version changes the source, and the reference as far as the writing of the reference should follow. Chance decides by
-`--seed` and the number of the line, so a version does not depend on the others. Single words and digits are counted
-instead of scored: a word counts if its translation stands in the reference of its sentence, and a line with digits if
-its translation has exactly these digits.
+`--seed` and the number of the line, so a version does not depend on the others. Single words, two words and digits
+are counted instead of scored: words count if their translation stands in the reference of their sentence, and a line
+with digits if its translation has exactly these digits.
 
 `--only "other numbers"` is for a training text: it keeps the lines of which both sides have the same numbers, and
 writes other digits into both.
@@ -20,9 +20,11 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from nmt_cli.commands.loading import open_translator
+from nmt_cli.config.schema import DataConfig
 from nmt_cli.console import log
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.writing import lower, upper
@@ -59,7 +61,7 @@ class Version:
 
 
 def versions(source_lang: str, target_lang: str) -> list[Version]:
-    """Return the text as it is, thirteen other ways to write it, and one for lines that have numbers."""
+    """Return the text as it is, fourteen other ways to write it, and one for lines that have numbers."""
 
     def capitals(pair: Pair, _: random.Random) -> Pair:
         return upper(pair[0], source_lang), upper(pair[1], target_lang)
@@ -92,7 +94,8 @@ def versions(source_lang: str, target_lang: str) -> list[Version]:
         Version("typing errors", _with_typing_errors),
         Version("signs around", _with_signs_around),
         Version("no apostrophes", lambda pair, _: (re.sub(r"(?<=\w)['’](?=\w)", "", pair[0]), pair[1])),
-        Version("single words", _single_word, counts=_stands_in_reference),
+        Version("single words", partial(_some_words, number=1), counts=_stands_in_reference),
+        Version("two words", partial(_some_words, number=2), counts=_stands_in_reference),
         Version("digits put in", _with_digits, counts=_keeps_digits),
         Version(OTHER_NUMBERS, _with_other_numbers, lambda pair: bool(_numbers_of_both(pair))),
     ]
@@ -131,9 +134,11 @@ def _with_typing_errors(pair: Pair, chance: random.Random) -> Pair:
     return " ".join(word(one) for one in pair[0].split(" ")), pair[1]
 
 
-def _single_word(pair: Pair, chance: random.Random) -> Pair:
+def _some_words(pair: Pair, chance: random.Random, number: int) -> Pair:
+    """Return so many words that stand next to each other."""
     words = [bare for word in pair[0].split() if (bare := _EDGES.sub("", word))]
-    return chance.choice(words) if words else "", pair[1]
+    begin = chance.randrange(max(1, len(words) - number + 1))
+    return " ".join(words[begin : begin + number]), pair[1]
 
 
 def _stands_in_reference(_: str, reference: str, translation: str) -> bool:
@@ -202,7 +207,7 @@ def measured(pairs: Sequence[Pair], translations: Sequence[str], version: Versio
     return " / ".join(f"{score.score:.2f}" for score in scores)
 
 
-def _without(translator: Translator, parts: Sequence[str], languages: tuple[str, str]) -> Translator:
+def _without(translator: Translator, parts: Sequence[str], data: DataConfig) -> Translator:
     """Return a translator that adapts lines without some parts of the profile."""
     assert translator.writing is not None
     profile = translator.writing.profile
@@ -213,7 +218,9 @@ def _without(translator: Translator, parts: Sequence[str], languages: tuple[str,
         ends_with_stop=profile.ends_with_stop and "stop" not in parts,
     )
     symbols = translator.tokenizers[0].symbols()
-    writing = Writing(less, source_lang=languages[0], target_lang=languages[1], symbols=symbols)
+    writing = Writing(
+        less, source_lang=data.source_lang, target_lang=data.target_lang, symbols=symbols, knows_words=data.word_pairs
+    )
     writing = writing.without_numbers() if "numbers" in parts else writing
     tokenizers = writing.reading(translator.tokenizers)
     return replace(translator, tokenizers=tokenizers, writing=writing, terms=find_terms(tokenizers, None, writing))
@@ -245,7 +252,7 @@ def main() -> None:
     kept, adapted = (
         open_translator([asked.model], threads=asked.threads, adapt_writing=adapts) for adapts in (False, True)
     )
-    adapted = _without(adapted, asked.without, (data.source_lang, data.target_lang))
+    adapted = _without(adapted, asked.without, data)
     print("| version | BLEU / chrF as written | adapted | translations that differ |\n|---|---|---|---|")
     for version in versions(data.source_lang, data.target_lang):
         if version.name not in asked.only if asked.only else version.name == OTHER_NUMBERS:

@@ -56,7 +56,7 @@ def open_writing(experiment: Experiment, decoding: DecodingConfig) -> Writing | 
     data = experiment.config.data
     return Writing(
         _profile(experiment), source_lang=data.source_lang, target_lang=data.target_lang,
-        symbols=experiment.tokenizers[0].symbols(),
+        symbols=experiment.tokenizers[0].symbols(), knows_words=data.word_pairs,
     )  # fmt: skip
 
 

@@ -30,8 +30,9 @@ def with_capital(text: str, language: str) -> str:
 class Casing:
     """The case of the words of a training text."""
 
-    def __init__(self, profile: WritingProfile, language: str) -> None:
-        self._profile, self._language = profile, language
+    def __init__(self, profile: WritingProfile, language: str, *, knows_words: bool) -> None:
+        """Take the profile of the text; `knows_words` tells that the model has trained on single words too."""
+        self._profile, self._language, self._knows_words = profile, language, knows_words
         self._other_forms = None if profile.other_forms is None else frozenset(profile.other_forms)
         # Capitals may lack what small letters have: ß becomes SS, and in Greek accents are left out.
         self._by_capitals = {
@@ -52,9 +53,12 @@ class Casing:
         return any(is_one(text) for is_one in kinds)
 
     def is_word(self, text: str) -> bool:
-        """Return whether a text is a single word, of two letters or more, that the training text has."""
+        """Return whether a text is a single word, of two letters or more, that the training text has.
+
+        For a model that knows sentences only, such a text is a short sentence.
+        """
         word = text.strip()
-        return len(word) > 1 and WORD.fullmatch(word) is not None and self._form(word) is not None
+        return self._knows_words and len(word) > 1 and WORD.fullmatch(word) is not None and self._form(word) is not None
 
     def is_capitalised_word(self, text: str) -> bool:
         """Return whether a text is such a word with a capital that it has at the beginning of sentences only."""

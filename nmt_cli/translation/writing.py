@@ -67,14 +67,23 @@ class Writing:
     """The way between the writing of users and that of a training text."""
 
     def __init__(
-        self, profile: WritingProfile, *, source_lang: str, target_lang: str, symbols: Collection[str] = ()
+        self,
+        profile: WritingProfile,
+        *,
+        source_lang: str,
+        target_lang: str,
+        symbols: Collection[str] = (),
+        knows_words: bool = False,
     ) -> None:
-        """Take the profile of the source text; words with one of the `symbols` of the tokenizer stay as they are."""
+        """Take the profile of the source text; words with one of the `symbols` of the tokenizer stay as they are.
+
+        `knows_words`: the model has trained on single words too, as the text has them within sentences.
+        """
         self.profile = profile
         self._target_lang = target_lang
         self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self._known = frozenset(profile.characters)
-        self._casing = Casing(profile, source_lang)
+        self._casing = Casing(profile, source_lang, knows_words=knows_words)
         self._spelling = Spelling(profile.forms, source_lang) if profile.has_all_words else None
         self.numbers: Numbers | None = None
         """Finds the numbers that a translation must keep; None where the profile does not tell which."""

@@ -22,8 +22,14 @@ CASED = ["The cat sees EU and A B.", "The Cat sees the House Near Tom.", "Yes, S
 """Lines with capitals that may be right."""
 
 
-def writing(lines=TEXT, source="en", target="de", symbols=()):
-    return Writing(WritingProfile.of(lines, source), source_lang=source, target_lang=target, symbols=symbols)
+def writing(lines=TEXT, source="en", target="de", symbols=(), knows_words=True):
+    return Writing(
+        WritingProfile.of(lines, source),
+        source_lang=source,
+        target_lang=target,
+        symbols=symbols,
+        knows_words=knows_words,
+    )
 
 
 def line(text):
@@ -217,6 +223,13 @@ def test_the_translation_of_a_single_word_has_the_capital_of_its_line():
         assert writing(TEXT * 3).restored(line(text), own) == own
     assert writing(TEXT * 3).restored(line("CAT"), own)[0].text == "KATZE"
     assert writing(TEXT * 3).restored(line("Cat"), own, Prefix("die ", (), (), b"", ())) == own
+
+
+def test_a_model_that_knows_sentences_only_reads_a_single_word_as_one():
+    own = writing(TEXT * 3, knows_words=False)
+    assert own.adapted("Cat").text == "Cat"
+    assert own.adapted("CAT").text == "Cat"
+    assert own.restored(line("Cat"), [Translation("katze", 0.0, 0.0)])[0].text == "katze"
 
 
 def test_a_sentence_without_a_full_stop_has_none_in_its_translation():
