@@ -94,12 +94,10 @@ class Translator:
             joined(of_line, words, with_alignment=with_alignment, prefix=prefix)
             for of_line, words, prefix in zip(parts, num_words, begun, strict=True)
         ]
-        if self.writing is not None:
-            found = [self.writing.restored(*of_line) for of_line in zip(plain, found, begun, strict=True)]
         if self.doubts is not None:
             found = [tuple(map(self.doubts.judged, translations)) for translations in found]
         if self.writing is not None:
-            found = [self.writing.enclosed(*of_line) for of_line in zip(plain, found, begun, strict=True)]
+            found = [self.writing.restored(*of_line) for of_line in zip(plain, found, begun, strict=True)]
         if with_alignment:
             self.counts.without_weights += sum(translations[0].weights is None for translations in found)
         if self.options.keep_markup or self.options.copy_unknown:

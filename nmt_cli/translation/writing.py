@@ -131,9 +131,9 @@ class Writing:
     def restored(
         self, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None = None
     ) -> tuple[Translation, ...]:
-        """Return the translations of a line in the case of the line, and without a full stop if the line has none.
+        """Return the translations of a line in its case, and within the signs that the model has not read.
 
-        What follows a prefix has the case of the prefix.
+        They have no full stop if the line has none. What follows a prefix has the case of the prefix.
         """
         begun = "" if prefix is None else prefix.text
         rewritten = tuple(translations)
@@ -143,7 +143,7 @@ class Writing:
             rewritten = tuple(self._in_capitals(found, len(begun)) for found in rewritten)
         elif not begun and self._casing.is_capitalised_word(line.text):
             rewritten = tuple(self._with_capital(found) for found in rewritten)
-        return rewritten
+        return self.enclosed(line, rewritten, prefix)
 
     def enclosed(
         self, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None = None
