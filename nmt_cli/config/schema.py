@@ -78,8 +78,8 @@ class DataConfig(Section):
     train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
     """One corpus or several."""
     word_pairs: bool = False
-    """Train on words with their translations too, which are learned from the training text. Without them, a model knows
-    sentences only, and makes one of a single word."""
+    """Train on words with their translations too, which are learned from the training text. A model that knows
+    sentences only turns a single word into a sentence."""
     dev: TextPair | None = None
     """Held-out text for validation; never filtered."""
     test: tuple[TestSet, ...] = ()

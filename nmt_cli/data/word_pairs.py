@@ -1,9 +1,8 @@
 """Words with their translations, learned from parallel text, as pairs to train on beside its sentences.
 
-A model that has seen nothing but sentences makes one of a single word. Two IBM Models 1 (Brown et al., 1993, section
-4.2), one for each direction, link the words of each pair of lines. Words that are linked with one another, and with
-nothing else, are a unit: `phone` and `điện thoại`. Two units make a pair if each is the most frequent translation of
-the other.
+A model that has seen nothing but sentences turns a single word into a sentence. Two IBM Models 1 (Brown et al., 1993),
+one for each direction, link the words of each pair of lines. Words that are linked with one another, and with nothing
+else, are a unit: `phone` and `điện thoại`. Two units make a pair if each is the most frequent translation of the other.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUM_ITERATIONS = 6
-"""Iterations of expectation maximisation. After five Och & Ney (2003) see no gain."""
+"""Iterations of expectation maximisation; Och & Ney (2003) make five."""
 MIN_COUNT = 2
 """Different pairs of lines in which a unit must have its translation."""
 MAX_WORDS = 50
@@ -25,7 +24,7 @@ MAX_WORDS = 50
 MAX_UNIT = 3
 """Words of the longest side of a unit. The other side has one word."""
 MAX_LINKS = 10_000_000
-"""Possible links of all lines that are read, which need about 600 MB of memory. Pairs of seven words have 56."""
+"""Possible links of all lines that are read, which need about 700 MB of memory. Pairs of seven words have 56."""
 NOWHERE = -1
 """Stands for the source word of a target word that translates none."""
 Words = tuple[str, ...]
