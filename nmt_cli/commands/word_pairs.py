@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nmt_cli.console import counted, log
@@ -21,6 +20,8 @@ def keep_word_pairs(experiment: Experiment, config: Config) -> None:
 
     A run that has begun keeps those with which it began.
     """
+    from nmt_cli.commands.writing import training_lines
+    from nmt_cli.data.tokenizer import without_symbols
     from nmt_cli.data.word_pairs import learn_word_pairs
     from nmt_cli.files import atomic_directory
 
@@ -31,13 +32,17 @@ def keep_word_pairs(experiment: Experiment, config: Config) -> None:
     began = time.monotonic()
     languages = (config.data.source_lang, config.data.target_lang)
     sides = [_Side(*side) for side in zip(languages, experiment.tokenizers, strict=True)]
-    lines = list(_lines(config))
-    pairs = learn_word_pairs((sides[0].words(source), sides[1].words(target)) for source, target in lines)
+    texts = [
+        list(without_symbols(lines, config.tokenizer.symbols)) for lines in zip(*training_lines(config), strict=True)
+    ]
+    pairs = learn_word_pairs(
+        (sides[0].words(source), sides[1].words(target)) for source, target in zip(*texts, strict=True)
+    )
     with atomic_directory(paths[0].parent) as temporary:
-        for number, (side, path) in enumerate(zip(sides, paths, strict=True)):
-            write = side.writer([line[number] for line in lines])
-            text = "".join(f"{write(pair[number])}\n" for pair in pairs)
-            (temporary / path.name).write_text(text, encoding="utf-8", newline="")
+        for number, (side, text, path) in enumerate(zip(sides, texts, paths, strict=True)):
+            write = side.writer(text)
+            written = "".join(f"{write(pair[number])}\n" for pair in pairs)
+            (temporary / path.name).write_text(written, encoding="utf-8", newline="")
     learned = f"{counted(len(pairs), 'word pair')} learned from the training text"
     log(f"{learned} in {time.monotonic() - began:.0f} s -> {paths[0].parent}")
 
@@ -68,15 +73,3 @@ class _Side:
             return "".join
         forms = WritingProfile.of(lines, self._language).forms
         return lambda words: " ".join(forms.get(word, word) for word in words)
-
-
-def _lines(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield the first lines of each training text, without the symbols of the tokenizer."""
-    from nmt_cli.data.pairs import Corpus, read_pairs
-    from nmt_cli.data.tokenizer import without_symbols
-    from nmt_cli.data.writing import MAX_LINES
-
-    for corpus in config.data.train:
-        pairs = list(islice(read_pairs(Corpus(corpus.source, corpus.target), invalid_utf8="replace"), MAX_LINES))
-        texts = ([getattr(pair, side) for pair in pairs] for side in ("source", "target"))
-        yield from zip(*(without_symbols(text, config.tokenizer.symbols) for text in texts), strict=True)

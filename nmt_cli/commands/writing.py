@@ -25,15 +25,15 @@ def keep_writing(experiment: Experiment, config: Config) -> None:
     from nmt_cli.translation.numbers import NumberHabits
 
     if not experiment.writing_path.exists():
-        lines = without_symbols((source for source, _ in _pairs(config)), config.tokenizer.symbols)
+        lines = without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
         profile = WritingProfile.of(lines, config.data.source_lang)
-        habits = NumberHabits.of(_pairs(config))
+        habits = NumberHabits.of(training_lines(config))
         profile = replace(profile, kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
         write_json(experiment.writing_path, profile.to_json())
 
 
-def _pairs(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield the first lines of each training text."""
+def training_lines(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the first lines of each training text, source and target."""
     from nmt_cli.data.lines import decode_line, iter_lines, open_input
     from nmt_cli.data.writing import MAX_LINES
 

@@ -15,7 +15,7 @@ from nmt_cli.data.tokenizer import Span
 MAX_LENGTH = 2_000
 """Characters of the longest line that is read without its signs; parts of longer ones may begin and end anywhere."""
 _JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
-"""What joins and varies emoji."""
+"""Characters that join emoji, or choose how one is drawn."""
 _PARTNERS = {")": "(", "(": ")", "]": "[", "[": "]", "}": "{", "{": "}", "»": "«", "«": "»", "›": "‹", "‹": "›"}
 _QUOTES = '"“”„‟'
 
@@ -65,7 +65,7 @@ def _is_half(sign: str, core: str) -> bool:
 
 
 class Signs(NamedTuple):
-    """What stands in front of a text and behind it, with the blanks between."""
+    """The signs in front of a text and behind it, with the blanks between them and the text."""
 
     before: str
     after: str
@@ -74,6 +74,5 @@ class Signs(NamedTuple):
     def num_words(self) -> tuple[int, int]:
         """Words in front of the text and behind it that are no part of its own first and last word."""
         before, after = len(self.before.split()), len(self.after.split())
-        return before - (before > 0 and not self.before[-1].isspace()), after - (
-            after > 0 and not self.after[0].isspace()
-        )
+        is_glued = bool(self.before) and not self.before[-1].isspace(), bool(self.after) and not self.after[0].isspace()
+        return before - is_glued[0], after - is_glued[1]

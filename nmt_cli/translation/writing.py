@@ -136,12 +136,13 @@ class Writing:
         They have no full stop if the line has none. What follows a prefix has the case of the prefix.
         """
         begun = "" if prefix is None else prefix.text
+        read = line.text[slice(*self._without_signs(line.text))]
         rewritten = tuple(translations)
-        if self.lacks_stop(line.text[slice(*self._without_signs(line.text))]):
+        if self.lacks_stop(read):
             rewritten = tuple(_without_stop(found, len(begun)) for found in rewritten)
         if self.is_in_capitals(line.text) and (not begun or is_capital(begun)):
             rewritten = tuple(self._in_capitals(found, len(begun)) for found in rewritten)
-        elif not begun and self._casing.is_capitalised_word(line.text):
+        elif not begun and self._casing.is_capitalised_word(read):
             rewritten = tuple(self._with_capital(found) for found in rewritten)
         return self.enclosed(line, rewritten, prefix)
 

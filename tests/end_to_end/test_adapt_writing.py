@@ -129,24 +129,26 @@ def test_no_number_is_lost_or_invented(nmt, model: Path, corpus: Path, more):
     assert kept[-1] == found[-1]
 
 
-def test_typing_errors_are_mended_and_alignments_are_those_of_the_line(nmt, model: Path):
-    """The lines have exchanged, doubled and left out letters; the second one has two such words."""
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        # The letters of words are exchanged, doubled or left out; the second line has two such words.
+        (
+            ["The house is small.", "Where is the small house?", "MY HOUSE IS SMALL."],
+            ["The hosue is small.", "Where is the smmall huose?", "MY HOUSEE IS SMALL."],
+        ),
+        (
+            ["Where is the red car?", "The house is small.", "My car and your car."],
+            ["WHERE is the RED car?", "The HOUSE IS small.", "My Car And Your Car."],
+        ),
+    ],
+    ids=["typing errors", "stressed words and a title"],
+)
+def test_odd_words_are_read_as_usual_and_alignments_are_those_of_the_line(nmt, model: Path, right, wrong):
     options = ("--adapt-writing", "--alignment", "soft")
-    right = ["The house is small.", "Where is the small house?", "MY HOUSE IS SMALL."]
-    wrong = ["The hosue is small.", "Where is the smmall huose?", "MY HOUSEE IS SMALL."]
     found, expected = translate(nmt, model, wrong, *options), translate(nmt, model, right, *options)
     assert [one | {"source": two["source"]} for one, two in zip(found, expected, strict=True)] == expected
     kept = translate(nmt, model, wrong, "--keep-writing", "--alignment", "soft")
-    assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
-
-
-def test_stressed_words_and_titles_are_read_in_their_usual_case(nmt, model: Path):
-    options = ("--adapt-writing", "--alignment", "soft")
-    right = ["Where is the red car?", "The house is small.", "My car and your car."]
-    odd = ["WHERE is the RED car?", "The HOUSE IS small.", "My Car And Your Car."]
-    found, expected = translate(nmt, model, odd, *options), translate(nmt, model, right, *options)
-    assert [one | {"source": two["source"]} for one, two in zip(found, expected, strict=True)] == expected
-    kept = translate(nmt, model, odd, "--keep-writing", "--alignment", "soft")
     assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
 
 

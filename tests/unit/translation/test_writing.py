@@ -222,6 +222,7 @@ def test_the_translation_of_a_single_word_has_the_capital_of_its_line():
     for text in ("cat", "Tom", "tom", "Cat.", "Qwertz", "The cat."):
         assert writing(TEXT * 3).restored(line(text), own) == own
     assert writing(TEXT * 3).restored(line("CAT"), own)[0].text == "KATZE"
+    assert writing(TEXT * 3).restored(line("* Cat 😀"), own)[0].text == "* Katze 😀"
     assert writing(TEXT * 3).restored(line("Cat"), own, Prefix("die ", (), (), b"", ())) == own
 
 
