@@ -1,4 +1,4 @@
-"""Measures `nmt translate --adapt-writing` on fourteen ways in which people write a dev set, before and after.
+"""Measures `nmt translate --adapt-writing` on seventeen ways in which people write a dev set, before and after.
 
 Run it as `python -m benchmarks.writing --model DIR --source FILE --reference FILE`. It prints a table in Markdown. With
 `--directory D` it also writes each version, its reference and both translations there. `--without` leaves out a part:
@@ -10,7 +10,8 @@ are counted instead of scored: words count if their translation stands in the re
 with digits if its translation has exactly these digits.
 
 `--only "other numbers"` is for a training text: it keeps the lines of which both sides have the same numbers, and
-writes other digits into both.
+writes other digits into both. `--only "rare signs"` is for other text of the same kind: it keeps the lines that have
+signs which the training text hardly has.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ SHARE_OF_TYPING_ERRORS = 0.1
 """Share of the words of at least four letters that get one."""
 SHARE_OF_STRESSED_WORDS = 0.2
 OTHER_NUMBERS = "other numbers"
+RARE_SIGNS = "rare signs"
 _FINAL = re.compile(r"\s*[.!?。]+\s*\Z")
 _DIGITS = re.compile(r"\d+")
 _INNER_WORD = re.compile(r"(?<![.!?…]\s)(?<=\s)[^\W\d_]+")
 """One behind another word of its sentence."""
+_INSERTED = re.compile(r"[()\[\]*~😀❤\ufe0f]|(?<!\S)[—–/](?!\S)")
 _EDGES = re.compile(r"\A\W+|\W+\Z")
 
 
@@ -56,12 +59,15 @@ class Version:
     write: Callable[[Pair, random.Random], Pair]
     suits: Callable[[Pair], bool] | None = None
     """Tells whether a pair can be written so; others are left out. None takes all."""
+    scored: Callable[[str], str] = str
+    """Takes a translation, and returns what is scored of it."""
     counts: Callable[[str, str, str], bool] | None = None
     """Takes source, reference and translation, and returns True if the translation is right; None scores all."""
 
 
-def versions(source_lang: str, target_lang: str) -> list[Version]:
-    """Return the text as it is, fourteen other ways to write it, and one for lines that have numbers."""
+def versions(source_lang: str, target_lang: str, has_rare_signs: Callable[[str], bool]) -> list[Version]:
+    """Return the text as it is, seventeen other ways to write it, and two of its lines: with numbers, and with signs
+    that `has_rare_signs` tells."""
 
     def capitals(pair: Pair, _: random.Random) -> Pair:
         return upper(pair[0], source_lang), upper(pair[1], target_lang)
@@ -93,10 +99,14 @@ def versions(source_lang: str, target_lang: str) -> list[Version]:
         Version("typographic signs", _with_typographic_signs),
         Version("typing errors", _with_typing_errors),
         Version("signs around", _with_signs_around),
+        Version("brackets and dashes within", _with_brackets_or_dashes, scored=_without_signs),
+        Version("emoji and asterisks within", _with_emoji_or_asterisks, scored=_without_signs),
+        Version("blanks before marks", lambda pair, _: (re.sub(r"(?<=\w)(?=[.,;:!?])", " ", pair[0]), pair[1])),
         Version("no apostrophes", lambda pair, _: (re.sub(r"(?<=\w)['’](?=\w)", "", pair[0]), pair[1])),
         Version("single words", partial(_some_words, number=1), counts=_stands_in_reference),
         Version("two words", partial(_some_words, number=2), counts=_stands_in_reference),
         Version("digits put in", _with_digits, counts=_keeps_digits),
+        Version(RARE_SIGNS, lambda pair, _: pair, lambda pair: has_rare_signs(pair[0])),
         Version(OTHER_NUMBERS, _with_other_numbers, lambda pair: bool(_numbers_of_both(pair))),
     ]
 
@@ -121,6 +131,29 @@ def _with_typographic_signs(pair: Pair, chance: random.Random) -> Pair:
 def _with_signs_around(pair: Pair, chance: random.Random) -> Pair:
     before, after = chance.choice([("", " 😀"), ("• ", ""), ("(", ")"), ("", " :)"), ("👉 ", " ❤️"), ("* ", "")])
     return f"{before}{pair[0]}{after}", f"{before}{pair[1]}{after}"
+
+
+def _with_brackets_or_dashes(pair: Pair, chance: random.Random) -> Pair:
+    return _with_signs_within(pair, chance, [("(", ")"), ("[", "]"), ("", " —"), ("", " –"), ("", " /")])
+
+
+def _with_emoji_or_asterisks(pair: Pair, chance: random.Random) -> Pair:
+    return _with_signs_within(pair, chance, [("", " 😀"), ("", " ❤️"), ("*", "*"), ("~", "~")])
+
+
+def _with_signs_within(pair: Pair, chance: random.Random, signs: Sequence[tuple[str, str]]) -> Pair:
+    """Write two signs around one or two words of the source, but not around all; the reference has none."""
+    words = pair[0].split(" ")
+    before, after = chance.choice(signs)
+    if len(words) < 3:
+        return pair
+    begin = chance.randrange(len(words) - 2)
+    end = begin + chance.randrange(1, 3)
+    return " ".join([*words[:begin], before + " ".join(words[begin:end]) + after, *words[end:]]), pair[1]
+
+
+def _without_signs(text: str) -> str:
+    return " ".join(_INSERTED.sub(" ", text).split())
 
 
 def _with_typing_errors(pair: Pair, chance: random.Random) -> Pair:
@@ -203,7 +236,11 @@ def measured(pairs: Sequence[Pair], translations: Sequence[str], version: Versio
     if version.counts is not None:
         right = [version.counts(*pair, found) for pair, found in zip(pairs, translations, strict=True)]
         return f"{sum(right):,} of {len(right):,} lines"
-    scores = score_corpus(translations, [[reference for _, reference in pairs]], metrics=("bleu", "chrf"))
+    scores = score_corpus(
+        [version.scored(found) for found in translations],
+        [[reference for _, reference in pairs]],
+        metrics=("bleu", "chrf"),
+    )
     return " / ".join(f"{score.score:.2f}" for score in scores)
 
 
@@ -254,8 +291,9 @@ def main() -> None:
     )
     adapted = _without(adapted, asked.without, data)
     print("| version | BLEU / chrF as written | adapted | translations that differ |\n|---|---|---|---|")
-    for version in versions(data.source_lang, data.target_lang):
-        if version.name not in asked.only if asked.only else version.name == OTHER_NUMBERS:
+    assert adapted.writing is not None
+    for version in versions(data.source_lang, data.target_lang, adapted.writing.needs_weights):
+        if version.name not in asked.only if asked.only else version.name in (OTHER_NUMBERS, RARE_SIGNS):
             continue
         own = written(pairs, version, asked.seed)
         before, after = _translated(kept, own), _translated(adapted, own)

@@ -20,8 +20,11 @@ stress."""
 MIN_NAME = 3
 """Times that a word must stand with a capital, and never without one, to be wrong in small letters."""
 MAX_CHARACTERS = 20_000
+MAX_SIGN_WORDS = 1_000
 WORD = re.compile(r"\b[^\W\d_]++(?:['’][^\W\d_]++)*+(?!\w)")
 """Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
+SIGN_WORD = re.compile(r"(?<!\S)[^\w\s]+(?!\S)")
+"""Signs that are a word of their own, such as a dash between blanks."""
 _SENTENCE_END = re.compile(r"[.!?…:]\W*\s\W*\Z")
 _FINAL_SIGN = re.compile(r"\w[\"'”’»)]*[.!?…]+[\"'”’»)]*\s*\Z")
 _MOST_LINES = 0.9
@@ -96,17 +99,21 @@ class WritingProfile:
     """Numbers that some lines of the target text keep, the most frequent first; None where that is not known."""
     rewritten_numbers: tuple[str, ...] | None = None
     """Numbers that the target text nearly always writes otherwise, as in words; None where that is not known."""
+    sign_words: Mapping[str, int] | None = None
+    """Number of times that signs stand in the text as a word of their own; None where that is not known."""
 
     @classmethod
     def of(cls, lines: Iterable[str], language: str) -> WritingProfile:
         """Return the profile of a text. Lines that are in capitals themselves say nothing about case."""
         characters: Counter[str] = Counter()
+        sign_words: Counter[str] = Counter()
         forms: dict[str, Counter[str]] = defaultdict(Counter)
         begins: Counter[bool] = Counter()
         ends: Counter[bool] = Counter()
         num_lines = 0
         for num_lines, line in enumerate(lines, start=1):  # noqa: B007 (the number of lines is that of the last)
             characters.update(line)
+            sign_words.update(SIGN_WORD.findall(line))
             ends[_FINAL_SIGN.search(line, max(0, len(line) - 20)) is not None] += bool(line.strip())
             if is_capital(line):
                 continue
@@ -130,6 +137,7 @@ class WritingProfile:
             ends_with_stop=ends[True] > _MOST_LINES * ends.total(),
             other_forms=tuple(_other_forms(forms, usual)),
             has_all_words=len(forms) <= MAX_WORDS and num_lines < MAX_LINES,
+            sign_words=dict(sign_words.most_common(MAX_SIGN_WORDS)),
         )
 
     @classmethod
@@ -157,6 +165,7 @@ class WritingProfile:
         try:
             characters = {str(key): int(number) for key, number in value["characters"].items()}
             forms = {str(key): str(form) for key, form in value["forms"].items()}
+            signs = value.get("sign_words")
             names = ("other_forms", "kept_numbers", "rewritten_numbers")  # older models lack them
             others, kept, rewritten = (
                 None if value.get(name) is None else tuple(map(str, value[name])) for name in names
@@ -171,6 +180,7 @@ class WritingProfile:
                 has_all_words=bool(value.get("has_all_words", False)),
                 kept_numbers=kept,
                 rewritten_numbers=rewritten,
+                sign_words=None if signs is None else {str(key): int(number) for key, number in signs.items()},
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error

@@ -31,6 +31,8 @@ class Kind(NamedTuple):
     """Identity of the models: those that a request began with are not replaced."""
     has_constraints: bool
     """True if the search may not say what it likes, as where a sentence has a number to keep."""
+    has_weights: bool
+    """True if the search records its weights, as where a sentence has brackets that the model does not know."""
 
     @property
     def usual_width(self) -> int:
@@ -61,7 +63,7 @@ class Job:
             width = padded_width(part.ids)
             shared = _shared_width(width) if size == SMALL else width
             is_bound = wanted.has_constraints or part.constraints is not None
-            kind = Kind(shared, size, wanted, id(translator.models), is_bound)
+            kind = Kind(shared, size, wanted, id(translator.models), is_bound, bool(part.words))
             job.waiting.setdefault(kind, deque()).append(part)
         return job
 

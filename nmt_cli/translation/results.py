@@ -6,7 +6,7 @@ to the `Translation`s of the line, which leave as a `Translated`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -121,11 +121,11 @@ class Translation:
     log_prob: float
     score: float
     weights_with_end: Matrix | None = None
-    """All attention (target words, source words and `</s>`); None where it was not asked for, or would be too large."""
+    """All attention (target words, source words and `</s>`); None where it is not needed, or would be too large."""
     links: tuple[Link, ...] | None = None
-    """Each target word with its heaviest source word; None where it was not asked for."""
+    """Each target word with its heaviest source word; None where it is not needed."""
     num_words: int = 0
-    """Words of the text; 0 where no alignment was asked for."""
+    """Words of the text; 0 where no alignment is needed."""
     terms: tuple[TermUse, ...] = ()
     """Terms of the glossary in the source, with their translations."""
     pieces: PieceWords | None = None
@@ -160,29 +160,38 @@ class Translation:
         return replace(self, text=text, word_confidence=spread)
 
     def enclosed(self, signs: Signs, num_source: int) -> Translation:
-        """Return the translation within signs of its line, which has `num_source` words.
-
-        A sign that is a word of its own looks at itself, and has the confidence of the line.
-        """
+        """Return the translation within signs of its line, which has `num_source` words."""
         before, after = signs.num_words if self.text else (len("".join(signs).split()), 0)
-        first, last = list(range(before)), list(range(num_source - after, num_source))
+        last = range(num_source - after, num_source)
+        words = [*(~word for word in range(before)), *range(len(self.text.split())), *(~word for word in last)]
+        return self.with_signs((signs.before + self.text + signs.after).strip(), words)
+
+    def with_signs(self, text: str, words: Sequence[int]) -> Translation:
+        """Return the translation with another text, which has signs as words of their own among words of this one.
+
+        `words` has for each word of the text its number in this translation, or `~word` for a sign that is this word of
+        the source. A sign looks at itself, and has the confidence of the line.
+        """
         weights, links, sure = self.weights_with_end, self.links, self.word_confidence
+        now = {old: new for new, old in enumerate(words) if old >= 0}
         if weights is not None:
-            one_hot = np.eye(weights.shape[1])
-            weights = np.concatenate([one_hot[first], weights, one_hot[last]])
+            own_weights, weights = weights, np.zeros((len(words), weights.shape[1]))
+            for place, word in enumerate(words):
+                weights[place] = own_weights[word] if word >= 0 else np.eye(1, weights.shape[1], ~word)
         if links is not None:
-            moved = [(source, before + word) for source, word in links]
-            links = (*zip(first, first, strict=True), *moved,
-                     *((source, before + self.num_words + number) for number, source in enumerate(last)))  # fmt: skip
+            own = [(source, now[word]) for source, word in links if word in now]
+            signs = [(~word, place) for place, word in enumerate(words) if word < 0]
+            links = tuple(sorted([*own, *signs], key=lambda link: link[1]))
         if sure is not None and self.confidence is not None:
-            sure = (*[self.confidence] * before, *sure, *[self.confidence] * after)
+            sure = tuple(sure[word] if word >= 0 else self.confidence for word in words)
+        moved = [use if use.target is None else replace(use, target=_moved(use.target, now)) for use in self.terms]
         return replace(
             self,
-            text=(signs.before + self.text + signs.after).strip(),
+            text=text,
             weights_with_end=weights,
             links=links,
-            num_words=0 if links is None else before + self.num_words + after,
-            terms=tuple(use.after(before) for use in self.terms),
+            num_words=0 if links is None else len(words),
+            terms=tuple(moved),
             word_confidence=sure,
         )
 
@@ -203,6 +212,12 @@ class Translation:
                 for use in self.terms
             ),
         )
+
+
+def _moved(words: Span, now: Mapping[int, int]) -> Span | None:
+    """Return a span of words by their new numbers, as far as they have some."""
+    found = [now[word] for word in range(*words) if word in now]
+    return (found[0], found[-1] + 1) if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ from nmt_cli.data.tokenizer import Span
 
 MAX_LENGTH = 2_000
 """Characters of the longest line that is read without its signs; parts of longer ones may begin and end anywhere."""
-_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
+JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 """Characters that join emoji, or choose how one is drawn."""
-_PARTNERS = {")": "(", "(": ")", "]": "[", "[": "]", "}": "{", "{": "}", "»": "«", "«": "»", "›": "‹", "‹": "›"}
-_QUOTES = '"“”„‟'
+PARTNERS = {")": "(", "(": ")", "]": "[", "[": "]", "}": "{", "{": "}", "»": "«", "«": "»", "›": "‹", "‹": "›"}
+QUOTES = '"“”„‟'
 
 
 def is_sign(character: str) -> bool:
     """Return whether a character is a sign or a punctuation mark. One of a currency belongs to its number."""
     category = unicodedata.category(character)
-    return (category[0] in "SP" and category != "Sc") or character in _JOINERS
+    return (category[0] in "SP" and category != "Sc") or character in JOINERS
 
 
 def without_signs(text: str, is_unknown: Callable[[str], bool]) -> Span:
@@ -59,9 +59,9 @@ def without_signs(text: str, is_unknown: Callable[[str], bool]) -> Span:
 
 def _is_half(sign: str, core: str) -> bool:
     """Return whether a sign is a bracket or a quote, and the text between the signs has its partner."""
-    if sign in _QUOTES:
-        return any(quote in core for quote in _QUOTES)
-    return sign in _PARTNERS and _PARTNERS[sign] in core
+    if sign in QUOTES:
+        return any(quote in core for quote in QUOTES)
+    return sign in PARTNERS and PARTNERS[sign] in core
 
 
 class Signs(NamedTuple):

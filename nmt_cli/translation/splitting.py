@@ -76,27 +76,28 @@ def parts_of(
     tokenizer: Tokenizer,
     *,
     max_pieces: int,
-    with_words: bool,
+    with_words: Sequence[bool],
     first_line: int,
     num_parts: Sequence[int],
 ) -> list[Part]:
     """Return the parts of all segments, each of at most `max_pieces` pieces.
 
-    `first_line` is the number of line 0 in the whole input; `num_parts` of each line are known already.
+    `with_words` tells of each line whether its pieces need the numbers of their words. `first_line` is the number of
+    line 0 in the whole input; `num_parts` of each line are known already.
     """
-    if with_words:
-        encoded = [tokenizer.encode_words(segment.text) for segment in segments]
-        pieces = [
-            (e.ids, tuple(segment.first_word + word for word in e.words))
-            for segment, e in zip(segments, encoded, strict=True)
-        ]
-    else:
-        pieces = [(tuple(ids), ()) for ids in tokenizer.encode_all([segment.text for segment in segments])]
+    alone = iter(tokenizer.encode_all([segment.text for segment in segments if not with_words[segment.line]]))
+    pieces: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    for segment in segments:
+        if with_words[segment.line]:
+            encoded = tokenizer.encode_words(segment.text)
+            pieces.append((encoded.ids, tuple(segment.first_word + word for word in encoded.words)))
+        else:
+            pieces.append((tuple(next(alone)), ()))
     next_part = list(num_parts)
     parts = []
     # The segments of a line are one again: it is cut only where it has more pieces than a part may have.
     for line, of_line in groupby(zip(segments, pieces, strict=True), key=lambda found: found[0].line):
-        of_segments = [encoded for _, encoded in of_line]
+        of_segments = [own for _, own in of_line]
         ids = tuple(chain.from_iterable(ids for ids, _ in of_segments))
         words = tuple(chain.from_iterable(words for _, words in of_segments))
         cuts = _cuts(tokenizer, ids, max_pieces)

@@ -28,8 +28,9 @@ from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation.alignment import merge_to_words
 from nmt_cli.translation.doubts import Doubts
-from nmt_cli.translation.markup import UNKNOWN, PlainLine, restored_words, strip_tags
-from nmt_cli.translation.prefix import PieceIndex, Prefix, Restore, prefix_of, restored_after
+from nmt_cli.translation.markup import PlainLine, strip_tags
+from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of
+from nmt_cli.translation.restoring import restored
 from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
 from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.stand_ins import with_numbers
@@ -85,24 +86,25 @@ class Translator:
         self.counts.unpaired_tags += sum(line.has_unpaired_tag for line in plain)
         shown = prefixes or [""] * len(lines)
         begun = [self._prefix(prefix) for prefix in shown]
-        parts, num_words = yield from self._translated_parts([line.text for line in plain], begun)
+        writing, with_alignment = self.writing, self.options.with_alignment
+        looks = [with_alignment or (writing is not None and writing.needs_weights(line.text)) for line in plain]
+        parts, num_words = yield from self._translated_parts([line.text for line in plain], begun, looks)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
-        with_alignment = self.options.with_alignment
         found = [
-            joined(of_line, words, with_alignment=with_alignment, prefix=prefix)
-            for of_line, words, prefix in zip(parts, num_words, begun, strict=True)
+            joined(of_line, words, with_alignment=look, prefix=prefix)
+            for of_line, words, prefix, look in zip(parts, num_words, begun, looks, strict=True)
         ]
         if self.doubts is not None:
             found = [tuple(map(self.doubts.judged, translations)) for translations in found]
-        if self.writing is not None:
-            found = [self.writing.restored(*of_line) for of_line in zip(plain, found, begun, strict=True)]
+        if writing is not None:
+            found = [writing.restored(*of_line) for of_line in zip(plain, found, begun, strict=True)]
         if with_alignment:
             self.counts.without_weights += sum(translations[0].weights is None for translations in found)
         if self.options.keep_markup or self.options.copy_unknown:
             found = [
-                _restored(self, line, translations, prefix, text)
+                restored(self.options, self.tokenizers[0], line, translations, prefix, text)
                 for line, translations, prefix, text in zip(plain, found, begun, shown, strict=True)
             ]
         return [Translated(text, translations) for text, translations in zip(texts, found, strict=True)]
@@ -124,18 +126,20 @@ class Translator:
         return prefix_of(plain.text + " " if is_cut else plain.text, self._index)
 
     def _translated_parts(
-        self, texts: Sequence[str], prefixes: Sequence[Prefix | None]
+        self, texts: Sequence[str], prefixes: Sequence[Prefix | None], looks: Sequence[bool]
     ) -> Generator[Sequence[Part], Iterable[PartTranslations], tuple[list[list[PartTranslations]], list[int]]]:
-        """Yield all parts, and return those of each line with their translations, and its number of words."""
-        with_words = self.options.with_alignment
+        """Yield all parts, and return those of each line with their translations, and its number of words.
+
+        `looks` tells of each line whether its translations need weights.
+        """
         parts: list[list[PartTranslations]] = [[] for _ in texts]
         num_words = [0] * len(texts)
-        for segments in rounds(texts, with_words=with_words or self.terms is not None):
+        for segments in rounds(texts, with_words=any(looks) or self.terms is not None):
             new = parts_of(
                 segments,
                 self.tokenizers[0],
                 max_pieces=self.options.max_source_pieces,
-                with_words=with_words,
+                with_words=looks,
                 first_line=self.first_line + self.counts.lines,
                 num_parts=[len(of_line) for of_line in parts],
             )
@@ -147,7 +151,7 @@ class Translator:
             translations = {(part.line, part.part): found for part, found in translated}
             for part in new:
                 parts[part.line].append((part, translations[part.line, part.part]))
-            if with_words:
+            if any(looks):
                 for line, end_word in {segment.line: segment.end_word for segment in segments}.items():
                     num_words[line] = end_word
                     if not fits_a_matrix(parts[line], num_words[line]):
@@ -220,14 +224,15 @@ class Translator:
 
         At most `at_once` are searched together; if not told otherwise, as many as the length of the first allows. Those
         of like length are searched faster. In fp32 the hypotheses depend on neither. `more` gives further parts while
-        the search runs, at most as many as it is asked for. These have no constraints.
+        the search runs, at most as many as it is asked for. These have no constraints, and need weights
+        if the others do.
         """
-        at_once = at_once or self.at_once(padded_width(parts[0].ids))
+        at_once, options = at_once or self.at_once(padded_width(parts[0].ids)), _options_for(parts, self.options)
         while True:
             queue = _Queue(self, deque(parts), more)
             try:
                 for done in beam_search(
-                    self.models, queue.begin, self._vocabulary(parts), self.options, at_once=at_once, observe=observe,
+                    self.models, queue.begin, self._vocabulary(parts), options, at_once=at_once, observe=observe,
                     guide=self._guide(parts),
                 ):  # fmt: skip
                     yield None if done is None else (queue.live.pop(done[0]), done[1])
@@ -242,20 +247,11 @@ class Translator:
         constraints = [part.constraints for part in parts]
         if not any(constraints):
             return None
-        return Guide(constraints, self._vocabulary(parts), self.limits(parts), self.options.glossary_weight)
+        return Guide(constraints, self._vocabulary(parts), _limits(parts, self.options), self.options.glossary_weight)
 
     def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
         """Encode the sources of some parts for a search; each gets `copies` rows."""
         return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies)
-
-    def limits(self, parts: Sequence[Part]) -> list[int]:
-        """Return the most pieces that each translation may have, with </s>."""
-        a, b = self.options.max_length_a, self.options.max_length_b
-        begun = [0 if part.prefix is None else part.prefix.num_pieces for part in parts]
-        terms = [sum(found.term.size for found in part.terms) for part in parts]
-        return [
-            max(int(a * len(part.ids)), own) + b + all_ for part, own, all_ in zip(parts, begun, terms, strict=True)
-        ]
 
     def _vocabulary(self, parts: Sequence[Part] = ()) -> Vocabulary:
         terms = self.terms if any(part.terms or part.keeps_numbers for part in parts) else None
@@ -263,7 +259,7 @@ class Translator:
         return Vocabulary(BOS, EOS, self.tokenizers[1].banned_ids(), *known)
 
     def _sample(self, parts: Sequence[Part]) -> list[list[Hypothesis]]:
-        options, limits = self.options, self.limits(parts)
+        options, limits = _options_for(parts, self.options), _limits(parts, self.options)
         copies = options.n_best
         uniforms = [_uniforms(options.seed, part, copy, max(limits)) for part in parts for copy in range(copies)]
         drawn = sample(
@@ -285,7 +281,7 @@ class Translator:
         tokenizer = self.tokenizers[1]
         self.counts.target_pieces += len(hypothesis.ids)
         log_prob, score = hypothesis.log_prob, hypothesis.score
-        if not self.options.with_alignment and part.constraints is None and self.doubts is None:
+        if not part.words and part.constraints is None and self.doubts is None:
             return Translation(tokenizer.decode(hypothesis.ids), log_prob, score)
         spoken, ids = with_numbers(hypothesis, part), hypothesis.ids
         hypothesis = spoken.hypothesis
@@ -296,7 +292,7 @@ class Translator:
         terms = _uses(part, hypothesis, text, target)
         pieces = None if self.doubts is None else spoken.said(target, ids)
         found = Translation(text, log_prob, score, terms=terms, pieces=pieces)
-        return _aligned(found, part, hypothesis, target) if self.options.with_alignment else found
+        return _aligned(found, part, hypothesis, target) if part.words else found
 
 
 @dataclass(slots=True)
@@ -320,7 +316,7 @@ class _Queue:
         numbers = range(self.num_begun, self.num_begun + len(parts))
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
-        return Newcomers(numbers, self.translator.limits(parts), self.translator.start(parts))
+        return Newcomers(numbers, _limits(parts, self.translator.options), self.translator.start(parts))
 
 
 def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
@@ -333,34 +329,17 @@ def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
         return cast(list[Translated], end.value)
 
 
-def _restored(
-    translator: Translator, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None, shown: str
-) -> tuple[Translation, ...]:
-    """Return the translations with what the model must not change put back by their alignments.
-
-    Alignments count copied words, but no tags.
-    """
-    options, begun = translator.options, "" if prefix is None else prefix.text
-    if options.copy_unknown and any(UNKNOWN in found.text for found in translations):
-        runs = translator.tokenizers[0].unknown_runs(line.text)
-        copied = partial(restored_words, keep_markup=False, copy_unknown=True, unknown_runs=runs)
-        plain = PlainLine(line.text, ())
-        translations = [
-            found.with_words(*_written(copied, plain, found, begun, begun)) if UNKNOWN in found.text else found
-            for found in translations
-        ]
-    if options.keep_markup:
-        translations = [found.rewritten(*_written(restored_words, line, found, begun, shown)) for found in translations]
-    return tuple(translations)
+def _options_for(parts: Sequence[Part], options: DecodingOptions) -> DecodingOptions:
+    """Return the options of a search, which records its weights if one of the parts needs them."""
+    return options.model_copy(update={"with_alignment": any(part.words for part in parts)})
 
 
-def _written(restored: Restore, line: PlainLine, found: Translation, prefix: str, shown: str) -> tuple[str, list[int]]:
-    """Return the text of a translation with what is put back, and how many words stand for each of its words."""
-    if shown:
-        return restored_after(prefix, shown, line, found, restored)
-    words = found.text.split() if found.weights is None else restored(line, found.text, found.weights)
-    text = found.text if words == found.text.split() else " ".join(word for word in words if word)
-    return text, [len(word.split()) for word in words]
+def _limits(parts: Sequence[Part], options: DecodingOptions) -> list[int]:
+    """Return the most pieces that each translation may have, with </s>."""
+    a, b = options.max_length_a, options.max_length_b
+    begun = [0 if part.prefix is None else part.prefix.num_pieces for part in parts]
+    terms = [sum(found.term.size for found in part.terms) for part in parts]
+    return [max(int(a * len(part.ids)), own) + b + all_ for part, own, all_ in zip(parts, begun, terms, strict=True)]
 
 
 def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: PieceWords) -> Translation:

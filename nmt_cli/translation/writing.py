@@ -3,7 +3,8 @@
 A line in capitals is read in ordinary case, and its translation is written in capitals. A line without capitals gets
 those that the training text has, and so do single words (`casing.py`). A sentence without a full stop gets one, which
 its translation then lacks too. Quotes, dashes and other characters that the training text does not have are read as
-those that it has. Other signs that it does not have are left out around a line, and come back around its translation.
+those that it has. Other signs that it does not have are left out and come back: those around a line around its
+translation (`signs.py`), and those within it where the alignment tells (`inner_signs.py`, `sign_places.py`).
 
 The tokenizer alone sees the adapted line: alignments, markup, glossaries and copied words refer to the line as the user
 wrote it.
@@ -12,38 +13,37 @@ wrote it.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer, replaced
-from nmt_cli.data.writing import WORD, WritingProfile, is_capital, upper
+from nmt_cli.data.writing import SIGN_WORD, WORD, WritingProfile, is_capital, upper, writes_spaces
 from nmt_cli.translation.casing import Casing, with_capital
+from nmt_cli.translation.characters import Characters
+from nmt_cli.translation.inner_signs import InnerSign, SignFinder, left_out
 from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.numbers import NumberHabits, Numbers
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Translation
-from nmt_cli.translation.signs import Signs, is_sign, without_signs
+from nmt_cli.translation.sign_places import with_inner_signs
+from nmt_cli.translation.signs import MAX_LENGTH, Signs, is_sign, without_signs
 from nmt_cli.translation.spelling import Spelling
 from nmt_cli.translation.step_model import TrainedModels
 
+MIN_SIGN = 10
+"""Times that a sign must stand in a training text to be read within a line."""
 MIN_SENTENCE = 3
 """Words from which a line is a sentence that lacks its full stop."""
 MAX_SENTENCE = 2_000
 """Characters of such a line; parts of longer ones may end anywhere."""
 _CODE = r"[_@{}<>%\\]|://|\bwww\."
 """Signs of a word that is no text: a placeholder, a tag, an address."""
-_CLUSTER = re.compile("[^\u0300-\u036f]?[\u0300-\u036f]*", re.DOTALL)
-"""A character with the accents that follow it."""
 _SENTENCE_END = re.compile(r"[.!?…]\W*\Z")
+_MARKS_APART = re.compile(r"(?<=\S)\s+([.,;:!?…]+)(?!\S)")
+"""Blanks, and the marks behind them, which do not touch the next word."""
 _STOP = re.compile(r"(?<=\w)[.。।]\Z")
-_NEUTRAL = "'\"`´′″ʹ"
-_OPENING, _CLOSING = "„«‹‚‛‟“‘", "”’»›ʼ"
-_QUOTES = ("'’‘‚‛‹›ʼʹ′`´", '"“”„‟«»″')
-_DASHES = "-–—‐‑‒―−"
-_INVISIBLE = "\u00ad\u200b\u2060\ufeff"
 
 
 def _without_stop(found: Translation, begin: int) -> Translation:
@@ -82,9 +82,14 @@ class Writing:
         self.profile = profile
         self._target_lang = target_lang
         self._code = re.compile("|".join([_CODE, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
-        self._known = frozenset(profile.characters)
+        self._characters = Characters(profile.characters)
+        self._usual = set(profile.characters)
+        if profile.sign_words is not None:
+            self._usual = {one for one, count in profile.characters.items() if count >= MIN_SIGN or not is_sign(one)}
         self._casing = Casing(profile, source_lang, knows_words=knows_words)
         self._spelling = Spelling(profile.forms, source_lang) if profile.has_all_words else None
+        self._places_signs = all(map(writes_spaces, (source_lang, target_lang)))
+        self._comma = "" if "," not in self._usual else " ," if self._is_usual_apart(",") else ","
         self.numbers: Numbers | None = None
         """Finds the numbers that a translation must keep; None where the profile does not tell which."""
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
@@ -92,14 +97,16 @@ class Writing:
             self.numbers = Numbers(habits, target_lang=target_lang, symbols=symbols)
 
     def fit_for(self, models: TrainedModels, options: DecodingOptions, target: Tokenizer) -> Writing:
-        """Return the same without numbers if a search cannot keep them.
+        """Return the same without numbers if a search cannot keep them; without attention, inner signs are read too.
 
         Samples are drawn as they come, a shortlist or a vocabulary of words may lack the digits, a weight of terms only
         makes them likelier, and a model without attention cannot tell their place.
         """
+        other = copy(self)
+        other._places_signs = self._places_signs and models.has_attention
         is_bound = options.sampling_temperature is None and options.glossary_weight is None
         can_say_all = target.spells_bytes and not models.has_shortlist
-        return self if is_bound and can_say_all and models.has_attention else self.without_numbers()
+        return other if is_bound and can_say_all and models.has_attention else other.without_numbers()
 
     def without_numbers(self) -> Writing:
         """Return the same, but with all numbers left to the model."""
@@ -136,7 +143,7 @@ class Writing:
         They have no full stop if the line has none. What follows a prefix has the case of the prefix.
         """
         begun = "" if prefix is None else prefix.text
-        read = line.text[slice(*self._without_signs(line.text))]
+        read = replaced(line.text, self._signs_left_out(line.text)).text
         rewritten = tuple(translations)
         if self.lacks_stop(read):
             rewritten = tuple(_without_stop(found, len(begun)) for found in rewritten)
@@ -144,6 +151,8 @@ class Writing:
             rewritten = tuple(self._in_capitals(found, len(begun)) for found in rewritten)
         elif not begun and self._casing.is_capitalised_word(read):
             rewritten = tuple(self._with_capital(found) for found in rewritten)
+        signs = self._inner_signs(line.text)
+        rewritten = tuple(with_inner_signs(line.text, signs, found, prefix) for found in rewritten)
         return self.enclosed(line, rewritten, prefix)
 
     def enclosed(
@@ -156,9 +165,35 @@ class Writing:
             return tuple(translations)
         return tuple(found.enclosed(signs, len(line.text.split())) for found in translations)
 
+    def needs_weights(self, text: str) -> bool:
+        """Return whether the alignment must tell where signs of a line belong in its translation."""
+        return bool(self._inner_signs(text))
+
+    def _inner_signs(self, text: str) -> list[InnerSign]:
+        """Return the signs within a line that are not read."""
+        if not self._places_signs or len(text) > MAX_LENGTH or text[:1].isspace():
+            return []
+        if self._usual.issuperset(text) and not SIGN_WORD.search(text):
+            return []
+        kept = [word.span() for word in re.finditer(r"\S+", text) if self._code.search(word[0])]
+        if self.numbers is not None:
+            kept += [(number.begin, number.end) for number in self.numbers.found(text)]
+        finder = SignFinder(self._is_rare_sign, self._is_rare_word, self._comma)
+        return finder.found(text, self._without_signs(text), kept)
+
+    def _is_rare_sign(self, sign: str) -> bool:
+        return not self._usual.issuperset(self._characters.equivalent(sign, opens=True))
+
+    def _is_rare_word(self, signs: str) -> bool:
+        """Return whether the training text hardly ever has some signs as a word of their own."""
+        if self.profile.sign_words is None:
+            return any(map(self._is_rare_sign, signs))
+        read = "".join(self._characters.equivalent(sign, opens=True) for sign in signs)
+        return max(self.profile.sign_words.get(one, 0) for one in (signs, read)) < MIN_SIGN
+
     def _without_signs(self, text: str) -> Span:
-        """Return where a line begins and ends without signs that the training text does not have."""
-        if self._known.issuperset(text):
+        """Return where a line begins and ends without signs around it that the training text does not have."""
+        if self._characters.has_all(text):
             return 0, len(text)
         begin, end = without_signs(text, self._is_unknown_sign)
         codes = [word for word in re.finditer(r"\S+", text) if self._code.search(word[0])]
@@ -168,7 +203,12 @@ class Writing:
         )
 
     def _is_unknown_sign(self, character: str) -> bool:
-        return is_sign(character) and not self._known.issuperset(self._equivalent(character, opens=True))
+        return is_sign(character) and not self._characters.has_all(self._characters.equivalent(character, opens=True))
+
+    def _signs_left_out(self, text: str) -> list[tuple[int, int, str]]:
+        """Return the changes of a line by which it loses the signs that are not read."""
+        begin, end = self._without_signs(text)
+        return [(0, begin, ""), *left_out(self._inner_signs(text)), (end, len(text), "")]
 
     def _with_capital(self, found: Translation) -> Translation:
         terms = tuple(
@@ -189,13 +229,20 @@ class Writing:
     def adapted(self, text: str) -> Adapted:
         """Return the text in the writing of the training text."""
         numbers = [] if self.numbers is None else self.numbers.found(text)
-        found = replaced(text, [(number.begin, number.end, number.stand_in) for number in numbers])
-        found = found.then(self._without_outer_signs).then(self._without_typing_errors)
-        return found.then(self._written_as_usual)
+        changes = [(number.begin, number.end, number.stand_in) for number in numbers]
+        found = replaced(text, sorted([*changes, *self._signs_left_out(text)]))
+        return found.then(self._without_blanks).then(self._without_typing_errors).then(self._written_as_usual)
 
-    def _without_outer_signs(self, text: str) -> Adapted:
-        begin, end = self._without_signs(text)
-        return replaced(text, [(0, begin, ""), (end, len(text), "")])
+    def _without_blanks(self, text: str) -> Adapted:
+        """Return a text without the blanks before a mark that the training text joins to its word, as in `Hello !`."""
+        if self.profile.sign_words is None:
+            return Adapted(text)
+        apart = (match for match in _MARKS_APART.finditer(text) if not self._is_usual_apart(match[1]))
+        return replaced(text, [(match.start(), match.start(1), "") for match in apart])
+
+    def _is_usual_apart(self, marks: str) -> bool:
+        """Return whether the training text has marks more often behind a blank than not."""
+        return 2 * (self.profile.sign_words or {}).get(marks, 0) >= self.profile.characters.get(marks[0], 0)
 
     def _without_typing_errors(self, text: str) -> Adapted:
         if self._spelling is None:
@@ -217,7 +264,7 @@ class Writing:
         recases = self._casing.tells_nothing(plain)
         lacks_stop = self.lacks_stop(text)
         is_odd = recases or self._casing.is_odd(plain)
-        if self._known.issuperset(text) and not is_odd and not lacks_stop:
+        if self._characters.has_all(text) and not is_odd and not lacks_stop:
             return Adapted(text)
         written: list[str] = []
         places: list[Span] = []
@@ -226,7 +273,7 @@ class Writing:
             word = match[0]
             own = [(match.start() + place, match.start() + place + 1) for place in range(len(word))]
             if not self._code.search(word):
-                word, own = self._characters(word, own)
+                word, own = self._characters.usual(word, own)
                 if is_odd:
                     cased = self._casing.usual(word, begins=begins, every_word=recases)
                     # A letter may become two, as in Turkish. Then all of them stand for the whole word.
@@ -242,53 +289,3 @@ class Writing:
             found = f"{found[:end]}.{found[end:]}"
             places.insert(end, places[end - 1])
         return Adapted(text) if found == text else Adapted(found, places)
-
-    def _characters(self, text: str, places: Sequence[Span]) -> tuple[str, list[Span]]:
-        """Return a word, or the white space between words, with the characters that the training text has."""
-        if self._known.issuperset(text):
-            return text, list(places)
-        written: list[str] = []
-        spans: list[Span] = []
-        for match in _CLUSTER.finditer(text):
-            begin, end = match.span()
-            if begin == end:
-                continue
-            is_between = text[:begin][-1:].isalpha() and text[end:][:1].isalpha()
-            read = self._equivalent(match[0], opens=not any(map(str.isalnum, text[:begin])))
-            if match[0] in "—―" and is_between and read in _DASHES and read not in "—―":
-                read = f" {read} "  # a hyphen would make one word of two
-            written.append(read)
-            spans += [(places[begin][0], places[end - 1][1])] * len(read)
-        return "".join(written), spans
-
-    def _equivalent(self, characters: str, *, opens: bool) -> str:
-        """Return what stands in the training text for a character and its accents; themselves if nothing does.
-
-        `opens`: they stand at the beginning of a word, where a quote opens.
-        """
-        if self._known.issuperset(characters):
-            return characters
-        if characters.isspace():
-            return " "
-        if characters in _INVISIBLE:
-            return ""
-        for group in (*_QUOTES, _DASHES):
-            if characters in group and (found := self._most_usual(group, opens=opens)):
-                return found
-        for form in ("NFC", "NFD", "NFKC"):
-            read = unicodedata.normalize(form, characters)
-            if self._known.issuperset(read) and not any(map(str.isspace, read)):
-                return read
-        return characters
-
-    def _most_usual(self, group: str, *, opens: bool) -> str:
-        """Return the character of a group that the training text uses in this place; nothing if it has none.
-
-        Of two that it has about as often, the one that does nothing else is taken: “ opens in English and closes in
-        German.
-        """
-        there = [one for one in _OPENING + _CLOSING + _NEUTRAL + _DASHES if one in group and one in self._known]
-        here = [one for one in there if one not in (_CLOSING if opens else _OPENING) or one in "“‘"]
-        here = sorted(here or there, key="“‘".find)
-        most = max((self.profile.characters[one] for one in here), default=0)
-        return next((one for one in here if 2 * self.profile.characters[one] >= most), "")

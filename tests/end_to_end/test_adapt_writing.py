@@ -158,7 +158,7 @@ def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, 
     signs = [("", " 😀"), ("(", ")"), ("👉 * ", " :) ❤️")]
     usual = translate(nmt, model, lines, "--adapt-writing", *more)
     within = [f"{before}{line}{after}" for line, (before, after) in zip(lines, signs, strict=True)]
-    found = translate(nmt, model, [*within, "😀", "(My car) is red."], "--adapt-writing", *more)
+    found = translate(nmt, model, [*within, "😀"], "--adapt-writing", *more)
     for record, one, (before, after) in zip(found, usual, signs, strict=False):
         for made, plain in zip(record["hypotheses"], one["hypotheses"], strict=True):
             assert made["translation"] == f"{before}{plain['translation']}{after}"
@@ -166,9 +166,41 @@ def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, 
             words = made["translation"].split()
             assert {len(made.get(key) or words) for key in ("word_confidence", "alignment")} == {len(words)}
     assert found[3]["translation"] == "😀"
-    assert found[4] == translate(nmt, model, ["(My car) is red."], "--keep-writing", *more)[0] | {"id": 4}
     kept = translate(nmt, model, within, "--keep-writing", *more)
     assert any(one["translation"] != two["translation"] for one, two in zip(kept, found, strict=False))
+
+
+@pytest.mark.parametrize("more", [(), ("--alignment", "soft", "--confidence"), ("--n-best", "2"), ("--markup",)])
+def test_signs_within_a_line_come_back_within_its_translation(nmt, model: Path, more):
+    lines = ["Where is 😀 the red car?", "The *red* car is new.", "My ~car is red.", "My car is red 😀.", "My car."]
+    plain = ["".join(one for one in line if one not in "😀*~").replace("  ", " ").replace(" .", ".") for line in lines]
+    usual = translate(nmt, model, plain, "--adapt-writing", *more)
+    found = translate(nmt, model, lines, "--adapt-writing", *more)
+    for line, record, one in zip(lines, found, usual, strict=True):
+        for made, other in zip(record["hypotheses"], one["hypotheses"], strict=True):
+            words = made["translation"].split()
+            kept = "".join(letter for letter in made["translation"] if letter not in "😀*~")
+            assert kept.split() == other["translation"].split()
+            assert made["score"] == other["score"]
+            assert [letter for letter in made["translation"] if letter in "😀*~"] == [c for c in line if c in "😀*~"]
+            assert {len(made.get(key) or words) for key in ("word_confidence", "alignment")} == {len(words)}
+        assert record.keys() == one.keys()
+    alone = [translate(nmt, model, [line], "--adapt-writing", *more)[0] for line in lines]
+    assert [one | {"id": 0} for one in found] == alone
+    if not more:
+        stdin = "".join(f"{line}\n" for line in lines).encode()
+        assert nmt("translate", "--model", model, "--adapt-writing", stdin=stdin).lines == [
+            one["translation"] for one in found
+        ]
+
+
+def test_brackets_and_dashes_are_read_as_commas(nmt, model: Path):
+    lines = ["My car (the red car) is new.", "My car — the red car — is new.", "My car , the red car , is new ."]
+    found = [one["translation"] for one in translate(nmt, model, lines, "--adapt-writing")]
+    assert found[0].count("(") == found[0].count(")") == 1
+    assert found[1].split().count("—") == 2
+    bare = [one.translate(str.maketrans("", "", "()—,")).split() for one in found]
+    assert bare[0] == bare[1] == bare[2]
 
 
 def test_signs_in_front_of_a_prefix_do_not_come_back(nmt, model: Path, tmp_path: Path):

@@ -70,7 +70,7 @@ def line(text):
     ],
 )
 def test_a_line_is_read_as_the_training_text_is_written(text, expected):
-    found = writing(TEXT * 3).adapted(text)
+    found = writing(TEXT * 10).adapted(text)
     assert found.text == expected
     assert found.places is None or len(found.places) == len(expected)
 
@@ -87,10 +87,53 @@ def test_a_line_is_read_as_the_training_text_is_written(text, expected):
     ],
 )
 def test_a_line_is_read_without_the_signs_around_it(text, read, before, after):
-    own = writing(TEXT * 3)
+    own = writing(TEXT * 10)
     assert own.adapted(text).text == read
     found = own.enclosed(line(text), [Translation("die Katze", 0.0, 0.0)])
     assert [one.text for one in found] == [f"{before}die Katze{after}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("I see (Tom) 😀 here.", "I see, Tom, here."),
+        ("I SEE the 😀 CAT", "I see the cat."),
+        ("the cat (the cat of tom) is here", "The cat, the cat of Tom, is here."),
+        ("😀 I see *Tom*. 😀", "I see Tom."),
+        ("I see Tom (1998) and, in (the house of 10:30) NATO.", "I see Tom, 1998, and, in, the house of 10:30, NATO."),
+        ("I see 😀 %s__ 😀/http://a.b", "I see %s__ 😀/http://a.b"),
+        ("I see 😀" + " the cat" * 300, "I see 😀" + " the cat" * 300),
+        (" I see 😀 Tom.", " I see 😀 Tom."),
+        ("Where is Tom ?", "Where is Tom?"),
+        ("Tom sees Anna , NATO ... and the cat .", "Tom sees Anna, NATO... and the cat."),
+    ],
+)
+def test_a_line_is_read_without_the_signs_within_it(text, read):
+    own = writing([*TEXT, "Tom, Anna and NATO. And Tom?"] * 10)
+    assert own.adapted(text).text == read
+    assert own.needs_weights(text) == (text != read and "sees" not in text and "?" not in text)
+
+
+def test_signs_that_stand_between_blanks_in_the_training_text_stay_there():
+    apart = writing(["Is the cat here ? It is , and Tom - the man ."] * 10)
+    for text in ("Is Tom here ?", "The cat , the man - it is here ."):
+        assert apart.adapted(text) == (text, None)
+    assert apart.adapted("The man (Tom) is here .").text == "The man , Tom , is here ."
+    few = writing(["Is the cat here ? It is , and Tom - the man ."] * 9)
+    assert few.adapted("The man - Tom is here .").text == "The man Tom is here ."
+
+
+@pytest.mark.parametrize(("source", "target"), [("en", "ja"), ("zh", "en")])
+def test_signs_within_a_line_are_read_where_no_spaces_part_the_words(source, target):
+    own = writing(TEXT * 10, source=source, target=target)
+    assert own.adapted("I see 😀 Tom.") == ("I see 😀 Tom.", None)
+
+
+def test_a_profile_without_signs_between_blanks_leaves_out_only_unknown_signs():
+    stored = WritingProfile.of(TEXT, "en").to_json()
+    del stored["sign_words"]
+    old = Writing(WritingProfile.from_json(stored, "x"), source_lang="en", target_lang="de")
+    assert old.adapted('I see 😀 "Tom" - the cat, (Anna) here ?').text == 'I see "Tom" - the cat, Anna, here ?'
 
 
 @pytest.mark.parametrize(
@@ -113,7 +156,7 @@ def test_capitals_get_back_what_capitals_leave_out(language, lines, text, expect
     [*TEXT, "", " ", "NATO", "EU", "I", "B2B 42", "猫は家にいる", "Ünß ñ", "I see QWERTZ and the qwertz.", *CASED],
 )
 def test_ordinary_text_is_left_alone(text):
-    assert writing(TEXT * 3).adapted(text) == (text, None)
+    assert writing(TEXT * 10).adapted(text) == (text, None)
 
 
 @pytest.mark.parametrize("symbol", ["TAG", "<tag>", "⟦tag⟧"])
@@ -122,13 +165,13 @@ def test_symbols_of_the_tokenizer_stay_as_they_are(symbol):
 
 
 def test_signs_that_the_training_text_has_are_kept_and_its_own_are_taken_in_their_place():
-    curly = writing(["“Yes”, says Tom’s cat – “no”.", "Is the cat here?"])
+    curly = writing(["“Yes”, says Tom’s cat – “no”.", "Is the cat here?"] * 10)
     assert curly.adapted("“Tom’s cat” – here.").places is None
     assert curly.adapted('"Tom\'s cat" - here.').text == "“Tom’s cat” – here."
 
 
 def test_german_quotes_open_and_close_as_in_the_training_text():
-    german = writing(["Tom sagt: „Ja“, und „nein“."], source="de")
+    german = writing(["Tom sagt: „Ja“, und „nein“."] * 10, source="de")
     assert german.adapted('"Nein"').text == "„Nein“"
 
 
@@ -170,7 +213,7 @@ def test_acronyms_alone_are_no_line_in_capitals(text, expected):
 def test_pieces_belong_to_the_words_and_characters_of_the_raw_line():
     """They are those of the line in ordinary writing, whose words were written by hand."""
     tokenizer = train_tokenizer(
-        TEXT * 3, model_type="bpe", vocab_size=310, normalization="identity", character_coverage=1.0
+        TEXT * 10, model_type="bpe", vocab_size=310, normalization="identity", character_coverage=1.0
     )
     reading, _ = writing().reading((tokenizer, tokenizer))
     raw, usual = "  THE\u00a0CAT  IS NEAR “TOM”…", 'The cat is near "Tom"...'
@@ -216,18 +259,18 @@ def test_translations_of_a_line_in_capitals_are_in_capitals():
 def test_the_translation_of_a_single_word_has_the_capital_of_its_line():
     use = TermUse("Cat", (0, 1), "katze", (0, 1))
     own = (Translation("katze", -1.0, -0.5, terms=(use,)), Translation("„die“ katze", -2.0, -1.0))
-    found = writing(TEXT * 3).restored(line("Cat"), own)
+    found = writing(TEXT * 10).restored(line("Cat"), own)
     assert [one.text for one in found] == ["Katze", "„Die“ katze"]
     assert found[0].terms[0].translation == "Katze"
     for text in ("cat", "Tom", "tom", "Cat.", "Qwertz", "The cat."):
-        assert writing(TEXT * 3).restored(line(text), own) == own
-    assert writing(TEXT * 3).restored(line("CAT"), own)[0].text == "KATZE"
-    assert writing(TEXT * 3).restored(line("* Cat 😀"), own)[0].text == "* Katze 😀"
-    assert writing(TEXT * 3).restored(line("Cat"), own, Prefix("die ", (), (), b"", ())) == own
+        assert writing(TEXT * 10).restored(line(text), own) == own
+    assert writing(TEXT * 10).restored(line("CAT"), own)[0].text == "KATZE"
+    assert writing(TEXT * 10).restored(line("* Cat 😀"), own)[0].text == "* Katze 😀"
+    assert writing(TEXT * 10).restored(line("Cat"), own, Prefix("die ", (), (), b"", ())) == own
 
 
 def test_a_model_that_knows_sentences_only_reads_a_single_word_as_one():
-    own = writing(TEXT * 3, knows_words=False)
+    own = writing(TEXT * 10, knows_words=False)
     assert own.adapted("Cat").text == "Cat"
     assert own.adapted("CAT").text == "Cat"
     assert own.restored(line("Cat"), [Translation("katze", 0.0, 0.0)])[0].text == "katze"
