@@ -187,11 +187,8 @@ def test_signs_within_a_line_come_back_within_its_translation(nmt, model: Path, 
         assert record.keys() == one.keys()
     alone = [translate(nmt, model, [line], "--adapt-writing", *more)[0] for line in lines]
     assert [one | {"id": 0} for one in found] == alone
-    if not more:
-        stdin = "".join(f"{line}\n" for line in lines).encode()
-        assert nmt("translate", "--model", model, "--adapt-writing", stdin=stdin).lines == [
-            one["translation"] for one in found
-        ]
+    aligned = translate(nmt, model, lines, "--adapt-writing", *more, "--alignment", "hard")
+    assert [one["translation"] for one in aligned] == [one["translation"] for one in found]
 
 
 def test_brackets_and_dashes_are_read_as_commas(nmt, model: Path):
