@@ -64,7 +64,7 @@ class SignFinder:
         places: list[Span] = []
         for word in _WORD.finditer(text, *span):
             if any(map(str.isalnum, word[0])):
-                places += sorted({*self._degrees(text, word.span()), *self._glued(text, word.span(), kept)})
+                places += sorted({*self._degrees(text, word.span(), kept), *self._glued(text, word.span(), kept)})
             elif any(begin < word.end() and word.start() < end for begin, end in kept):
                 continue
             elif (bare := word[0].rstrip(_MARKS)) and self.is_rare_word(bare):
@@ -73,15 +73,20 @@ class SignFinder:
         found: list[InnerSign] = []
         read, end = "", 0
         for number, place in enumerate(places):
-            sign = self._sign(text, place, read + text[end : place[0]], partners.get(number))
+            partner = partners.get(number)
+            sign = self._sign(text, place, read + text[end : place[0]], partner)
+            if partner is not None and partner < number and _begins_sentence(text, found[partner]):
+                sign = sign._replace(begin_read=place[0], read="")  # a comma would part its subject from the rest
             read, end = read + text[end : sign.begin_read] + sign.read, sign.end
             found.append(sign)
         return found
 
-    def _degrees(self, text: str, span: Span) -> Iterator[Span]:
+    def _degrees(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
         """Yield the signs of degrees in a word, with their unit."""
         if self.is_rare("°"):
-            yield from (degrees.span() for degrees in _DEGREES.finditer(text, *span))
+            for degrees in _DEGREES.finditer(text, *span):
+                if not any(begin <= degrees.start() < end for begin, end in kept):
+                    yield degrees.span()
 
     def _glued(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
         """Yield the signs of a word that has letters or digits too."""
@@ -96,7 +101,9 @@ class SignFinder:
             and (self.is_rare_word(one) if one in _LONG_DASHES else self.is_rare(one))
         ]
         has_inner_bracket = any(
-            text[place - 1].isalnum() and text[place + 1 :][:1].isalnum() for place in places if _is_half(text[place])
+            text[max(place - 1, 0) : place].isalnum() and text[place + 1 : place + 2].isalnum()
+            for place in places
+            if _is_half(text[place])
         )
         for begin, end in _runs(text, places):
             before, after = text[max(begin - 1, span[0]) : begin], text[end : min(end + 1, span[1])]
@@ -124,6 +131,11 @@ class SignFinder:
         begin_read = len(text[:begin].rstrip()) if is_apart or is_comma else begin
         read = self.comma + " " * bool(after.strip()) if is_comma else " " * is_between
         return InnerSign(begin, end, begin_read, read, partner, is_word=partner is None and (is_apart or is_between))
+
+
+def _begins_sentence(text: str, sign: InnerSign) -> bool:
+    """Return whether no comma stands before what follows a sign, neither in the line nor in what is read."""
+    return not sign.is_comma and not text[: sign.begin].rstrip().endswith(",")
 
 
 def _is_half(sign: str) -> bool:

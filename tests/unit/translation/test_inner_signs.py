@@ -51,7 +51,7 @@ def translated(text, target, looks_at, comma=",", prefix=None, **more):
         ("Tom (my brother) is here.", "Tom, my brother, is here."),
         ("Tom ( my brother ) is here.", "Tom, my brother, is here."),
         ("Tom is here (I see him).", "Tom is here, I see him."),
-        ("(Tom) is here.", "Tom, is here."),
+        ("(Tom) is here", "Tom is here"),
         ("Yes! (I see him) [now]", "Yes! I see him, now"),
         ("I see (you", "I see you"),
         ("I see (5) and (6 7)", "I see, 5, and, 6 7"),
@@ -87,10 +87,10 @@ def test_commas_are_written_as_in_the_training_text():
 
 
 def test_what_is_kept_keeps_its_signs():
-    text = "see a/b at a/b/😀 and (c/d)"
+    text = "see a/b at a/b/😀° and (c/d)"
     kept = [(text.index("a/b/"), text.index(" and")), (text.index("c/d"), text.index(")"))]
     signs = finder().found(text, (0, len(text)), kept)
-    assert replaced(text, left_out(signs)).text == "see a b at a/b/😀 and, c/d"
+    assert replaced(text, left_out(signs)).text == "see a b at a/b/😀° and, c/d"
 
 
 @pytest.mark.parametrize(
