@@ -10,8 +10,9 @@ are counted instead of scored: words count if their translation stands in the re
 with digits if its translation has exactly these digits.
 
 `--only "other numbers"` is for a training text: it keeps the lines of which both sides have the same numbers, and
-writes other digits into both. `--only "rare signs"` is for other text of the same kind: it keeps the lines that have
-signs which the training text hardly has.
+writes other digits into both. `--only "other forms of numbers"` writes decimals, numbers in groups, telephones and
+amounts of euros into them, where they are plain. `--only "rare signs"` is for other text of the same kind: it keeps the
+lines that have signs which the training text hardly has.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ SHARE_OF_TYPING_ERRORS = 0.1
 """Share of the words of at least four letters that get one."""
 SHARE_OF_STRESSED_WORDS = 0.2
 OTHER_NUMBERS = "other numbers"
+OTHER_FORMS = "other forms of numbers"
 RARE_SIGNS = "rare signs"
+OF_OTHER_TEXT = (OTHER_NUMBERS, OTHER_FORMS, RARE_SIGNS)
 _FINAL = re.compile(r"\s*[.!?。]+\s*\Z")
 _DIGITS = re.compile(r"\d+")
 _INNER_WORD = re.compile(r"(?<![.!?…]\s)(?<=\s)[^\W\d_]+")
@@ -66,7 +69,7 @@ class Version:
 
 
 def versions(source_lang: str, target_lang: str, has_rare_signs: Callable[[str], bool]) -> list[Version]:
-    """Return the text as it is, seventeen other ways to write it, and two of its lines: with numbers, and with signs
+    """Return the text as it is, seventeen other ways to write it, and some of its lines: with numbers, and with signs
     that `has_rare_signs` tells."""
 
     def capitals(pair: Pair, _: random.Random) -> Pair:
@@ -107,7 +110,10 @@ def versions(source_lang: str, target_lang: str, has_rare_signs: Callable[[str],
         Version("two words", partial(_some_words, number=2), counts=_stands_in_reference),
         Version("digits put in", _with_digits, counts=_keeps_digits),
         Version(RARE_SIGNS, lambda pair, _: pair, lambda pair: has_rare_signs(pair[0])),
-        Version(OTHER_NUMBERS, _with_other_numbers, lambda pair: bool(_numbers_of_both(pair))),
+        Version(
+            OTHER_NUMBERS, partial(_with_numbers, write=_with_other_digits), lambda pair: bool(_numbers_of_both(pair))
+        ),
+        Version(OTHER_FORMS, partial(_with_numbers, write=_in_other_form), _has_plain_numbers),
     ]
 
 
@@ -195,12 +201,28 @@ def _numbers_of_both(pair: Pair) -> list[str]:
     return sides[0] if sides[0] == sides[1] and len(set(sides[0])) == len(sides[0]) else []
 
 
-def _with_other_numbers(pair: Pair, chance: random.Random) -> Pair:
-    """Write other digits into the numbers of both sides; a number still begins with no zero."""
-    other = {
-        number: re.sub(r"\d", lambda digit: str(chance.randrange(1 if digit[0] != "0" else 0, 10)), number)
-        for number in _numbers_of_both(pair)
-    }
+def _has_plain_numbers(pair: Pair) -> bool:
+    return bool(numbers := _numbers_of_both(pair)) and all(map(str.isdecimal, numbers))
+
+
+def _with_other_digits(number: str, chance: random.Random) -> str:
+    """Return a number with other digits, which still begins with no zero."""
+    return re.sub(r"\d", lambda digit: str(chance.randrange(1 if digit[0] != "0" else 0, 10)), number)
+
+
+def _in_other_form(_: str, chance: random.Random) -> str:
+    """Return a number with decimals, in groups, of a telephone or with the sign of a currency."""
+    telephone = " ".join(f"{chance.randrange(100):02d}" for _ in range(4))
+    return chance.choice(
+        (f"{chance.randrange(1, 100)}.{chance.randrange(1, 100)}",
+         f"{chance.randrange(1, 1_000)} {chance.randrange(1_000):03d} {chance.randrange(1_000):03d}",
+         f"+33 {chance.randrange(1, 8)} {telephone}", f"€{chance.randrange(1, 10_000)}")
+    )  # fmt: skip
+
+
+def _with_numbers(pair: Pair, chance: random.Random, write: Callable[[str, random.Random], str]) -> Pair:
+    """Write other numbers in the place of those of both sides."""
+    other = {number: write(number, chance) for number in _numbers_of_both(pair)}
     source, reference = (
         "".join(
             part + (other[text[begin:end]] if begin < end else "")
@@ -293,7 +315,7 @@ def main() -> None:
     print("| version | BLEU / chrF as written | adapted | translations that differ |\n|---|---|---|---|")
     assert adapted.writing is not None
     for version in versions(data.source_lang, data.target_lang, adapted.writing.needs_weights):
-        if version.name not in asked.only if asked.only else version.name in (OTHER_NUMBERS, RARE_SIGNS):
+        if version.name not in asked.only if asked.only else version.name in OF_OTHER_TEXT:
             continue
         own = written(pairs, version, asked.seed)
         before, after = _translated(kept, own), _translated(adapted, own)

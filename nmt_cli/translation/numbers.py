@@ -8,8 +8,9 @@ knows the digits, but not that they are to be kept. So the search treats them as
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from nmt_cli.data.tokenizer import Span
@@ -31,6 +32,23 @@ _PARTS = re.compile(rf"([-−+./:,]?)({_SEGMENT})")
 _ORDINAL = re.compile(r"(\d+)[^\W\d_]+")
 """Digits with letters behind them: `12th`, `1990s`, `5km`."""
 _DIGIT = re.compile(r"\d")
+_BLANK = r"[ \u00a0\u2009\u202f]"
+_GROUP = r"(?:\(\d++\)\d*+|\d++)(?:[-./]\d++)*+"
+_GROUPS = re.compile(rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(?:{_BLANK}{_GROUP})++(?:[.,]\d++)?+")
+"""Two or more numbers between blanks, of which `_is_one_number` tells whether they are one."""
+_GOES_ON = re.compile(r"[.,]\d|[:&_]\w")
+"""What shows behind numbers that the last one is not whole."""
+_IN_GROUPS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
+"""Thousands: `1 000 000`, `2 500,75`."""
+_MIXED = re.compile(rf"[-−+]?\d+{_BLANK}\d+/\d+")
+"""A whole and a fraction: `1 1/2`."""
+_DIALLED = re.compile(rf"\d{{3}}{_BLANK}(?:\d{{3}}-)?\d{{4}}")
+"""The form of telephone numbers in North America; the area may be missing."""
+MIN_DIALLED = 7
+"""Digits from which numbers between blanks are dialled as one."""
+_QUANTITY = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:\.\d{3})*(?:,\d+)?)")
+"""A number that is no code, time, date or score."""
+_INITIALS = re.compile(rf"(?<!\w){_LETTER}{{1,3}}(?:&{_LETTER}{{1,3}})+(?!\w)")
 _ADDRESS = re.compile(
     r"(?:(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.|(?<![A-Za-z])[A-Za-z]{1,16}://|\bwww\.)[!-~]*[A-Za-z0-9/]", re.ASCII
 )
@@ -42,21 +60,46 @@ def number_spans(text: str) -> list[Span]:
     """Return the numbers, codes and addresses of a text from left to right, each as begin and end.
 
     A number is digits with signs between them (`1,000.50`, `14:30`, `-5`). Small letters behind it are no part of it
-    (`12th`, `5km`), nor is what a hyphen joins to it (`10-year-old`). A code has letters before or among its digits, or
-    capitals behind them (`A123`, `mp3`, `x86_64`, `5G`), and may have parts in capitals (`PG-13`, `COVID-19`). An
-    address is one of the Web or of e-mail.
+    (`12th`, `5km`), nor is what a hyphen joins to it (`10-year-old`). Numbers between blanks are one if they are
+    thousands (`1 000 000`), a whole and a fraction (`1 1/2`), or three and more with seven digits, and in the forms of
+    telephone numbers (`06 12 34 56 78`, `555 123-4567`, `+33 123456`).
+
+    A code has letters before or among its digits, or capitals behind them (`A123`, `mp3`, `x86_64`, `5G`), and may have
+    parts in capitals (`PG-13`, `COVID-19`). A few capitals around an ampersand are one too (`R&B`). An address is one
+    of the Web or of e-mail.
     """
-    addresses = [address.span() for address in _ADDRESS.finditer(text)]
+    whole = [address.span() for address in _ADDRESS.finditer(text)]
+    if "&" in text:
+        whole = _with_others(whole, (one for one in _INITIALS.finditer(text) if one[0].isupper()))
     if not _DIGIT.search(text):
-        return addresses
+        return whole
+    whole = _with_others(whole, filter(_is_one_number, _GROUPS.finditer(text)))
     found: list[Span] = []
     place = 0
-    for begin, end in [*addresses, (len(text), len(text))]:
+    for begin, end in [*whole, (len(text), len(text))]:
         for token in _TOKEN.finditer(text, place, begin):
             found += [(token.start() + first, token.start() + last) for first, last in _of_token(token[0])]
         found += [(begin, end)] if begin < end else []
         place = end
     return found
+
+
+def _with_others(spans: Sequence[Span], others: Iterable[re.Match[str]]) -> list[Span]:
+    """Return spans from left to right, with those of other matches that overlap none of them."""
+    own = [one.span() for one in others]
+    before = (bisect_left(spans, end, key=lambda span: span[0]) for _, end in own)
+    free = [one for one, place in zip(own, before, strict=True) if place == 0 or spans[place - 1][1] <= one[0]]
+    return sorted([*spans, *free])
+
+
+def _is_one_number(groups: re.Match[str]) -> bool:
+    """Return whether numbers between blanks are one: thousands, a whole and a fraction, or dialled."""
+    if _GOES_ON.match(groups.string, groups.end()):
+        return False
+    if any(form.fullmatch(groups[0]) for form in (_IN_GROUPS, _MIXED)):
+        return True
+    is_dialled = groups[0][0] in "+(" or len(groups[0].split()) > 2 or _DIALLED.fullmatch(groups[0]) is not None
+    return is_dialled and "," not in groups[0] and sum(map(str.isdecimal, groups[0])) >= MIN_DIALLED
 
 
 def _of_token(token: str) -> list[Span]:
@@ -149,8 +192,20 @@ class NumberFound(NamedTuple):
 class Numbers:
     """Finds the numbers, codes and addresses that a translation must keep."""
 
-    def __init__(self, habits: NumberHabits, *, target_lang: str, symbols: Collection[str] = ()) -> None:
-        """Take the habits of the training text; words with one of the `symbols` of its tokenizer have no numbers."""
+    def __init__(
+        self,
+        habits: NumberHabits,
+        *,
+        target_lang: str,
+        symbols: Collection[str] = (),
+        is_rare: Callable[[str], bool] = frozenset[str]().__contains__,
+    ) -> None:
+        """Take the habits of the training text.
+
+        Words with one of the `symbols` of its tokenizer have no numbers. `is_rare` tells of a character whether it is
+        the sign of a currency that the training text hardly has; then it is a part of its number.
+        """
+        self._is_rare = is_rare
         self._rewritten = frozenset(habits.rewritten)
         self._by_signs: dict[str, list[str]] = {}
         self._kept = frozenset(habits.kept)
@@ -162,35 +217,60 @@ class Numbers:
 
     def has_rewritten(self, text: str) -> bool:
         """Return whether a text has numbers that its translation may write otherwise."""
-        return any(text[begin:end] in self._rewritten for begin, end in number_spans(text))
+        return any(
+            text[slice(*number)] in self._rewritten for number, amount in self._amounts(text) if number == amount
+        )
 
     def found(self, text: str) -> list[NumberFound]:
         """Return the numbers to keep from left to right, each with a stand-in of its own as far as there are some."""
-        everything = number_spans(text)
-        spans = [span for span in everything if text[slice(*span)] not in self._rewritten]
-        if not spans:
+        everything = self._amounts(text)
+        if not everything:
             return []
         blocked = bytearray(len(text))
         for word in re.finditer(r"\S+", text):
             if self._no_text.search(word[0]):
                 blocked[word.start() : word.end()] = b"\1" * len(word[0])
-        taken = {text[slice(*span)] for span in everything} & self._rewritten
+        taken = {text[slice(*number)] for number, _ in everything} & self._rewritten
         found: list[NumberFound] = []
-        for begin, end in spans:
+        for number, amount in everything:
             # An address may hold such signs itself.
-            if not blocked[begin] or _ADDRESS.match(text, begin, end):
-                stand_in = self._stand_in(text[begin:end], taken)
-                taken.add(stand_in)
-                found.append(NumberFound(begin, end, stand_in, stand_in in self._kept))
+            is_blocked = blocked[number[0]] and not _ADDRESS.match(text, *number)
+            if is_blocked or (number == amount and text[slice(*number)] in self._rewritten):
+                continue
+            stand_in = self._stand_in(text[slice(*number)], taken)
+            taken.add(stand_in)
+            found.append(NumberFound(*amount, stand_in, stand_in in self._kept))
+        return found
+
+    def _amounts(self, text: str) -> list[tuple[Span, Span]]:
+        """Return the numbers of a text, each alone and with the rare sign of a currency beside it: `€50`, `50 €`."""
+        found: list[tuple[Span, Span]] = []
+        last = 0
+        for begin, end in number_spans(text):
+            before = begin - 1 - (text[begin - 1 : begin] == " ")
+            after = end + (text[end : end + 1] == " ")
+            amount = (begin, end)
+            if before >= last and self._is_rare(text[before]) and not text[before - 1 : before].isalnum():
+                amount = (before, end)
+            elif after < len(text) and self._is_rare(text[after]) and not text[after + 1 : after + 2].isalnum():
+                amount = (begin, after + 1)
+            found.append(((begin, end), amount))
+            last = amount[1]
         return found
 
     def _stand_in(self, number: str, taken: Collection[str]) -> str:
         """Return the kept number with the same signs whose length is nearest, or the number itself.
 
-        Of several the most frequent one is returned. A code, and a number with signs that no kept number has, stays.
+        Of several the most frequent one is returned. Where no kept number has its signs, one without signs stands for a
+        quantity or a number in groups. A code, and a time or a date whose signs no kept number has, stays.
         """
-        kept = [one for one in self._by_signs.get(_signs(number), ()) if one not in taken]
-        if not kept or number in kept or not _is_plain(number):
+        if number in self._kept and number not in taken:
+            return number
+        signs = _signs(number)
+        if signs not in self._by_signs and (_QUANTITY.fullmatch(number) or _GROUPS.fullmatch(number)):
+            signs = "0"
+        kept = [one for one in self._by_signs.get(signs, ()) if one not in taken]
+        if not kept or not _is_plain(number):
             return number
         return min(kept, key=lambda one: abs(len(one) - len(number)))
 

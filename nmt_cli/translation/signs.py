@@ -1,7 +1,7 @@
 """Signs around a line that the training text does not have: emoji, bullets, brackets.
 
 A model that has never seen a sign makes something of it, and loses the sentence. So it reads the line without those at
-its beginning and end, and its translation gets them back. Signs inside the line are read.
+its beginning and end, and its translation gets them back. `inner_signs.py` is about those within the line.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ QUOTES = '"“”„‟'
 
 def is_sign(character: str) -> bool:
     """Return whether a character is a sign or a punctuation mark. One of a currency belongs to its number."""
-    category = unicodedata.category(character)
-    return (category[0] in "SP" and category != "Sc") or character in JOINERS
+    return (unicodedata.category(character)[0] in "SP" and not is_currency(character)) or character in JOINERS
+
+
+def is_currency(character: str) -> bool:
+    """Return whether a character is the sign of a currency, as €."""
+    return unicodedata.category(character) == "Sc"
 
 
 def without_signs(text: str, is_unknown: Callable[[str], bool]) -> Span:

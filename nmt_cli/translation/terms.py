@@ -22,7 +22,6 @@ _FINALS = frozenset(
     ".!?\u2026\u037e\u055c\u055e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4\u203c\u2047\u2048\u2049\u3002\uff01\uff0e\uff1f\uff61"
 )
 """Characters that end a sentence."""
-
 _HYPHENS = "-\u00ad\u2010\u2011"
 
 
@@ -83,6 +82,12 @@ class TermFinder:
         """The pieces of the target with a digit."""
         spelt = ((spelling or b"").decode(errors="ignore") for spelling in self._target.spellings())
         return tuple(id_ for id_, text in enumerate(spelt) if any(map(str.isdecimal, text)))
+
+    @cached_property
+    def _marks_of_digits(self) -> tuple[str, ...]:
+        """The marks at the end of a sentence that pieces of the target join to a digit."""
+        spelt = ((spelling or b"").decode(errors="ignore") for spelling in self._target.spellings())
+        return tuple(sorted({text[-1] for text in spelt if text[-2:-1].isdecimal() and text[-1] in _FINALS}))
 
     @cached_property
     def _inside_source_words(self) -> frozenset[int]:
@@ -148,15 +153,32 @@ class TermFinder:
             return found
         terms = tuple(found)
         for begin, end, stand_in, is_known in self._numbers.found(text):
-            number = text[begin:end]
-            said, spelt = (
-                tuple(_spellings(one, self._target, may_be_glued=self._numbers.may_be_glued))
+            if not any(_overlap((begin, end), term) for term in terms):
+                said, spelt = self._ways(stand_in, text[begin:end], ends=text[end : end + 1] in _FINALS)
+                found.append(_Place(begin, end, (text[begin:end],), said, spelt, is_known))
+        return sorted(found)
+
+    def _ways(
+        self, stand_in: str, number: str, *, ends: bool
+    ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+        """Return the pieces in which the model may say a stand-in, and for each of these those of the number itself.
+
+        If pieces join a full stop to a digit, as `3.`, the model has learnt to end sentences with them. So it may say
+        a number that `ends` a sentence with this full stop too.
+        """
+        assert self._numbers is not None
+        said: list[tuple[int, ...]] = []
+        spelt: list[tuple[int, ...]] = []
+        for mark in ("", *(self._marks_of_digits if ends else ())):
+            own, other = (
+                list(_spellings(one + mark, self._target, may_be_glued=self._numbers.may_be_glued))
                 for one in (stand_in, number)
             )
-            if not any(_overlap((begin, end), term) for term in terms):
-                ways = min(len(said), len(spelt))
-                found.append(_Place(begin, end, (number,), said[:ways], spelt[:ways], is_known))
-        return sorted(found)
+            if not mark or own[0][: len(said[0])] != said[0]:
+                ways = min(len(own), len(other))
+                said += own[:ways]
+                spelt += other[:ways]
+        return tuple(said), tuple(spelt)
 
     def words(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the number of each source piece's word, from 0; a piece of a script without spaces is a word."""

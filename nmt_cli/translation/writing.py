@@ -28,7 +28,7 @@ from nmt_cli.translation.numbers import NumberHabits, Numbers
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Translation
 from nmt_cli.translation.sign_places import with_inner_signs
-from nmt_cli.translation.signs import MAX_LENGTH, Signs, is_sign, without_signs
+from nmt_cli.translation.signs import MAX_LENGTH, Signs, is_currency, is_sign, without_signs
 from nmt_cli.translation.spelling import Spelling
 from nmt_cli.translation.step_model import TrainedModels
 
@@ -94,7 +94,7 @@ class Writing:
         """Finds the numbers that a translation must keep; None where the profile does not tell which."""
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
             habits = NumberHabits(profile.kept_numbers, profile.rewritten_numbers)
-            self.numbers = Numbers(habits, target_lang=target_lang, symbols=symbols)
+            self.numbers = Numbers(habits, target_lang=target_lang, symbols=symbols, is_rare=self._is_rare_currency)
 
     def fit_for(self, models: TrainedModels, options: DecodingOptions, target: Tokenizer) -> Writing:
         """Return the same without numbers if a search cannot keep them; without attention, inner signs are read too.
@@ -183,6 +183,9 @@ class Writing:
 
     def _is_rare_sign(self, sign: str) -> bool:
         return not self._usual.issuperset(self._characters.equivalent(sign, opens=True))
+
+    def _is_rare_currency(self, sign: str) -> bool:
+        return is_currency(sign) and self.profile.characters.get(sign, 0) < MIN_SIGN
 
     def _is_rare_word(self, signs: str) -> bool:
         """Return whether the training text hardly ever has some signs as a word of their own."""

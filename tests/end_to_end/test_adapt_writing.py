@@ -108,6 +108,8 @@ NUMBERED = {
     "B12 is a red car, and 3.75 are yours.": ["3.75", "B12"],
     "MY CAR AND 99 CARS.": ["99"],
     "See https://example.org/a?b=12 and 12.": ["12", "https://example.org/a?b=12"],
+    "Where is 1 000 000, or R&B?": ["1 000 000", "R&B"],
+    "The house is +33 1 23 45 67 89.": ["+33 1 23 45 67 89"],
     "The house is small.": [],
 }
 """Lines with their numbers."""
@@ -127,6 +129,14 @@ def test_no_number_is_lost_or_invented(nmt, model: Path, corpus: Path, more):
     kept = translate(nmt, model, list(NUMBERED), "--keep-writing", *more)
     assert any(numbers_of(one["translation"]) != numbers for one, numbers in zip(kept, NUMBERED.values(), strict=True))
     assert kept[-1] == found[-1]
+
+
+def test_an_unknown_currency_stays_with_its_number(nmt, model: Path):
+    lines = ["My car is €50.", "The house is 1,299.99 €.", "50€ AND £3."]
+    found = translate(nmt, model, lines, "--adapt-writing", "--n-best", "3")
+    for record, amounts in zip(found, (["€50"], ["1,299.99 €"], ["50€", "£3"]), strict=True):
+        assert all(amount in one["translation"] for one in record["hypotheses"] for amount in amounts)
+        assert all(one["translation"].count("€") <= 1 for one in record["hypotheses"])
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,19 @@ def found(text: str) -> list[str]:
         ("See https://x.org/a?b=2, www.x.org or a.b21@x.org.", ["https://x.org/a?b=2", "www.x.org", "a.b21@x.org"]),
         ("١٢٣ and १२", ["١٢٣", "१२"]),
         ("Tom's 3 cats' 4.", ["3", "4"]),
+        (
+            "1 000 000 or 2\u202f500,75 (12 000 people), 5 000km and 3 000-year-old.",
+            ["1 000 000", "2\u202f500,75", "12 000", "5 000", "3 000"],
+        ),
+        ("In 2019 300 people, May 5 2020, 10 20.", ["2019", "300", "5", "2020", "10", "20"]),
+        ("1 1/2 cups, 3 1/2.", ["1 1/2", "3 1/2"]),
+        (
+            "Call +33 (0)1 23 45 67 89, (555) 123-4567, +1 555 123-4567 or tel:555 1234.",
+            ["+33 (0)1 23 45 67 89", "(555) 123-4567", "+1 555 123-4567", "555 1234"],
+        ),
+        ("12 000:30 1 000 1,000", ["12", "000:30", "1", "000", "1,000"]),  # goes on
+        ("R&B at H&M or (AT&T), Q&A's; Tom&Mary TOM&MARY r&b X&1", ["R&B", "H&M", "AT&T", "Q&A", "1"]),
+        ("www.x.org/?A&B R&B 1 000", ["www.x.org/?A&B", "R&B", "1 000"]),
         ("No numbers, m², ½, a.m. and twenty-one.", []),
         ("", []),
     ],
@@ -71,7 +84,9 @@ def test_placeholders_tags_symbols_and_rewritten_numbers_are_left_alone():
         ("4711 and 5", ["2013", "3"]),  # the nearest length
         ("88 and 99 and 77 and 6 and 5", ["20", "30", "3", "2013", "5"]),  # each once, while there are some
         ("30 and 31", ["30", "20"]),
-        ("3.75, 1,000 and 8:15", ["1.5", "1,000", "2:30"]),  # the same signs
+        ("3.75, 1,000 and 8:15", ["1.5", "2013", "2:30"]),  # the same signs, and a plain number for other quantities
+        ("-5 and 1 000 and +33 1 23 45", ["20", "2013", "30"]),
+        ("9-5-2 and 01.02.2020", ["9-5-2", "01.02.2020"]),  # dates
         ("A123, 5G and https://x.org/12", ["A123", "5G", "https://x.org/12"]),
     ],
 )
@@ -86,6 +101,25 @@ def test_a_number_that_is_left_to_the_model_stands_for_no_other_in_its_line():
     numbers = Numbers(NumberHabits(("20", "30"), ("20",)), target_lang="fr")
     assert [number.stand_in for number in numbers.found("41 and 20")] == ["30"]
     assert [number.stand_in for number in numbers.found("41")] == ["20"]
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [
+        ("€50 or € 60, 70€ or 80 €.", ["€50", "€ 60", "70€", "80 €"]),
+        ("5 € 10 € £7", ["5 €", "10 €", "7"]),  # a sign belongs to one number, and the pound is known
+        ("US€50 or 50€uro, €  5", ["50", "50", "5"]),
+        ("€20", ["€20"]),  # with a sign that the model does not know nothing is left to it
+        ("€ x", []),
+    ],
+)
+def test_the_rare_sign_of_a_currency_belongs_to_its_number_and_is_not_read(text, amounts):
+    numbers = Numbers(NumberHabits(("30", "300"), ("20",)), target_lang="fr", is_rare="€".__contains__)
+    own = numbers.found(text)
+    assert [text[number.begin : number.end] for number in own] == amounts
+    assert not any("€" in number.stand_in for number in own)
+    assert not numbers.has_rewritten(text)
+    assert numbers.has_rewritten("20 x")
 
 
 def test_numbers_come_back_with_the_weights_and_words_of_what_the_model_has_said():
@@ -124,6 +158,21 @@ def tokenizer(corpus):
 
 def places(finder: TermFinder, text: str) -> list[tuple[str, bool]]:
     return [(text[place.begin : place.end], bool(place.spellings)) for place in finder._places(text)]
+
+
+def test_a_number_at_the_end_may_be_said_with_a_full_stop_that_pieces_join_to_its_last_digit():
+    lines = ["in 2013.", "at 3.", "see 13."] * 20
+    target = train_tokenizer(lines, model_type="bpe", vocab_size=290, normalization="identity", character_coverage=1.0)
+    finder = TermFinder((target, target), numbers=Numbers(NumberHabits(("2013", "20"), ()), target_lang="fr"))
+    joined = tuple(target.encode("2013."))
+    assert target.pieces(joined)[-1] not in (".", "▁.")  # else the test shows nothing
+    (place,) = finder._places("at 4711 cars")
+    assert place.pieces == (tuple(target.encode("2013")),)
+    (place,) = finder._places("at 4711.")
+    assert place.pieces == (tuple(target.encode("2013")), joined)
+    assert [target.decode(ids) for ids in place.spellings] == ["4711", "4711."]
+    (place,) = finder._places("at 47.")
+    assert place.pieces == (tuple(target.encode("20")),)  # here the mark is a piece of its own
 
 
 def test_a_number_within_a_term_of_the_glossary_is_none_of_its_own(tokenizer):
