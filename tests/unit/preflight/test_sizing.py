@@ -141,6 +141,13 @@ def test_many_characters_make_a_larger_vocabulary_and_the_rarest_are_spelt_in_by
     assert sizes.character_coverage == 0.9995
 
 
+def test_many_ideographs_halve_the_vocabulary_as_far_as_their_characters_allow():
+    chinese = {"distinct_characters": 3_472, "covering_characters": 3_013}
+    assert sizes_for(text(22_576, distinct_words=11_151, **chinese)).vocab_size == 3_013 + 261 + 700
+    usual, own = sizes_for(text(1_000_000)), sizes_for(text(1_000_000, **chinese))
+    assert own.vocab_size == pytest.approx(usual.vocab_size / 2, rel=0.03)
+
+
 def config(**training):
     data = {"source_lang": "en", "target_lang": "de", "train": [{"source": "a", "target": "b"}]}
     return validate({"name": "x", "model_dir": "x", "data": data, "training": training}, "test")
