@@ -14,12 +14,14 @@ from nmt_cli.preflight.survey import TextSurvey
 PIECES_PER_WORD = 1.3
 CHARACTERS_PER_PIECE = 4
 """At most, of words that are long or not separated by blanks."""
-IDEOGRAPHS_PER_PIECE = 2
+IDEOGRAPHS_PER_PIECE = 1
 MANY_IDEOGRAPHS = 500
 """Distinct characters that make nearly all of a text; an alphabet has fewer."""
 IDEOGRAPHIC_SHARE = 0.5
 """Share of the usual pieces for a text with many ideographs: nearly each is a piece of its own then. It was measured on
 25,000 pairs of Chinese (docs/studies/defaults.md)."""
+SOME_PIECES, FEW_PIECES = 700, 300
+"""Pieces of several characters that a vocabulary has at least; the second where there are many ideographs."""
 MIN_STEPS = 3_000
 MAX_EPOCHS = 100
 NUM_VALIDATIONS = 15
@@ -121,16 +123,16 @@ def sizes_for(text: TextSurvey) -> Sizes:
     """Return the sizes for so many pairs, between those of `_ANCHORS`, adapted to the text.
 
     The vocabulary has at most as many pieces as the distinct words are good for, above the characters and bytes, and at
-    least these and some hundred pieces. With many ideographs it has half as many. Where there are very many characters,
-    only those that make 99.95 % of the text get pieces of their own.
+    least these and 700 pieces; with many ideographs it is half as large, and has at least 300 pieces above them. Where
+    there are very many characters, only those that make 99.95 % of the text get pieces of their own.
 
     Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the updates; there are
     about 15 validations, and a checkpoint at least every 1,000 updates.
     """
     at = _Between.of(text.num_pairs)
     low, high, nearest = at.low, at.high, at.nearest
-    has_ideographs = text.covering_characters > MANY_IDEOGRAPHS
-    usual = int(_two_digits(at.size(low.vocab_size, high.vocab_size) * (IDEOGRAPHIC_SHARE if has_ideographs else 1.0)))
+    share = IDEOGRAPHIC_SHARE if _has_ideographs(text) else 1.0
+    usual = int(_two_digits(share * at.size(low.vocab_size, high.vocab_size)))
     batch_size = int(_two_digits(at.size(low.batch_size, high.batch_size)))
     has_many = text.distinct_characters > MANY_CHARACTERS
     vocab_size = _vocab_size(usual, text, text.covering_characters if has_many else text.distinct_characters)
@@ -200,10 +202,14 @@ def _is_near(given: float, usual: float) -> bool:
     return abs(given - usual) <= SAME_SIZE * usual
 
 
+def _has_ideographs(text: TextSurvey) -> bool:
+    return text.covering_characters > MANY_IDEOGRAPHS
+
+
 def _pieces_a_line(text: TextSurvey) -> float:
     """Return about how many pieces a line has; where words are not separated by blanks, only characters tell."""
-    has_ideographs = text.covering_characters > MANY_IDEOGRAPHS
-    by_characters = text.characters_a_line / (IDEOGRAPHS_PER_PIECE if has_ideographs else CHARACTERS_PER_PIECE)
+    characters_a_piece = IDEOGRAPHS_PER_PIECE if _has_ideographs(text) else CHARACTERS_PER_PIECE
+    by_characters = text.characters_a_line / characters_a_piece
     return max(text.words_a_line * PIECES_PER_WORD, by_characters)
 
 
@@ -216,7 +222,7 @@ def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
     """
     words = text.distinct_words
     allowed = characters + 261 + min(39, words // 2) + max(words // 4, round(words * math.sqrt(words) / 250))
-    needed = characters + 261 + min(700, words // 4)
+    needed = characters + 261 + min(FEW_PIECES if _has_ideographs(text) else SOME_PIECES, words // 4)
     return max(min(wanted, allowed), needed)
 
 
