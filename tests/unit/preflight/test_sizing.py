@@ -107,7 +107,7 @@ def test_little_text_is_gone_through_more_often_but_at_most_100_times():
 @pytest.mark.parametrize(
     ("changes", "pieces"),
     [
-        ({"words_a_line": 1.0, "characters_a_line": 30.0, "covering_characters": 2_000}, 30),  # Chinese
+        ({"words_a_line": 1.0, "characters_a_line": 30.0, "covering_characters": 2_000}, 15),  # Chinese
         ({"words_a_line": 2.0, "characters_a_line": 60.0, "covering_characters": 80}, 15),  # Thai
         ({"words_a_line": 10.0, "characters_a_line": 80.0, "covering_characters": 40}, 20),  # long words
         ({"words_a_line": 10.0, "characters_a_line": 45.0, "covering_characters": 80}, 13),
