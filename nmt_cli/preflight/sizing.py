@@ -16,7 +16,7 @@ CHARACTERS_PER_PIECE = 4
 """At most, of words that are long or not separated by blanks."""
 IDEOGRAPHS_PER_PIECE = 2
 """More than there are in so small a vocabulary. So a text of ideographs gets more epochs, which it needs: that of
-docs/studies/defaults.md was at its best after 38, where as many pieces of other text would get 21."""
+docs/studies/defaults.md was at its best after 36, where as many pieces of other text would get 21."""
 MANY_IDEOGRAPHS = 500
 """Distinct characters that make nearly all of a text; an alphabet has fewer."""
 IDEOGRAPHIC_SHARE = 0.5
