@@ -37,7 +37,7 @@ _GROUP = r"(?:\(\d++\)\d*+|\d++)(?:[-./]\d++)*+"
 _GROUPS = re.compile(rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(?:{_BLANK}{_GROUP})++(?:[.,]\d++)?+")
 """Two or more numbers between blanks, of which `_is_one_number` tells whether they are one."""
 _GOES_ON = re.compile(r"[.,]\d|[:&_]\w")
-"""What shows behind numbers that the last one is not whole."""
+"""A sign and what follows it, if they belong to the number before them, as `:30` in `12:30`."""
 _IN_GROUPS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
 """Thousands: `1 000 000`, `2 500,75`."""
 _MIXED = re.compile(rf"[-−+]?\d+{_BLANK}\d+/\d+")

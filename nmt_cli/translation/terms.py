@@ -80,14 +80,13 @@ class TermFinder:
     @cached_property
     def digits(self) -> tuple[int, ...]:
         """The pieces of the target with a digit."""
-        spelt = ((spelling or b"").decode(errors="ignore") for spelling in self._target.spellings())
-        return tuple(id_ for id_, text in enumerate(spelt) if any(map(str.isdecimal, text)))
+        return tuple(id_ for id_, text in enumerate(_texts(self._target)) if any(map(str.isdecimal, text)))
 
     @cached_property
     def _marks_of_digits(self) -> tuple[str, ...]:
         """The marks at the end of a sentence that pieces of the target join to a digit."""
-        spelt = ((spelling or b"").decode(errors="ignore") for spelling in self._target.spellings())
-        return tuple(sorted({text[-1] for text in spelt if text[-2:-1].isdecimal() and text[-1] in _FINALS}))
+        joined = (text for text in _texts(self._target) if text[-2:-1].isdecimal())
+        return tuple(sorted({text[-1] for text in joined} & _FINALS))
 
     @cached_property
     def _inside_source_words(self) -> frozenset[int]:
@@ -244,5 +243,9 @@ def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the pieces that hold nothing but a character that ends a sentence."""
-    spellings = [(spelling or b"").decode(errors="ignore").removeprefix("▁") for spelling in tokenizer.spellings()]
-    return tuple(id_ for id_, spelling in enumerate(spellings) if spelling in _FINALS)
+    return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if text.removeprefix("▁") in _FINALS)
+
+
+def _texts(tokenizer: Tokenizer) -> list[str]:
+    """Return the text of each piece; that of a byte that is no character is empty."""
+    return [(spelling or b"").decode(errors="ignore") for spelling in tokenizer.spellings()]
