@@ -45,8 +45,7 @@ def build_updates(config: Config, model: Seq2Seq, world: World) -> Updates:
     if training.cuda_graphs and graphs is None:
         log("training.cuda_graphs: needs CUDA and one process. This training goes on without graphs")
     captured = None if graphs is None else Captured(objective, graphs)
-    steps = training.dropout_warmup_steps
-    return Updates(Plain(objective, world), captured, world, seed=config.seed, dropout_warmup_steps=steps)
+    return Updates(Plain(objective, world), captured, world, seed=config.seed)
 
 
 def build_weights(config: Config, model: Seq2Seq) -> Weights:

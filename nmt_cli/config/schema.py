@@ -167,8 +167,6 @@ class TrainingConfig(Section):
     """Course of the learning rate after its warm-up. `linear` and `cosine` fall to `final_learning_rate` at the end."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
     """Updates in which the learning rate rises from 0 to `learning_rate`."""
-    dropout_warmup_steps: Annotated[int, Field(ge=0)] = 0
-    """Updates in which dropout rises from 0 to the rates of `model.dropout` (Morerio et al., 2017)."""
     final_learning_rate: Annotated[float, Field(ge=0.0)] = 0.0
     """The learning rate at which `linear` and `cosine` end."""
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5

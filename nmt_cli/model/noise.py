@@ -12,17 +12,15 @@ from torch import Tensor
 class Noise:
     """The randomness of one forward pass."""
 
-    def __init__(self, generator: torch.Generator, share: float | Tensor = 1.0) -> None:
-        """Take the share of each probability that counts, from 0 (nothing is dropped) to 1. A tensor may change between
-        the replays of a CUDA graph."""
-        self._generator, self._share = generator, share
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
 
     def mask(self, shape: tuple[int, ...], probability: float, like: Tensor, rows_dim: int = 0) -> Tensor | None:  # noqa: ARG002
-        """Return zeros with the probability p, which is the given one times the share, and 1 / (1 - p) elsewhere; None
-        where the given one is 0. The rows of the batch lie along `rows_dim`."""
+        """Return zeros with the given probability and 1 / (1 - probability) elsewhere; None where nothing would be
+        dropped. The rows of the batch lie along `rows_dim`."""
         if probability == 0.0:
             return None
-        keep = 1.0 - probability * self._share
+        keep = 1.0 - probability
         uniform = torch.rand(shape, generator=self._generator, device=self._generator.device, dtype=torch.float32)
         return (uniform < keep).to(like.device, like.dtype).div_(keep)
 

@@ -157,7 +157,6 @@ class Captured:
         self._generator = torch.Generator(device)
         self._nll = torch.zeros((), dtype=torch.float64, device=device)
         self._num_tokens = torch.ones((), device=device)
-        self._dropout_share = torch.ones((), dtype=torch.float64, device=device)
         self._known: dict[Shape, _Known] = {}
         """The shape that was met last stands last."""
 
@@ -177,7 +176,6 @@ class Captured:
         shape = Shape.of(part.batch, bf16=part.bf16)
         padded = part.batch.padded(*shape[:3])
         self._num_tokens.fill_(part.num_tokens)
-        self._dropout_share.fill_(part.dropout_share)
         try:
             known = self._known.pop(shape, None) or self._met(padded, part)
             if known is None:
@@ -236,8 +234,7 @@ class Captured:
         device_type = self._nll.device.type
         # A cast that autocast remembers would be that of another graph, in memory that is no longer its own.
         with torch.autocast(device_type, dtype=torch.bfloat16, enabled=bf16, cache_enabled=False):
-            noise = Noise(self._generator, self._dropout_share)
-            loss: LossSum = self._objective(inputs, noise, fixed_shapes=True)
+            loss: LossSum = self._objective(inputs, Noise(self._generator), fixed_shapes=True)
         (loss.total / self._num_tokens).backward()
         self._nll.copy_(loss.nll)
 

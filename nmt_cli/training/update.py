@@ -47,8 +47,6 @@ class Part(NamedTuple):
     weight: float = 1.0
     """0 if the part counts nothing."""
     is_last: bool = True
-    dropout_share: float = 1.0
-    """Share of the model's dropout that counts."""
 
 
 class Backward(Protocol):
@@ -80,7 +78,7 @@ class Plain:
 
     def __call__(self, part: Part) -> Tensor:
         device = self._world.device
-        noise = Noise(torch.Generator(device).manual_seed(part.seed), part.dropout_share)
+        noise = Noise(torch.Generator(device).manual_seed(part.seed))
         with nullcontext() if part.is_last else self._world.accumulating(self._objective):
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=part.bf16):
                 loss: LossSum = self._objective(part.batch, noise, fixed_shapes=self._fixed_shapes)
@@ -136,14 +134,10 @@ class Feed:
 class Updates:
     """Makes the gradients of updates, in more parts if memory has run out before."""
 
-    def __init__(
-        self, plain: Backward, captured: Backward | None, world: World, *, seed: int, dropout_warmup_steps: int = 0
-    ) -> None:
-        """Take the ways of making gradients; `captured` is for one process. Dropout rises from 0 to the rates of the
-        model in the first `dropout_warmup_steps` updates."""
+    def __init__(self, plain: Backward, captured: Backward | None, world: World, *, seed: int) -> None:
+        """Take the ways of making gradients; `captured` is for one process."""
         assert captured is None or world.size == 1
         self._plain, self._captured, self._world, self._seed = plain, captured, world, seed
-        self._dropout_warmup_steps = dropout_warmup_steps
 
     def gradients(self, share: Share, num_tokens: int, state: TrainingState) -> tuple[Tensor, TrainingState]:
         """Leave the gradient of the mean loss of update `state.step + 1` over `num_tokens` in the parameters.
@@ -172,12 +166,11 @@ class Updates:
                 torch.cuda.empty_cache()
 
     def _parts(self, share: Share, num_tokens: int, state: TrainingState) -> Iterator[Part]:
-        batches, world, step = share.batch.split(state.accumulate), self._world, state.step + 1
-        dropout_share = min(1.0, step / max(1, self._dropout_warmup_steps))
+        batches, world = share.batch.split(state.accumulate), self._world
         for index, batch in enumerate(batches):
-            seed = _noise_seed(self._seed, step, index * world.size + world.rank)
+            seed = _noise_seed(self._seed, state.step + 1, index * world.size + world.rank)
             is_last = index + 1 == len(batches)
-            yield Part(batch, num_tokens, seed, state.precision == "bf16", share.weight, is_last, dropout_share)
+            yield Part(batch, num_tokens, seed, state.precision == "bf16", share.weight, is_last)
 
 
 def _noise_seed(seed: int, step: int, part: int) -> int:

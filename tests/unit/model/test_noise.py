@@ -9,8 +9,8 @@ from nmt_cli.model.noise import Noise, dropped
 SHAPE = (3, 5)
 
 
-def noise_of(seed, share=1.0):
-    return Noise(torch.Generator().manual_seed(seed), share)
+def noise_of(seed):
+    return Noise(torch.Generator().manual_seed(seed))
 
 
 def run_with(model, noise):
@@ -51,16 +51,6 @@ def test_a_mask_keeps_the_expected_share_and_scales_it_up():
     mask = noise_of(1).mask((200, 200), 0.2, torch.zeros(()))
     assert set(mask.unique().tolist()) == {0.0, 1.25}
     assert float(mask.mean()) == pytest.approx(1.0, abs=0.01)
-
-
-@pytest.mark.parametrize("as_given", [float, torch.tensor], ids=["number", "tensor"])
-def test_a_share_scales_the_probability_and_drops_the_same_units_first(as_given):
-    """Breaks where the kept units are still scaled up by the whole probability."""
-    few, many, none = (noise_of(1, as_given(share)).mask((200, 200), 0.5, torch.zeros(())) for share in (0.4, 1.0, 0.0))
-    torch.testing.assert_close(few.unique(), torch.tensor([0.0, 1.25]))
-    assert float(few.mean()) == pytest.approx(1.0, abs=0.01)
-    assert not many[few == 0].any()
-    assert torch.equal(none, torch.ones_like(none))
 
 
 def test_a_mask_is_the_same_in_every_precision():

@@ -86,26 +86,6 @@ def test_on_a_device_the_plain_way_waits_for_nothing():
     assert tape.operations
 
 
-def test_dropout_rises_to_the_rates_of_the_model_in_its_first_updates():
-    """A state alone says how much there is, so a resumed training has as much. Breaks where the first update counts as
-    none."""
-    seen, batch = [], batch_of(1, rows=4)
-
-    class Backward:
-        def clear(self):
-            pass
-
-        def __call__(self, part):
-            seen.append(part.dropout_share)
-            return torch.zeros(())
-
-    updates = Updates(Backward(), None, World(), seed=1, dropout_warmup_steps=4)
-    share = Share(Drawn(np.arange(4), Cursor(), 0.0), batch, batch.num_target_tokens, 0, 1.0)
-    for step in (0, 2, 3, 9):
-        updates.gradients(share, batch.num_target_tokens, TrainingState(step=step, accumulate=2))
-    assert seen == [0.25, 0.25, 0.75, 0.75, 1.0, 1.0, 1.0, 1.0]
-
-
 @pytest.mark.parametrize("why", ["cannot be captured (no)", "differs from the plain step"])
 def test_without_graphs_a_training_goes_on_plainly_on_the_batch_as_it_is(why, capsys):
     """With the noise of the unpadded batch. Breaks where batches stay padded, where the half of an update that graphs
