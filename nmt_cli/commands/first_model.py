@@ -9,26 +9,35 @@ from nmt_cli.console import log
 from nmt_cli.preflight.inputs import vectors_needed
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from nmt_cli.config.schema import Config
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.seq2seq import Seq2Seq
 
 
-def first_model(experiment: Experiment, config: Config) -> tuple[Seq2Seq, dict[str, list[list[int]]]]:
+def first_model(
+    experiment: Experiment, config: Config, target_counts: Tensor | None = None
+) -> tuple[Seq2Seq, dict[str, list[list[int]]]]:
     """Return the model with its first parameters, and the rows of its embeddings that stay as they are.
 
-    The parameters are drawn, or pretrained vectors, or another run's. The rows are listed by the file of their vectors,
-    for each side that has such a file.
+    The parameters are drawn, or pretrained vectors, or another run's. For a sampled softmax, which has `target_counts`,
+    the output's bias begins with the frequencies of the pieces. The rows are listed by the file of their vectors, for
+    each side that has such a file.
     """
+    import torch
+
     from nmt_cli.data.embeddings import load_embeddings
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.build import build_model, freeze_rows, initialize
+    from nmt_cli.training.candidates import log_frequencies
 
     source, target = experiment.tokenizers
     model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
     initialize(model, seed=config.seed, scheme=config.model.initialization)
+    if target_counts is not None:
+        with torch.no_grad():
+            model.output_bias.copy_(log_frequencies(target_counts, config.training.label_smoothing))
     found = {}
     for side, path in zip(("source", "target"), vectors_needed(experiment, config), strict=True):
         if path:

@@ -10,7 +10,7 @@ import typer
 
 from nmt_cli.commands.calibrating import calibrate_after_training
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.commands.updating import build_updates, build_weights, is_bf16, is_guided
+from nmt_cli.commands.updating import build_updates, build_weights, is_bf16, is_guided, is_sampled
 from nmt_cli.console import command_line, log, log_file, log_once, warn
 from nmt_cli.errors import InputError
 from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files
@@ -26,6 +26,8 @@ from nmt_cli.preflight.resuming import (
 )
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nmt_cli.config.model import ModelConfig
     from nmt_cli.config.schema import Config
     from nmt_cli.data.pairs import Corpus
@@ -121,13 +123,13 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
         make_deterministic()
     world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
     store = world.first(lambda: _open_store(experiment, config, world))
-    model, frozen = world.agreed(lambda: first_model(experiment, config))
+    target_counts = _target_counts(experiment, config, store, world)
+    model, frozen = world.agreed(lambda: first_model(experiment, config, target_counts))
     digests = world.agreed(lambda: content_digests(experiment, config, store, frozen))
     bf16, *_ = world.gathered(is_bf16(config, world))
+    model, text = model.to(world.device), " ".join(digests.values())
     trainer = world.agreed(
-        lambda: _build_trainer(
-            experiment, config, model.to(world.device), store, world, bf16=bf16, text=" ".join(digests.values())
-        )
+        lambda: _build_trainer(experiment, config, model, store, world, target_counts, bf16=bf16, text=text)
     )
     world.agreed(trainer.restore)
     world.agreed(lambda: check_same_text(experiment, trainer.state.text, digests))
@@ -237,6 +239,17 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
     return store
 
 
+def _target_counts(experiment: Experiment, config: Config, store: PairStore, world: World) -> Tensor | None:
+    """Return how often each target piece occurs, if a sampled softmax is to know it."""
+    import torch
+
+    if not is_sampled(config, world):
+        if config.training.sampled_softmax:
+            log("training.sampled_softmax: is for CPUs; here the softmax of each update has all pieces")
+        return None
+    return torch.from_numpy(store.target_counts(experiment.tokenizers[1].vocab_size))
+
+
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
     from nmt_cli.commands.writing import open_writing
     from nmt_cli.config.decoding import DecodingOptions
@@ -320,8 +333,9 @@ def _build_feed(experiment: Experiment, config: Config, store: PairStore, world:
 
 
 def _build_trainer(
-    experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World, *, bf16: bool, text: str
-) -> Trainer:
+    experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World,
+    target_counts: Tensor | None, *, bf16: bool, text: str,
+) -> Trainer:  # fmt: skip
     from nmt_cli.training.metrics_log import MetricsLog
     from nmt_cli.training.optim import Schedule
     from nmt_cli.training.recovery import Recovery
@@ -349,7 +363,8 @@ def _build_trainer(
         rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None, world=world,
     )  # fmt: skip
     schedule = Schedule(training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate)
-    feed, updates = _build_feed(experiment, config, store, world), build_updates(config, model, world)
+    feed = _build_feed(experiment, config, store, world)
+    updates = build_updates(config, model, world, target_counts)
     return Trainer(
         weights, feed, updates, recovery, schedule=schedule, clip_grad_norm=training.clip_grad_norm, limits=limits,
         rhythm=rhythm, validator=_build_validator(experiment, config, world), metrics=metrics, world=world,

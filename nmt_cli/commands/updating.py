@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from nmt_cli.console import log
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nmt_cli.config.schema import Config
     from nmt_cli.distributed import World
     from nmt_cli.model.seq2seq import Seq2Seq
@@ -27,8 +29,14 @@ def is_bf16(config: Config, world: World) -> bool:
     return precision == "bf16" or (precision == "auto" and multiplies_bf16(world.device))
 
 
-def build_updates(config: Config, model: Seq2Seq, world: World) -> Updates:
-    """Return what makes the gradients of an update."""
+def is_sampled(config: Config, world: World) -> bool:
+    """Return whether the softmax of an update has a part of the vocabulary."""
+    return config.training.sampled_softmax and world.device.type == "cpu"
+
+
+def build_updates(config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None) -> Updates:
+    """Return what makes the gradients of an update; `target_counts` are those of `PairStore`, for a sampled softmax."""
+    from nmt_cli.training.candidates import CandidateSampler
     from nmt_cli.training.captured import Captured, graphs_for
     from nmt_cli.training.loss import TranslationLoss
     from nmt_cli.training.update import Objective, Plain, Updates
@@ -38,6 +46,7 @@ def build_updates(config: Config, model: Seq2Seq, world: World) -> Updates:
         label_smoothing=training.label_smoothing,
         coverage_weight=config.model.attention.coverage_loss,
         alignment_weight=training.guided_alignment_weight if is_guided(config) else 0.0,
+        candidates=None if target_counts is None else CandidateSampler(target_counts),
     )
     objective = Objective(model, loss)
     # The sum over processes hangs on autograd's nodes, and these on a stream that is not the captures'.

@@ -179,6 +179,10 @@ class TrainingConfig(Section):
     """Updates; training ends at whichever of the two limits comes first."""
     label_smoothing: Probability = 0.1
     """Probability of the target that is spread over all pieces (Szegedy et al., 2016, section 7)."""
+    sampled_softmax: bool = False
+    """CPU only: the softmax of an update has the pieces of its batch, the frequent ones, and a tenth of the others,
+    drawn at random (Jean et al., 2015). It is faster. The training loss is an estimate, that of the dev set is exact.
+    The output's bias begins with the frequencies of the pieces."""
     clip_grad_norm: PositiveFloat | None = 1.0
     """Longer gradients are scaled down to this norm; null: never."""
     on_divergence: Literal["stop", "rewind"] = "stop"

@@ -34,13 +34,14 @@ from nmt_cli.data.pairs import (
     read_pairs,
 )
 from nmt_cli.data.sampler import Lengths
-from nmt_cli.data.tokenizer import PieceWords, Tokenizer
+from nmt_cli.data.tokenizer import EOS, PieceWords, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.files import atomic_directory, atomic_path, make_directory, sha256_of
 
 FORMAT = 4
 MANIFEST = "manifest.json"
 CHUNK = 4096
+BYTES_AT_ONCE = 1 << 24
 Numbers = NDArray[Any]
 
 
@@ -60,6 +61,14 @@ class _Ragged:
     def row(self, number: int) -> Numbers:
         (start, end), size = self._limits([number])[0], self._dtype.itemsize
         return np.frombuffer(os.pread(self._values, (end - start) * size, start * size), dtype=self._dtype)
+
+    def counts(self, num_values: int) -> Numbers:
+        """Return how often each value below `num_values` stands in the rows."""
+        counts, place = np.zeros(num_values, dtype=np.int64), 0
+        while values := os.pread(self._values, BYTES_AT_ONCE, place):
+            counts += np.bincount(np.frombuffer(values, dtype=self._dtype), minlength=num_values)
+            place += len(values)
+        return counts
 
     def __getitem__(self, numbers: Numbers) -> Numbers:
         """Return the lengths of some rows."""
@@ -111,6 +120,13 @@ class PairStore:
         """Return the pieces of a pair in their best segmentation."""
         source, target = (ragged.row(number).tolist() for ragged in self._ids)
         return source, target
+
+    def target_counts(self, vocab_size: int) -> Numbers:
+        """Return how often each piece of the vocabulary stands in the targets, with one </s> for each; the weights of
+        corpora do not count."""
+        counts = self._ids[1].counts(vocab_size)
+        counts[EOS] += len(self)
+        return counts
 
     def pieces(self, number: int) -> tuple[PieceWords, PieceWords]:
         """Return the pieces of a pair with their words; only where the store was made with links."""

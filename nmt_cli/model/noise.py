@@ -24,6 +24,10 @@ class Noise:
         uniform = torch.rand(shape, generator=self._generator, device=self._generator.device, dtype=torch.float32)
         return (uniform < keep).to(like.device, like.dtype).div_(keep)
 
+    def order(self, num: int) -> Tensor:
+        """Return the numbers below `num` in random order."""
+        return torch.randperm(num, generator=self._generator, device=self._generator.device)
+
 
 class SharedNoise(Noise):
     """Noise that drops the same units in every row of a batch, and the same ones in every batch.

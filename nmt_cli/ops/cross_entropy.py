@@ -3,12 +3,12 @@
 The logits of a batch are by far its largest tensor, and are needed only to be reduced to one number and a gradient. So
 they are computed chunk by chunk and never held at once.
 
-Shapes: N positions, R readout, V vocabulary, K chunks of rows.
+Shapes: N positions, R readout, V vocabulary, C candidates, K chunks of rows.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,16 @@ ROWS_AT_ONCE_CUDA = 4096
 _KERNEL = native.Kernel(
     "loss", native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 3, native.REAL, *[native.POINTER] * 4
 )
+
+
+class Candidates(NamedTuple):
+    """The pieces of the vocabulary that are in the denominator of a softmax, all targets among them."""
+
+    pieces_C: Tensor
+    log_weights_C: Tensor
+    """The logarithm of how many pieces each stands for."""
+    places_N: Tensor
+    """The place of each target among them."""
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, targets_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -46,10 +56,13 @@ def cross_entropy(
     targets_N: Tensor,
     smoothing: float,
     valid_N: Tensor | None = None,
+    candidates: Candidates | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return `smoothed_cross_entropy` of the logits W r + b, the same to rounding, in less memory and time.
 
-    Rows that are not valid count nothing, whatever they hold. Under autocast the products are in its dtype.
+    Rows that are not valid count nothing, whatever they hold. Under autocast the products are in its dtype. With
+    `candidates` the normalizer is the sum of their exp(logit), each times its weight (Jean et al., 2015, eq. 10); the
+    mean over the vocabulary that label smoothing needs is exact.
     """
     device_type = readout_NR.device.type
     valid_N1 = None
@@ -59,7 +72,7 @@ def cross_entropy(
     bf16 = torch.is_autocast_enabled(device_type)
     with torch.autocast(device_type, enabled=False):
         total, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            readout_NR, weight_VR, bias_V, targets_N, valid_N1, smoothing, bf16
+            readout_NR, weight_VR, bias_V, targets_N, valid_N1, smoothing, bf16, candidates
         )
     return total, nll
 
@@ -77,25 +90,32 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, valid_N1: Tensor | None,
-        smoothing: float, bf16: bool,
+        smoothing: float, bf16: bool, candidates: Candidates | None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         at_once = ROWS_AT_ONCE if readout_NR.device.type == "cpu" else ROWS_AT_ONCE_CUDA
         product_type = torch.bfloat16 if bf16 else readout_NR.dtype
-        weight_product_VR = weight_VR.to(product_type)
-        grad_readout_NR, grad_weight_VR = torch.empty_like(readout_NR), torch.zeros_like(weight_VR)
+        weight_CR, bias_C = weight_VR, bias_V
+        if candidates is not None:
+            weight_CR, targets_N = weight_VR[candidates.pieces_C], candidates.places_N
+            bias_C = bias_V[candidates.pieces_C] + candidates.log_weights_C
+        weight_product_CR = weight_CR.to(product_type)
+        grad_readout_NR, grad_weight_CR = torch.empty_like(readout_NR), torch.zeros_like(weight_CR)
         sums = readout_NR.new_zeros(2)
-        softmax = (_KernelSoftmax if native.takes(readout_NR) else _FormulaSoftmax)(bias_V, len(targets_N))
+        softmax = (_KernelSoftmax if native.takes(readout_NR) else _FormulaSoftmax)(bias_C, len(targets_N))
         for start in range(0, len(targets_N), at_once):
             rows = slice(start, start + at_once)
             readout = readout_NR[rows].to(product_type)
             counted_N1 = None if valid_N1 is None else valid_N1[rows]
-            grad_NV, found = softmax.gradient(readout, weight_product_VR, targets_N[rows], counted_N1, smoothing)
+            grad_NC, found = softmax.gradient(readout, weight_product_CR, targets_N[rows], counted_N1, smoothing)
             sums += found
-            grad_readout_NR[rows] = matmul(grad_NV, weight_product_VR)
-            grad_weight_VR += summed_outer(grad_NV, readout)
-            del grad_NV  # the next chunk's logits take its place, memory that stays in the cache
+            grad_readout_NR[rows] = matmul(grad_NC, weight_product_CR)
+            grad_weight_CR += summed_outer(grad_NC, readout)
+            del grad_NC  # the next chunk's logits take its place, memory that stays in the cache
         nll, chosen = sums.unbind()
-        grad_bias_V = softmax.bias_gradient()
+        grad_weight_VR, grad_bias_V = grad_weight_CR, softmax.bias_gradient()
+        if candidates is not None:
+            grad_weight_VR = torch.zeros_like(weight_VR).index_copy_(0, candidates.pieces_C, grad_weight_CR)
+            grad_bias_V = torch.zeros_like(bias_V).index_copy_(0, candidates.pieces_C, grad_bias_V)
         total = nll.clone()
         if smoothing:
             share, sum_R, mean_R = smoothing / len(bias_V), readout_NR.sum(dim=0), weight_VR.mean(dim=0)
@@ -110,7 +130,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None, None)
+        return (*(gradient * grad_total for gradient in ctx.saved_tensors), None, None, None, None, None)
 
 
 class _KernelSoftmax:

@@ -14,6 +14,7 @@ from nmt_cli.data.batch import Batch
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE, cross_entropy, smoothed_cross_entropy
+from nmt_cli.training.candidates import CandidateSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,16 @@ class TranslationLoss:
     label_smoothing: float = 0.0
     coverage_weight: float = 0.0
     alignment_weight: float = 0.0
+    candidates: CandidateSampler | None = None
+    """Draws the pieces of the softmax; None is all pieces."""
 
     def __call__(
         self, model: Seq2Seq, batch: Batch, noise: Noise | None = None, *, fixed_shapes: bool = False
     ) -> LossSum:
         """Return the loss of a batch under teacher forcing.
 
-        With `fixed_shapes` no shape depends on what is in the batch: padded positions go through the softmax too, and
-        count nothing.
+        With `fixed_shapes` no shape depends on what is in the batch: padded positions go through the softmax too and
+        count nothing, and it has all pieces.
         """
         memory = model.encode(batch.source_BS, batch.source_valid_BS, noise)
         decoded = model.decode(batch.inputs_BT, memory, model.start(memory), noise)
@@ -65,8 +68,10 @@ class TranslationLoss:
                 valid_BT.flatten(),
             )  # fmt: skip
         else:
+            targets_N = targets_BT[valid_BT]
+            drawn = None if self.candidates is None or noise is None else self.candidates.draw(targets_N, noise)
             total, nll = cross_entropy(
-                readout_BTR[valid_BT], weight_VR, bias_V, targets_BT[valid_BT], self.label_smoothing
+                readout_BTR[valid_BT], weight_VR, bias_V, targets_N, self.label_smoothing, candidates=drawn
             )
         if self.coverage_weight:
             total = total + self.coverage_weight * coverage_penalty(decoded.weights_BTS, valid_BT)

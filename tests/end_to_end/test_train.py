@@ -75,8 +75,9 @@ def test_a_dry_run_counts_the_lines(nmt, config: Path, tmp_path: Path):
         (),
         ("training.accumulate=2", "tokenizer.sampling_alpha=0.2", "training.optimizer=adamw"),
         ("training.ema_decay=0.0", "training.schedule=plateau", "model.attention.type=location"),
+        ("training.sampled_softmax=true", "tokenizer.sampling_alpha=0.1", "model.dropout.readout=0.4"),
     ],
-    ids=["plain", "accumulated and sampled", "plateau"],
+    ids=["plain", "accumulated and sampled", "plateau", "sampled softmax"],
 )
 def test_a_training_that_is_interrupted_and_raised_ends_like_an_undisturbed_one(nmt, config: Path, options):
     # Seen to fail with the sampler's cursor, the optimizer's moments or the average left out of the checkpoint.

@@ -11,7 +11,7 @@ import pytest
 from nmt_cli.data import store as store_module
 from nmt_cli.data.pairs import Corpus, Filters
 from nmt_cli.data.store import open_store
-from nmt_cli.data.tokenizer import train_tokenizer
+from nmt_cli.data.tokenizer import EOS, train_tokenizer
 from nmt_cli.errors import InputError
 
 WORDS = ["the", "old", "bicycle", "costs", "nothing", "where", "is", "my", "station", "teacher"]
@@ -72,6 +72,17 @@ def test_a_store_holds_the_pieces_of_each_pair_that_is_kept(tmp_path):
     numbers = np.array([5, 0, len(kept) - 1, 5])
     assert store.source_lengths[numbers].tolist() == [len(kept[number][0]) for number in numbers]
     assert store.target_lengths[numbers].tolist() == [len(kept[number][1]) for number in numbers]
+
+
+def test_a_store_counts_the_pieces_of_its_targets(tmp_path, monkeypatch):
+    """With the end of each. Breaks where the last bytes of the file are left out."""
+    monkeypatch.setattr(store_module, "BYTES_AT_ONCE", 1_000)
+    store = opened(tmp_path, written(tmp_path), filters=Filters(max_length=20))
+    counts = np.zeros(TOKENIZERS[1].vocab_size, dtype=int)
+    for number in range(len(store)):
+        for piece in (*store.ids(number)[1], EOS):
+            counts[piece] += 1
+    assert store.target_counts(len(counts)).tolist() == counts.tolist()
 
 
 def test_more_threads_make_the_same_store(tmp_path):

@@ -1,0 +1,62 @@
+"""The pieces that the softmax of an update compares with the targets: a part of the vocabulary, drawn anew each time.
+
+On a CPU the softmax over all pieces is a third of an update, and more with larger vocabularies. But most pieces are
+rare, and many of a joint vocabulary stand in no target at all. Jean, Cho, Memisevic & Bengio (2015) therefore take a
+part of them. Here it is the pieces of the batch, the frequent ones, and some of the others, each of which counts for as
+many as were left out for it. So the sum in the denominator is right on average.
+
+Shapes: N positions, C candidates, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from nmt_cli.model.noise import Noise
+from nmt_cli.ops.cross_entropy import Candidates
+
+COVERAGE = 0.95
+"""Share of the target pieces of a training text that are among the frequent ones."""
+DRAWN_SHARE = 0.1
+"""Share of the other pieces that are drawn for an update."""
+LEAST_SMOOTHING = 1e-3
+"""Probability that pieces without a target have together, in the bias with which a training begins."""
+
+
+class CandidateSampler:
+    """Draws the candidates of updates."""
+
+    def __init__(self, counts_V: Tensor) -> None:
+        """Take how often each piece stands in the targets of the training text."""
+        by_frequency_V = counts_V.argsort(descending=True, stable=True)
+        so_far_V = counts_V[by_frequency_V].double().cumsum(dim=0)
+        num_frequent = 1 + int((so_far_V < COVERAGE * so_far_V[-1]).sum())
+        self._is_frequent_V = torch.zeros(len(counts_V), dtype=torch.bool)
+        self._is_frequent_V[by_frequency_V[:num_frequent]] = True
+
+    def draw(self, targets_N: Tensor, noise: Noise) -> Candidates:
+        """Return the candidates for these targets."""
+        is_certain_V = self._is_frequent_V.clone()
+        is_certain_V[targets_N] = True
+        certain, others = is_certain_V.nonzero().flatten(), (~is_certain_V).nonzero().flatten()
+        drawn = others[noise.order(len(others))[: math.ceil(DRAWN_SHARE * len(others))]]
+        log_weights_C = torch.zeros(len(certain) + len(drawn))
+        log_weights_C[len(certain) :] = math.log(len(others) / max(1, len(drawn))) if len(others) else 0.0
+        place_V = torch.zeros_like(is_certain_V, dtype=torch.long)
+        place_V[certain] = torch.arange(len(certain))
+        return Candidates(torch.cat([certain, drawn]), log_weights_C, place_V[targets_N])
+
+
+def log_frequencies(counts_V: Tensor, smoothing: float) -> Tensor:
+    """Return the logarithm of each piece's share of the targets after label smoothing, as differences from the mean.
+
+    A softmax with this bias alone predicts each piece as often as it occurs. Of the pieces that are seldom drawn, a
+    training would learn only slowly that they are rare.
+    """
+    smoothing = max(smoothing, LEAST_SMOOTHING)
+    share_V = (1.0 - smoothing) * counts_V.double() / counts_V.sum() + smoothing / len(counts_V)
+    log_V = share_V.log()
+    return (log_V - log_V.mean()).float()
