@@ -61,8 +61,8 @@ def cross_entropy(
     """Return `smoothed_cross_entropy` of the logits W r + b, the same to rounding, in less memory and time.
 
     Rows that are not valid count nothing, whatever they hold. Under autocast the products are in its dtype. With
-    `candidates` the normalizer is the sum of their exp(logit), each times its weight (Jean et al., 2015, eq. 10); the
-    mean over the vocabulary that label smoothing needs is exact.
+    `candidates` the normalizer is the sum of their exp(logit), each times its weight (after Jean et al., 2015,
+    section 3); the mean over the vocabulary that label smoothing needs is exact.
     """
     device_type = readout_NR.device.type
     valid_N1 = None

@@ -44,7 +44,8 @@ class CandidateSampler:
         certain, others = is_certain_V.nonzero().flatten(), (~is_certain_V).nonzero().flatten()
         drawn = others[noise.order(len(others))[: math.ceil(DRAWN_SHARE * len(others))]]
         log_weights_C = torch.zeros(len(certain) + len(drawn))
-        log_weights_C[len(certain) :] = math.log(len(others) / max(1, len(drawn))) if len(others) else 0.0
+        if len(drawn):
+            log_weights_C[len(certain) :] = math.log(len(others) / len(drawn))
         place_V = torch.zeros_like(is_certain_V, dtype=torch.long)
         place_V[certain] = torch.arange(len(certain))
         return Candidates(torch.cat([certain, drawn]), log_weights_C, place_V[targets_N])
