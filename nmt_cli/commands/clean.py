@@ -49,7 +49,7 @@ def clean(
         list[str] | None,
         typer.Option(
             "--without", metavar="FILE",
-            help="Drop lines, or pairs whose source, stand in this file, such as a test set. May be repeated.",
+            help="Drop each line (of pairs: each source) that FILE has too, such as a test set. May be repeated.",
         ),
     ] = None,
     tag: Annotated[

@@ -41,7 +41,8 @@ def import_(
         typer.Option("--columns", metavar="S,T", help="Columns of a table, source first: numbers or names."),
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option("--encoding", metavar="E", help="Of the text, where it is not found by itself.")
+        str | None,
+        typer.Option("--encoding", metavar="E", help="Encoding of the text, if the program cannot find it by itself."),
     ] = None,
     format_: Annotated[
         str | None,

@@ -59,7 +59,7 @@ def improve(
         bool | None,
         typer.Option(
             "--sample/--best",
-            help="Draw the translations to learn from, or search the best. By default sampled from 500,000 pairs on.",
+            help="Draw the translations to learn from at random, or search the best. From 500,000 pairs on: drawn.",
         ),
     ] = None,
     keep_sizes: Annotated[

@@ -37,7 +37,7 @@ def serve(
         Path | None,
         typer.Option(
             "--api-key-file", metavar="FILE", rich_help_panel=ACCESS,
-            help="Answer only who sends one of the keys in FILE, one on each line.",
+            help="Answer only clients that send one of the keys in FILE, which has one on each line.",
         ),
     ] = None,
     public: Annotated[
@@ -58,20 +58,23 @@ def serve(
         bool, typer.Option("--log-text", rich_help_panel=ACCESS, help="Write what is to be translated to the log.")
     ] = False,
     max_characters: Annotated[
-        int, typer.Option("--max-characters", min=1, metavar="N", rich_help_panel=LIMITS, help="Of one request.")
+        int,
+        typer.Option(
+            "--max-characters", min=1, metavar="N", rich_help_panel=LIMITS, help="Most characters of one request."
+        ),
     ] = 500_000,
     max_sentences: Annotated[
         int,
         typer.Option(
             "--max-sentences", min=1, metavar="N", rich_help_panel=LIMITS,
-            help="Sentences of a direction that may wait; beyond that, clients are told to come back.",
+            help="Most sentences of a direction that may wait. Beyond that, clients are told to come back.",
         ),
     ] = 50_000,
     requests_per_minute: Annotated[
         int,
         typer.Option(
             "--requests-per-minute", min=0, metavar="N", rich_help_panel=LIMITS,
-            help="Of one client. 0 is no limit.",
+            help="Most requests of one client in a minute. 0 is no limit.",
         ),
     ] = 0,
     device: Device = "auto",

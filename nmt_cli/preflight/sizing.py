@@ -57,8 +57,8 @@ _ANCHORS = (
     _Anchor(3_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.05, 0.0, 0.15, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
     _Anchor(30_000_000, 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.0, 0.1, 0.0, 0.0), 1.0e-3, "cosine", 8_000, 4),
 )  # fmt: skip
-"""The first two were chosen by measurement, and the rate, batch and dropout of the third (docs/studies/). Nobody has
-compared the rest with its neighbours."""
+"""The first two were chosen by measurement, and the rate, batch, dropout and hidden size of the third (docs/studies/).
+Nobody has compared the rest with its neighbours."""
 DROPOUTS = ("embedding", "recurrent", "annotation", "readout", "source_word", "target_word")
 WIDTH_UNIT = 64
 """Vectors have a multiple of so many numbers, which matrix products like."""
