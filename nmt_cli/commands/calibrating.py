@@ -95,8 +95,9 @@ def calibrate_after_training(experiment: Experiment, config: Config, device: str
     try:
         dev = DevSet.read(config.data.dev.source, config.data.dev.target)
         found = calibrate(experiment, dev.sources, dev.references, device=device, threads=config.training.threads)
-    except (NmtError, OSError) as error:
-        warn(f"no {experiment.confidence_path.name} was written, so translate --confidence is not possible: {error}")
+    except Exception as error:  # even a mistake of the program must not keep a training of hours from its end
+        told = error if isinstance(error, NmtError | OSError) else f"{type(error).__name__}: {error}"
+        warn(f"no {experiment.confidence_path.name} was written, so translate --confidence is not possible: {told}")
         return
     log(f"confidence on the dev set: {described(found)}")
 

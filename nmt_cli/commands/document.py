@@ -182,8 +182,10 @@ def _translate_document(job: Job, data: bytes, translate: Translate, split: Any,
     from nmt_cli.documents.languages import unlike
 
     name = str(job.file)
-    done = translate_document(name, data, translate, split, target_lang=languages.target_lang, overwrite=job.overwrite)
     with open_output(job.output) as out:
+        done = translate_document(
+            name, data, translate, split, target_lang=languages.target_lang, overwrite=job.overwrite
+        )
         out.write(done.content)
     done.counts.report(name)
     if other := unlike(done.counts.languages, languages.source_lang):

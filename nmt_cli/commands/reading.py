@@ -15,7 +15,10 @@ from nmt_cli.data.lines import input_name, is_standard_input, open_input, read_t
 from nmt_cli.errors import InputError
 from nmt_cli.files import no_space
 
-PARTS_OF_A_MODEL = ("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "confidence.json", "improve.json")
+PARTS_OF_A_MODEL = (
+    *("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "languages.json", "writing.json", "confidence.json"),
+    "improve.json",
+)
 
 
 def read_parallel(paths: Sequence[str | None]) -> list[list[str]]:

@@ -32,9 +32,8 @@ def keep_word_pairs(experiment: Experiment, config: Config) -> None:
     began = time.monotonic()
     languages = (config.data.source_lang, config.data.target_lang)
     sides = [_Side(*side) for side in zip(languages, experiment.tokenizers, strict=True)]
-    texts = [
-        list(without_symbols(lines, config.tokenizer.symbols)) for lines in zip(*training_lines(config), strict=True)
-    ]
+    lines = list(training_lines(config))
+    texts = [list(without_symbols([pair[side] for pair in lines], config.tokenizer.symbols)) for side in range(2)]
     pairs = learn_word_pairs(
         (sides[0].words(source), sides[1].words(target)) for source, target in zip(*texts, strict=True)
     )

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from nmt_cli.console import log_once
+from nmt_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from nmt_cli.config.decoding import DecodingConfig
@@ -66,7 +67,10 @@ def _profile(experiment: Experiment) -> WritingProfile:
 
     path = experiment.writing_path
     if path.exists():
-        return WritingProfile.from_json(read_json(path), str(path))
+        try:
+            return WritingProfile.from_json(read_json(path), str(path))
+        except ModelError as error:
+            raise ModelError(f"{error}; without this file, the tokenizer tells what the model knows") from error
     log_once(
         f"{experiment.directory}: keeps no profile of its writing (writing.json), so its tokenizer tells which "
         "characters and words it knows; names in capitals may get small letters, and no full stop is added"

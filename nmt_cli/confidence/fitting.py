@@ -36,8 +36,13 @@ class Labelled:
 
     @classmethod
     def of(cls, features: Values, log_prob: float, text: str, reference: str) -> Labelled:
-        """Return a line with the labels that its reference gives."""
-        return cls(features, log_prob, tuple(correct_words(text, reference)), is_correct(text, reference))
+        """Return a line with the labels that its reference gives.
+
+        Words whose features are NaN are signs that the model has not said. They are left out.
+        """
+        said = np.flatnonzero(~np.isnan(features).any(axis=1))
+        labels = correct_words(text, reference)
+        return cls(features[said], log_prob, tuple(labels[word] for word in said), is_correct(text, reference))
 
 
 def digest_of(sources: Sequence[str], references: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,8 @@ def json_schema() -> str:
 
 
 def _read(path: Path) -> str:
+    if path == STANDARD_INPUT and sys.stdin is None:
+        raise ConfigError("standard input is closed; give a file")
     if path.is_dir():
         raise ConfigError(f"{path}: is a directory; name the YAML file in it")
     try:

@@ -233,8 +233,7 @@ def tokenizer_origin(config: Config) -> Path | None:
     """
     if config.training.init_from is None:
         return None
-    origin = _origin(config.training.init_from)
-    origin.checkpoints.resolve("best")
+    origin, _ = _origin(config.training.init_from)
     own, its = (
         (c.data.source_lang, c.data.target_lang, c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING))
         for c in (config, origin.config)
@@ -242,14 +241,17 @@ def tokenizer_origin(config: Config) -> Path | None:
     return origin.directory if own == its else None
 
 
-def _origin(init_from: str) -> Experiment:
-    """Return the run that `training.init_from` names."""
+def _origin(init_from: str) -> tuple[Experiment, Path]:
+    """Return the run that `training.init_from` names, and its best checkpoint."""
     from nmt_cli.experiment import Experiment
 
     origin = Experiment(Path(init_from))
     if not origin.directory.is_dir():
         raise InputError(f"training.init_from: {origin.directory}: there is no such model directory")
-    return origin
+    try:
+        return origin, origin.checkpoints.resolve("best")
+    except InputError as error:
+        raise InputError(f"training.init_from: {error}") from None
 
 
 def _check_origin(experiment: Experiment, config: Config) -> None:
@@ -264,8 +266,8 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
     from nmt_cli.checkpoint import MODEL_FILE, load_parameters
     from nmt_cli.model.build import build_model
 
-    origin = _origin(config.training.init_from)
-    path = origin.checkpoints.resolve("best") / MODEL_FILE
+    origin, best = _origin(config.training.init_from)
+    path = best / MODEL_FILE
     source, target = origin.tokenizers
     if config.model.tied_embeddings not in ("none", "target") and source is not target:
         raise InputError(

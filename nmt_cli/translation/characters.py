@@ -35,12 +35,14 @@ class Characters:
             return text, list(places)
         written: list[str] = []
         spans: list[Span] = []
+        opens = True
         for match in _CLUSTER.finditer(text):
             begin, end = match.span()
             if begin == end:
                 continue
-            is_between = text[:begin][-1:].isalpha() and text[end:][:1].isalpha()
-            read = self.equivalent(match[0], opens=not any(map(str.isalnum, text[:begin])))
+            is_between = text[max(begin - 1, 0) : begin].isalpha() and text[end : end + 1].isalpha()
+            read = self.equivalent(match[0], opens=opens)
+            opens = opens and not any(map(str.isalnum, match[0]))
             if match[0] in "—―" and is_between and read in _DASHES and read not in "—―":
                 read = f" {read} "  # a hyphen would make one word of two
             written.append(read)

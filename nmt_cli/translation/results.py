@@ -131,7 +131,7 @@ class Translation:
     pieces: PieceWords | None = None
     """The pieces of a part, each with its word of the text; None where its words have been measured, or need not be."""
     features: Values | None = None
-    """Features of the words (words, features), from which confidence follows."""
+    """Features of the words (words, features), from which confidence follows. Signs that no model said have NaN."""
     word_confidence: tuple[float, ...] | None = None
     """Probability that each white-space word of the text is correct; None where it was not asked for."""
     confidence: float | None = None
@@ -161,10 +161,15 @@ class Translation:
 
     def enclosed(self, signs: Signs, num_source: int) -> Translation:
         """Return the translation within signs of its line, which has `num_source` words."""
-        before, after = signs.num_words if self.text else (len("".join(signs).split()), 0)
+        if self.text:  # a prefix keeps its blanks
+            text = signs.before.lstrip() + self.text + signs.after.rstrip()
+            before, after = signs.num_words
+        else:
+            text = "".join(signs).strip()
+            before, after = len(text.split()), 0
         last = range(num_source - after, num_source)
         words = [*(~word for word in range(before)), *range(len(self.text.split())), *(~word for word in last)]
-        return self.with_signs((signs.before + self.text + signs.after).strip(), words)
+        return self.with_signs(text, words)
 
     def with_signs(self, text: str, words: Sequence[int]) -> Translation:
         """Return the translation with another text, which has signs as words of their own among words of this one.
@@ -172,7 +177,7 @@ class Translation:
         `words` has for each word of the text its number in this translation, or `~word` for a sign that is this word of
         the source. A sign looks at itself, and has the confidence of the line.
         """
-        weights, links, sure = self.weights_with_end, self.links, self.word_confidence
+        weights, links, sure, features = self.weights_with_end, self.links, self.word_confidence, self.features
         now = {old: new for new, old in enumerate(words) if old >= 0}
         if weights is not None:
             own_weights, weights = weights, np.zeros((len(words), weights.shape[1]))
@@ -184,6 +189,11 @@ class Translation:
             links = tuple(sorted([*own, *signs], key=lambda link: link[1]))
         if sure is not None and self.confidence is not None:
             sure = tuple(sure[word] if word >= 0 else self.confidence for word in words)
+        if features is not None:
+            own_features, features = features, np.full((len(words), features.shape[1]), np.nan)
+            for place, word in enumerate(words):
+                if word >= 0:
+                    features[place] = own_features[word]
         moved = [use if use.target is None else replace(use, target=_moved(use.target, now)) for use in self.terms]
         return replace(
             self,
@@ -192,6 +202,7 @@ class Translation:
             links=links,
             num_words=0 if links is None else len(words),
             terms=tuple(moved),
+            features=features,
             word_confidence=sure,
         )
 

@@ -79,7 +79,7 @@ def with_inner_signs(
     begun = "" if prefix is None else prefix.text
     target = list(_WORD.finditer(found.text))
     num_begun = min(len(begun.split()), len(target))
-    head = found.text[: target[num_begun - 1].end()] if num_begun else ""
+    head = found.text[: max(len(begun), target[num_begun - 1].end() if num_begun else 0)]
     tags, apart = _tags(text, signs, reading)
     own = [word[0] for word in target[num_begun:]]
     looks_at = _between_commas(own, reading.looks_at(found.weights)[num_begun:], text, signs, reading)
@@ -99,7 +99,8 @@ def with_inner_signs(
                 words.append(~apart[part].popleft())
     commas = [text[sign.begin : sign.end] for sign in signs if sign.is_comma]
     written, words = _without_commas(written, words, commas)
-    return found.with_signs(" ".join([head, *written]).strip(), [*range(num_begun), *words])
+    blank = " " if head and written and not head[-1].isspace() else ""
+    return found.with_signs(head + blank + " ".join(written), [*range(num_begun), *words])
 
 
 def _tags(text: str, signs: Sequence[InnerSign], reading: _Reading) -> tuple[list[Tag], dict[str, deque[int]]]:

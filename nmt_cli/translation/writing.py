@@ -40,10 +40,20 @@ MAX_SENTENCE = 2_000
 """Characters of such a line; parts of longer ones may end anywhere."""
 _CODE = r"[_@{}<>%\\]|://|\bwww\."
 """Signs of a word that is no text: a placeholder, a tag, an address."""
-_SENTENCE_END = re.compile(r"[.!?…]\W*\Z")
+_SENTENCE_ENDS = ".!?…"
 _MARKS_APART = re.compile(r"(?<=\S)\s+([.,;:!?…]+)(?!\S)")
 """Blanks, and the marks behind them, which do not touch the next word."""
 _STOP = re.compile(r"(?<=\w)[.。।]\Z")
+
+
+def _ends_sentence(word: str) -> bool:
+    """Return whether the signs at the end of a word end a sentence, perhaps within brackets or quotes."""
+    for character in reversed(word):
+        if character in _SENTENCE_ENDS:
+            return True
+        if character.isalnum() or character == "_":
+            return False
+    return False
 
 
 def _without_stop(found: Translation, begin: int) -> Translation:
@@ -259,7 +269,7 @@ class Writing:
                 mended = self._spelling.mended(match[0], any_case=recases or begins)
                 changes.append((word.start() + match.start(), word.start() + match.end(), mended))
                 begins = False
-            begins = begins or _SENTENCE_END.search(word[0]) is not None
+            begins = begins or _ends_sentence(word[0])
         return replaced(text, changes)
 
     def _written_as_usual(self, text: str) -> Adapted:
@@ -283,7 +293,7 @@ class Writing:
                     own = own if len(cased) == len(word) else [match.span()] * len(cased)
                     word = cased
                 if any(map(str.isalnum, word)):
-                    begins = has_beginnings and _SENTENCE_END.search(word) is not None
+                    begins = has_beginnings and _ends_sentence(word)
             written.append(word)
             places += own
         found = "".join(written)

@@ -232,6 +232,15 @@ def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_trainin
     assert "too few words to calibrate confidence: of the translations of 20 lines, " in result.err
 
 
+def test_a_mistake_of_the_program_in_calibrating_does_not_keep_a_training_from_its_end(nmt, config: Path, monkeypatch):
+    monkeypatch.setattr("nmt_cli.commands.calibrating.calibrate", lambda *_, **__: 1 / 0)
+    result = nmt("train", "--config", config, "--set", "training.max_steps=1")
+    assert result.code == 0, result.err
+    assert "translate --confidence is not possible: ZeroDivisionError: division by zero" in result.err
+    again = nmt("train", "--config", config, "--set", "training.max_steps=1")
+    assert (again.code, "finished already" in again.err) == (0, True)
+
+
 def test_one_line_with_words_enough_is_too_little_to_calibrate(nmt, own: Path, corpus: Path, tmp_path: Path):
     source, reference = tmp_path / "en", tmp_path / "fr"
     source.write_text((corpus / "train.en").read_text().replace("\n", " ") + "\n")  # translated in parts
@@ -263,3 +272,21 @@ def test_the_calibration_is_a_part_of_the_model(nmt, model: Path):
     result = nmt("translate", "--model", model, "-o", model / "confidence.json", stdin=b"a\n")
     assert result.code == 2
     assert "belongs to the model in" in result.err
+
+
+def test_signs_that_the_model_has_not_read_do_not_count(nmt, model: Path, corpus: Path, tmp_path: Path):
+    """Training ended with a traceback where a dev line had one. The slow truth is the same text without signs."""
+    own = Path(shutil.copytree(model, tmp_path / "run"))
+    config = (own / "config.yaml").read_text(encoding="utf-8")
+    (own / "config.yaml").write_text(config.replace("adapt_writing: false", "adapt_writing: true"), encoding="utf-8")
+    source, target = ((corpus / f"test.{side}").read_text(encoding="utf-8").splitlines() * 2 for side in ("en", "fr"))
+    found = []
+    for signed in (source, [f"★ {line.replace(' ', ' 😀 ', 1)}" for line in source]):
+        (tmp_path / "en").write_text("".join(f"{line}\n" for line in signed), encoding="utf-8")
+        (tmp_path / "fr").write_text("".join(f"{line}\n" for line in target), encoding="utf-8")
+        text = ("--source", tmp_path / "en", "--reference", tmp_path / "fr")
+        result = nmt("evaluate", "--calibrate", "--model", own, *text)
+        assert result.code == 0, result.err
+        found.append(json.loads((own / "confidence.json").read_text()))
+    assert found[1]["words"] == found[0]["words"]
+    assert found[1]["quality"] == found[0]["quality"]

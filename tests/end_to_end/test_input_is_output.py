@@ -122,7 +122,13 @@ def test_streams_pipes_and_devices(model: Path, texts: Path, script: str, told: 
     assert (texts / "a.txt").read_text() == "Where is the red car?\n"
 
 
-@pytest.mark.parametrize("part", ["config.yaml", "tokenizer/joint.model", "checkpoints/index.json", "metrics.jsonl"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("config.yaml", "tokenizer/joint.model", "checkpoints/index.json", "metrics.jsonl", "languages.json"),
+        *("writing.json", "confidence.json"),
+    ],
+)
 def test_no_part_of_a_model_is_replaced(nmt, model: Path, texts: Path, part: str):
     """A picture in the model directory is none of it, and may be written again."""
     shutil.copytree(model, texts / "MODEL")

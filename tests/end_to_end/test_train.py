@@ -345,6 +345,9 @@ def test_a_parent_that_is_not_there_is_named(nmt, config: Path):
         result = nmt(command, "--config", config, "--set", "training.init_from=nowhere")
         assert result.code == 2
         assert re.search(r"training.init_from: (/.*/)?nowhere: there is no such model directory\n$", result.err)
+        empty = nmt(command, "--config", config, "--set", f"training.init_from={config.parent}")
+        assert empty.code == 2
+        assert f"training.init_from: {config.parent}/checkpoints: there is no checkpoint 'best'" in empty.err
 
 
 def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):

@@ -115,3 +115,11 @@ def test_init_turns_it_on(nmt, tmp_path: Path, corpus: Path):
     assert nmt("init", *files, "--source-lang", "en", "--target-lang", "fr").code == 0
     shown = nmt("train", "--config", tmp_path / "config.yaml", "--dry-run")
     assert b"word_pairs: true" in shown.out
+
+
+def test_an_empty_training_text_is_refused(nmt, config: Path, model: Path, tmp_path: Path):
+    (tmp_path / "empty").write_text("")
+    empty = [f"data.train.0.{side}={tmp_path / 'empty'}" for side in ("source", "target")]
+    result = nmt("train", "--config", config, *sets("data.word_pairs=true", f"training.init_from={model}", *empty))
+    assert result.code == 2
+    assert "no training pairs are left" in result.err

@@ -224,3 +224,13 @@ def test_a_missing_extra_is_named(model: Path, tmp_path: Path):
     assert result.stderr.endswith(
         "documents and --paragraphs need sentencex, which finds sentences: pip install 'nmt-cli[documents]'\n"
     )
+
+
+def test_an_output_that_cannot_be_opened_is_refused_before_the_work(nmt, model: Path, tmp_path: Path):
+    """Neither is a mistake in the document found before."""
+    catalogue = tmp_path / "catalogue.po"
+    catalogue.write_bytes(CATALOGUE + b'msgid "')
+    out = tmp_path / "nowhere/catalogue.po"
+    result = nmt("translate", catalogue, "-o", out, "--model", model)
+    assert result.code == 2
+    assert result.err.endswith(f"nmt: {out}: cannot be written: no such file or directory\n")

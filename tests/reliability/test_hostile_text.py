@@ -308,9 +308,8 @@ def test_a_reader_that_is_slow_holds_the_writer_back(model: Path, tmp_path: Path
 def test_no_more_files_are_open_than_a_user_may_have(model: Path, tmp_path: Path):
     """Standard streams that are closed are a message, too many open files are no traceback."""
     program = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, '-m', 'nmt_cli', *sys.argv[1:]])"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "translate", "--model", str(model)], capture_output=True, check=False
-    )
-    assert done.returncode == 2
-    assert b"standard input is closed; give a file" in done.stderr
+    for command in (("translate", "--model", str(model)), ("check", "--config", "-")):
+        done = subprocess.run([sys.executable, "-c", program, *command], capture_output=True, check=False)
+        assert done.returncode == 2
+        assert b"standard input is closed; give a file" in done.stderr
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 3

@@ -145,8 +145,10 @@ def test_commas_of_their_own_are_taken_out_too():
 def test_signs_that_are_words_have_an_alignment_and_a_confidence():
     use = TermUse("you", (3, 4), "dich", (2, 3))
     found = translated(
-        "I see 😀 you", "ich sehe dich", "I see you", terms=(use,), word_confidence=(0.1, 0.2, 0.3), confidence=0.5
-    )
+        "I see 😀 you", "ich sehe dich", "I see you", terms=(use,), word_confidence=(0.1, 0.2, 0.3), confidence=0.5,
+        features=np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    )  # fmt: skip
+    assert np.array_equal(found.features, [[1.0, 2.0], [3.0, 4.0], [np.nan] * 2, [5.0, 6.0]], equal_nan=True)
     assert found.text == "ich sehe 😀 dich"
     assert found.links == ((0, 0), (1, 1), (2, 2), (3, 3))
     assert found.word_confidence == (0.1, 0.2, 0.5, 0.3)
@@ -165,6 +167,10 @@ def prefix(text):
         ("I (see you) now", "ich ( sehe dich nun", "I I (see you) now", "ich ( sehe", "ich ( sehe dich) nun"),
         ("I (see you) now", "ich (sehe) dich nun", "I (see you) now", "ich (sehe)", "ich (sehe) dich nun"),
         ("I 😀 see you", "ich sehe dich", "I see you", "ich sehe di", "ich sehe dich 😀"),
+        ("I 😀 see you", "  ich sehe dich", "I see you", "  ic", "  ich 😀 sehe dich"),
+        ("I 😀 see you", "  ich sehe dich", "I see you", "  ", "  ich 😀 sehe dich"),
+        ("I 😀 see you", "ich  sehe  dich", "I see you", "ich  sehe  ", "ich  sehe  😀 dich"),
+        ("I see 😀", "ich sehe  ", "I see", "ich sehe  ", "ich sehe  😀"),
     ],
 )
 def test_no_sign_is_put_into_a_prefix_or_said_again(text, target, looks_at, begun, expected):

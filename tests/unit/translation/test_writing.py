@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
+from collections import Counter
 
 import pytest
 
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.data.writing import WritingProfile
+from nmt_cli.translation.characters import Characters
 from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import TermUse, Translation
-from nmt_cli.translation.writing import Writing
+from nmt_cli.translation.writing import Writing, _ends_sentence
 
 TEXT = [
     'Tom says "yes", and the cat of Anna isn\'t here...',
@@ -299,3 +302,32 @@ def test_what_follows_a_prefix_has_its_case():
     assert of("Die Ka") == "Die Katze schläft"
     shouted = (Translation("DIE Katze schläft", 0.0, 0.0),)
     assert writing().restored(line("THE CAT"), shouted, Prefix("DIE ", (), (), b"", ()))[0].text == "DIE KATZE SCHLÄFT"
+
+
+def test_a_prefix_keeps_its_blanks_within_signs():
+    for begun, text in (("  Die", "  Die Katze"), ("  ", "  "), ("Die  ", "Die  ")):
+        found = (Translation(text, 0.0, 0.0),)
+        assert writing().restored(line("★ the cat ★ "), found, Prefix(begun, (), (), b"", ()))[0].text == f"{text} ★"
+
+
+def test_the_end_of_a_sentence_is_found_as_the_regular_expression_finds_it():
+    """The expression takes time by the square of the dots."""
+    chance = random.Random(1)
+    for _ in range(20_000):
+        word = "".join(chance.choice(".!?…)\"'_-aé1\u0301①😀\u200b") for _ in range(chance.randrange(7)))
+        assert _ends_sentence(word) == (re.search(r"[.!?…]\W*\Z", word) is not None), word
+
+
+def test_a_quote_opens_until_a_letter_has_come_and_closes_then():
+    """The slow truth looks at all that stands before each character."""
+    chance = random.Random(1)
+    characters = Characters(Counter("„“ab-'"))
+    for _ in range(5_000):
+        text = "".join(chance.choice('“”"’–—ab.\u0301★') for _ in range(chance.randrange(9)))
+        expected = ""
+        for match in re.finditer("[^\u0301]?\u0301*", text):
+            before, after = text[: match.start()], text[match.end() :]
+            read = characters.equivalent(match[0], opens=not re.search(r"[^\W_]", before)) if match[0] else ""
+            is_between = before[-1:].isalpha() and after[:1].isalpha()
+            expected += f" {read} " if match[0] == "—" and is_between and read == "-" else read
+        assert characters.usual(text, [(place, place + 1) for place in range(len(text))])[0] == expected, text
