@@ -90,7 +90,7 @@ def open_translator(
     decoding = DecodingOptions.of(configs[0].decoding, **options)
     writing = open_writing(first, decoding)
     if writing is not None:
-        writing = writing.fit_for(trained, decoding, tokenizers[1])
+        writing = writing.fit_for(trained, decoding, tokenizers[1]).beside(terms)
         tokenizers = writing.reading(tokenizers)
     finder = find_terms(tokenizers, terms, writing)
     doubts = calibrated_doubts(first, loaded[0].path) if confidence else None

@@ -25,7 +25,7 @@ def keep_writing(experiment: Experiment, config: Config) -> None:
     from nmt_cli.data.writing import WritingProfile
     from nmt_cli.translation.numbers import NumberHabits
 
-    if not experiment.writing_path.exists():
+    if not (experiment.writing_path.exists() and experiment.checkpoints.index().last is not None):
         lines = without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
         profile = WritingProfile.of(lines, config.data.source_lang)
         habits = NumberHabits.of(training_lines(config))

@@ -26,7 +26,7 @@ from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.splitting import PartTranslations
-from nmt_cli.translation.terms import TermFinder, find_terms
+from nmt_cli.translation.terms import find_terms
 from nmt_cli.translation.translator import PartByPart, Translator
 
 Result = TypeVar("Result")
@@ -130,18 +130,6 @@ class Engine:
         """Return the counts as they are now."""
         return replace(self.counts, waiting=self.num_waiting)
 
-    def finder(self, glossary: Glossary) -> TermFinder:
-        """Return what finds the terms of a glossary.
-
-        Raises:
-            InputError: the model cannot spell a translation, or has no attention to place the terms.
-        """
-        if not self.abilities.alignment:
-            raise InputError("this model has no attention, so glossary is not possible")
-        found = find_terms(self._translator.tokenizers, glossary, self._translator.writing)
-        assert found is not None
-        return found
-
     def replace(self, translator: Translator) -> None:
         """Translate with another translator what comes from now on; requests end with the one that they began with."""
         self._translator = translator
@@ -175,10 +163,10 @@ class Engine:
             update={"n_best": min(wanted.n_best, translator.options.beam_size), "with_alignment": wanted.with_alignment}
         )
         if wanted.glossary is not None:
-            wanted = replace(wanted, glossary=None, terms=self.finder(wanted.glossary))
+            translator = _with_glossary(translator, wanted.glossary)
+            wanted = replace(wanted, glossary=None, terms=translator.terms)
         doubts = translator.doubts if wanted.with_confidence else None
-        terms = wanted.terms or translator.terms
-        own = replace(translator, options=options, doubts=doubts, terms=terms, counts=Counts())
+        own = replace(translator, options=options, doubts=doubts, counts=Counts())
         lines = [sentence.encode("utf-8", errors="replace") for sentence in sentences]
         prefixes = [wanted.prefix] * len(lines) if wanted.prefix else None
         request = Request(self, own, wanted, own.by_parts(lines, prefixes), answer)
@@ -394,3 +382,19 @@ class _Search:
                     self._engine.answer(job, job.translator.finish(part, hypotheses))
             except Exception as error:
                 self._engine.end(job, error)
+
+
+def _with_glossary(translator: Translator, glossary: Glossary) -> Translator:
+    """Return a translator with the terms of a glossary.
+
+    Raises:
+        InputError: the model cannot spell a translation, or has no attention to place the terms.
+    """
+    if not translator.models.has_attention:
+        raise InputError("this model has no attention, so glossary is not possible")
+    writing, tokenizers = translator.writing, translator.tokenizers
+    if writing is not None:
+        writing = writing.beside(glossary)
+        tokenizers = writing.reading(tokenizers)
+    terms = find_terms(tokenizers, glossary, writing)
+    return replace(translator, writing=writing, tokenizers=tokenizers, terms=terms)

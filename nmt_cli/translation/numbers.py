@@ -8,14 +8,15 @@ knows the digits, but not that they are to be kept. So the search treats them as
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from nmt_cli.data.tokenizer import Span
 from nmt_cli.data.writing import writes_spaces
-from nmt_cli.translation.glossary import WITHOUT_SPACES
+from nmt_cli.translation.glossary import WITHOUT_SPACES, Glossary
 
 MIN_REWRITTEN = 4
 """Different sentences of a training text whose translation writes a number otherwise, from which a model may too."""
@@ -206,6 +207,7 @@ class Numbers:
         the sign of a currency that the training text hardly has; then it is a part of its number.
         """
         self._is_rare = is_rare
+        self._glossary: Glossary | None = None
         self._rewritten = frozenset(habits.rewritten)
         self._by_signs: dict[str, list[str]] = {}
         self._kept = frozenset(habits.kept)
@@ -214,6 +216,12 @@ class Numbers:
         self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
         self.may_be_glued = not writes_spaces(target_lang)
         """True if the target language writes no space before a number."""
+
+    def beside(self, glossary: Glossary | None) -> Numbers:
+        """Return the same without the numbers that terms of a glossary touch."""
+        other = copy(self)
+        other._glossary = glossary
+        return other
 
     def has_rewritten(self, text: str) -> bool:
         """Return whether a text has numbers that its translation may write otherwise."""
@@ -226,21 +234,40 @@ class Numbers:
         everything = self._amounts(text)
         if not everything:
             return []
+        terms = [] if self._glossary is None else self._glossary.matches(text)
+        ends = [term.end for term in terms]
+
+        def is_free(span: Span) -> bool:
+            following = bisect_right(ends, span[0])
+            return following == len(terms) or terms[following].begin >= span[1]
+
+        everything = [(one, both if is_free(both) else one) for one, both in everything if is_free(one)]
         blocked = bytearray(len(text))
         for word in re.finditer(r"\S+", text):
             if self._no_text.search(word[0]):
                 blocked[word.start() : word.end()] = b"\1" * len(word[0])
         taken = {text[slice(*number)] for number, _ in everything} & self._rewritten
+        own = {text[slice(*number)] for number, _ in everything} & self._kept
         found: list[NumberFound] = []
         for number, amount in everything:
             # An address may hold such signs itself.
             is_blocked = blocked[number[0]] and not _ADDRESS.match(text, *number)
             if is_blocked or (number == amount and text[slice(*number)] in self._rewritten):
                 continue
-            stand_in = self._stand_in(text[slice(*number)], taken)
+            stand_in = self._stand_in(text[slice(*number)], taken, own)
             taken.add(stand_in)
             found.append(NumberFound(*amount, stand_in, stand_in in self._kept))
         return found
+
+    def rest_of(self, text: str, begun: str) -> str:
+        """Return what is missing of the number of a text that the last word of a prefix begins; nothing if none does,
+        or if several may."""
+        last = "" if begun[-1:].isspace() else begun.rpartition(" ")[2]
+        if not _DIGIT.search(last):
+            return ""
+        numbers = {text[found.begin : found.end] for found in self.found(text)}
+        rests = {number[len(last) :] for number in numbers if number.startswith(last)}
+        return rests.pop() if len(rests) == 1 else ""
 
     def _amounts(self, text: str) -> list[tuple[Span, Span]]:
         """Return the numbers of a text, each alone and with the rare sign of a currency beside it: `€50`, `50 €`."""
@@ -258,7 +285,7 @@ class Numbers:
             last = amount[1]
         return found
 
-    def _stand_in(self, number: str, taken: Collection[str]) -> str:
+    def _stand_in(self, number: str, taken: Collection[str], own: Collection[str]) -> str:
         """Return the kept number with the same signs whose length is nearest, or the number itself.
 
         Of several the most frequent one is returned. Where no kept number has its signs, one without signs stands for a
@@ -269,7 +296,7 @@ class Numbers:
         signs = _signs(number)
         if signs not in self._by_signs and (_QUANTITY.fullmatch(number) or _GROUPS.fullmatch(number)):
             signs = "0"
-        kept = [one for one in self._by_signs.get(signs, ()) if one not in taken]
+        kept = [one for one in self._by_signs.get(signs, ()) if one not in taken and one not in own]
         if not kept or not _is_plain(number):
             return number
         return min(kept, key=lambda one: abs(len(one) - len(number)))

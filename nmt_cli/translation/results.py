@@ -164,6 +164,8 @@ class Translation:
         if self.text:  # a prefix keeps its blanks
             text = signs.before.lstrip() + self.text + signs.after.rstrip()
             before, after = signs.num_words
+            before += bool(signs.before.strip()) and not signs.before[-1].isspace() and self.text[0].isspace()
+            after += bool(signs.after.strip()) and not signs.after[0].isspace() and self.text[-1].isspace()
         else:
             text = "".join(signs).strip()
             before, after = len(text.split()), 0

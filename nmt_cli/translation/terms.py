@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from nmt_cli.data.tokenizer import UNK, Span, Tokenizer
+from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import Term
 from nmt_cli.translation.glossary import WITHOUT_SPACES, Entry, Glossary, is_of_word
@@ -55,7 +55,8 @@ class TermFinder:
         Raises:
             InputError: the model cannot spell a translation (file and line are named).
         """
-        self.glossary, self._numbers = glossary or Glossary.of("", ()), numbers
+        self.glossary = glossary or Glossary.of("", ())
+        self._numbers = None if numbers is None else numbers.beside(self.glossary)
         self._source, self._target = tokenizers
         self._forms: dict[tuple[int, str], tuple[tuple[int, ...], ...]] = {}
         for entry in self.glossary.entries:
@@ -131,16 +132,17 @@ class TermFinder:
                 )  # fmt: skip
                 if places:
                     found.setdefault(line, []).append(own)
+        firsts = {line: [own.term.places[0] for own in of_line] for line, of_line in found.items()}
         of_parts, begins = [], dict.fromkeys(lengths, 0)
         for part in parts:
             begin = begins[part.line]
             begins[part.line] = end = begin + len(part.ids)
-            own_terms = (term for term in found.get(part.line, ()) if begin <= term.term.places[0] < end)
-            of_parts.append(tuple(term.within(begin, end) for term in own_terms))
+            own_terms = slice(*(bisect_left(firsts.get(part.line, []), place) for place in (begin, end)))
+            of_parts.append(tuple(term.within(begin, end) for term in found.get(part.line, [])[own_terms]))
         return of_parts
 
     def _places(self, text: str) -> list[_Place]:
-        """Return the terms of a text from left to right; a number within a term of the glossary is none."""
+        """Return the terms of a text from left to right; a number that a term of the glossary touches is none."""
         found = [
             _Place(
                 match.begin, match.end, match.entry.forms,
@@ -150,11 +152,9 @@ class TermFinder:
         ]  # fmt: skip
         if self._numbers is None:
             return found
-        terms = tuple(found)
         for begin, end, stand_in, is_known in self._numbers.found(text):
-            if not any(_overlap((begin, end), term) for term in terms):
-                said, spelt = self._ways(stand_in, text[begin:end], ends=text[end : end + 1] in _FINALS)
-                found.append(_Place(begin, end, (text[begin:end],), said, spelt, is_known))
+            said, spelt = self._ways(stand_in, text[begin:end], ends=text[end : end + 1] in _FINALS)
+            found.append(_Place(begin, end, (text[begin:end],), said, spelt, is_known))
         return sorted(found)
 
     def _ways(
@@ -198,10 +198,6 @@ class TermFinder:
                     if not said.is_number:
                         uses.append(TermUse(said.text, said.words, " ".join(prefix.split()[begin:end]), (begin, end)))
         return tuple(left), tuple(uses)
-
-
-def _overlap(span: Span, term: _Place) -> bool:
-    return span[0] < term.end and span[1] > term.begin
 
 
 def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -> Iterable[tuple[int, ...]]:

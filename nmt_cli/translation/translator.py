@@ -88,7 +88,8 @@ class Translator:
         begun = [self._prefix(prefix) for prefix in shown]
         writing, with_alignment = self.writing, self.options.with_alignment
         looks = [with_alignment or (writing is not None and writing.needs_weights(line.text)) for line in plain]
-        parts, num_words = yield from self._translated_parts([line.text for line in plain], begun, looks)
+        search_from = [_with_whole_number(*one, writing, self._index) for one in zip(plain, begun, strict=True)]
+        parts, num_words = yield from self._translated_parts([line.text for line in plain], search_from, looks)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
@@ -374,3 +375,14 @@ def _uniforms(seed: int, part: Part, copy: int, length: int) -> np.ndarray[tuple
     """Return random numbers that belong to a line of the input, whatever stands around it."""
     key = hashlib.sha256(f"{seed} {part.number} {part.part} {copy}".encode()).digest()
     return np.random.default_rng(list(key)).random(length)
+
+
+def _with_whole_number(
+    line: PlainLine, prefix: Prefix | None, writing: Writing | None, index: PieceIndex | None
+) -> Prefix | None:
+    """Return a prefix with the rest of the number of its line that its last word begins: the search says this number
+    anew otherwise."""
+    if prefix is None or index is None or writing is None or writing.numbers is None:
+        return prefix
+    rest = writing.numbers.rest_of(line.text, prefix.text)
+    return prefix_of(prefix.text + rest, index) if rest else prefix

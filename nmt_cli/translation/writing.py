@@ -19,9 +19,10 @@ from dataclasses import replace
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer, replaced
-from nmt_cli.data.writing import SIGN_WORD, WORD, WritingProfile, is_capital, upper, writes_spaces
+from nmt_cli.data.writing import SIGN_WORD, WORD, WritingProfile, upper, writes_spaces
 from nmt_cli.translation.casing import Casing, with_capital
 from nmt_cli.translation.characters import Characters
+from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.inner_signs import InnerSign, SignFinder, left_out
 from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.numbers import NumberHabits, Numbers
@@ -100,6 +101,7 @@ class Writing:
         self._spelling = Spelling(profile.forms, source_lang) if profile.has_all_words else None
         self._places_signs = all(map(writes_spaces, (source_lang, target_lang)))
         self._comma = "" if "," not in self._usual else " ," if self._is_usual_apart(",") else ","
+        self._glossary: Glossary | None = None
         self.numbers: Numbers | None = None
         """Finds the numbers that a translation must keep; None where the profile does not tell which."""
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
@@ -117,6 +119,13 @@ class Writing:
         is_bound = options.sampling_temperature is None and options.glossary_weight is None
         can_say_all = target.spells_bytes and not models.has_shortlist
         return other if is_bound and can_say_all and models.has_attention else other.without_numbers()
+
+    def beside(self, glossary: Glossary | None) -> Writing:
+        """Return the same, but what a glossary has is read as it is: its signs, and numbers that its terms touch."""
+        other = copy(self)
+        other._glossary = glossary
+        other.numbers = None if self.numbers is None else self.numbers.beside(glossary)
+        return other
 
     def without_numbers(self) -> Writing:
         """Return the same, but with all numbers left to the model."""
@@ -154,10 +163,11 @@ class Writing:
         """
         begun = "" if prefix is None else prefix.text
         read = replaced(line.text, self._signs_left_out(line.text)).text
+        read = self._without_typing_errors(self._without_blanks(read).text).text
         rewritten = tuple(translations)
         if self.lacks_stop(read):
             rewritten = tuple(_without_stop(found, len(begun)) for found in rewritten)
-        if self.is_in_capitals(line.text) and (not begun or is_capital(begun)):
+        if self.is_in_capitals(read) and not any(map(str.islower, begun.replace("ß", ""))):
             rewritten = tuple(self._in_capitals(found, len(begun)) for found in rewritten)
         elif not begun and self._casing.is_capitalised_word(read):
             rewritten = tuple(self._with_capital(found) for found in rewritten)
@@ -170,7 +180,9 @@ class Writing:
     ) -> tuple[Translation, ...]:
         """Return the translations of a line within the signs that the model has not read; none precede a prefix."""
         begin, end = self._without_signs(line.text)
-        signs = Signs("" if prefix is not None else line.text[:begin], line.text[end:])
+        after = line.text[end:].strip()
+        is_said = prefix is not None and after and prefix.text.count(after) > line.text[:end].count(after)
+        signs = Signs("" if prefix is not None else line.text[:begin], "" if is_said else line.text[end:])
         if not any(signs):
             return tuple(translations)
         return tuple(found.enclosed(signs, len(line.text.split())) for found in translations)
@@ -186,6 +198,7 @@ class Writing:
         if self._usual.issuperset(text) and not SIGN_WORD.search(text):
             return []
         kept = [word.span() for word in re.finditer(r"\S+", text) if self._code.search(word[0])]
+        kept += self._terms(text)
         if self.numbers is not None:
             kept += [(number.begin, number.end) for number in self.numbers.found(text)]
         finder = SignFinder(self._is_rare_sign, self._is_rare_word, self._comma)
@@ -209,11 +222,13 @@ class Writing:
         if self._characters.has_all(text):
             return 0, len(text)
         begin, end = without_signs(text, self._is_unknown_sign)
-        codes = [word for word in re.finditer(r"\S+", text) if self._code.search(word[0])]
-        return (
-            min([begin, *(word.start() for word in codes)]),
-            max([end, *(word.end() for word in codes)]),
-        )
+        kept = [word.span() for word in re.finditer(r"\S+", text) if self._code.search(word[0])]
+        kept += self._terms(text)
+        return min([begin, *(first for first, _ in kept)]), max([end, *(last for _, last in kept)])
+
+    def _terms(self, text: str) -> list[Span]:
+        """Return where the terms of the glossary stand in a text."""
+        return [] if self._glossary is None else [(one.begin, one.end) for one in self._glossary.matches(text)]
 
     def _is_unknown_sign(self, character: str) -> bool:
         return is_sign(character) and not self._characters.has_all(self._characters.equivalent(character, opens=True))

@@ -343,3 +343,21 @@ def test_marks_of_the_tokenizer_are_no_text(nmt, config: Path, corpus: Path, tmp
         kept.append([json.loads((run / file).read_text()) for file in ("writing.json", "languages.json")])
     assert kept[0] == kept[1]
     assert (kept[1][0]["has_case"], kept[1][0]["begins_with_capital"]) == (False, False)
+
+
+def test_a_prefix_may_end_within_a_number(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "prefix").write_text("La maison 47\nLa maison 4711\n", encoding="utf-8")
+    found = translate(nmt, model, ["The house 4711 is 88."] * 2, "--adapt-writing", "--prefix", tmp_path / "prefix")
+    for record in found:
+        assert record["translation"].startswith("La maison 4711")
+        assert sorted(numbers_of(record["translation"])) == ["4711", "88"]
+
+
+def test_a_glossary_keeps_its_signs_and_the_numbers_beside_its_terms(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "terms.tsv").write_text("€\teuro\nC++\tC++\n★car\t★rose\n", encoding="utf-8")
+    lines = ["My car is €73 new.", "My C++ is new.", "★car is new."]
+    found = translate(nmt, model, lines, "--adapt-writing", "--glossary", tmp_path / "terms.tsv")
+    texts = [record["translation"] for record in found]
+    assert (numbers_of(texts[0]), texts[0].count("euro"), texts[0].count("€")) == (["73"], 1, 0)
+    assert (texts[1].count("C++"), texts[1].count("+")) == (1, 2)
+    assert (texts[2].count("★rose"), texts[2].count("★")) == (1, 1)

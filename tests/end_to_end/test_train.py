@@ -350,6 +350,21 @@ def test_a_parent_that_is_not_there_is_named(nmt, config: Path):
         assert f"training.init_from: {config.parent}/checkpoints: there is no checkpoint 'best'" in empty.err
 
 
+def test_what_is_learnt_of_the_text_is_learnt_anew_until_the_run_has_a_checkpoint(nmt, config: Path):
+    """A run that was killed before may have had another text."""
+    assert nmt("tokenizer", "--config", config).code == 0
+    paths = [config.parent / "run" / name for name in ("writing.json", "languages.json")]
+    for path in paths:
+        path.write_text("{}", encoding="utf-8")
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    kept = [path.read_bytes() for path in paths]
+    assert min(map(len, kept)) > 100
+    for path in paths:
+        path.write_bytes(path.read_bytes() + b"\n")
+    assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
+    assert [path.read_bytes() for path in paths] == [one + b"\n" for one in kept]
+
+
 def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):
     """Breaks where a configuration without a tokenizer counts, or a tokenizer stays under a later configuration."""
     too_large = ("--config", config, "--set", "tokenizer.vocab_size=99999")

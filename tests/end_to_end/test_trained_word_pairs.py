@@ -120,6 +120,7 @@ def test_init_turns_it_on(nmt, tmp_path: Path, corpus: Path):
 def test_an_empty_training_text_is_refused(nmt, config: Path, model: Path, tmp_path: Path):
     (tmp_path / "empty").write_text("")
     empty = [f"data.train.0.{side}={tmp_path / 'empty'}" for side in ("source", "target")]
-    result = nmt("train", "--config", config, *sets("data.word_pairs=true", f"training.init_from={model}", *empty))
+    origin = (f"training.init_from={model}", "model.embedding_size=32", "model.decoder.hidden_size=32")
+    result = nmt("train", "--config", config, *sets("data.word_pairs=true", *origin, *empty))
     assert result.code == 2
     assert "no training pairs are left" in result.err

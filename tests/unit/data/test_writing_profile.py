@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nmt_cli.data.tokenizer import train_tokenizer
-from nmt_cli.data.writing import WritingProfile, is_capital, lower, upper
+from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
 from nmt_cli.errors import ModelError
 
 LINES = [
@@ -117,3 +117,17 @@ def test_a_sharp_s_among_capitals_is_a_capital():
     assert is_capital("STRAßE 7")
     assert not is_capital("Straße")
     assert not is_capital("7")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("don't B2B my_name l’été 5km", ["don't", "l’été"]),
+        ("हिन्दी मेरा पुस्तक है।", ["हिन्दी", "मेरा", "पुस्तक", "है"]),
+        ("தமிழ் மொழி", ["தமிழ்", "மொழி"]),
+        ("می\u200cخواهم שָׁלוֹם", ["می\u200cخواهم", "שָׁלוֹם"]),
+        ("o\u0308rtlichen Schla\u0308fchen.", ["o\u0308rtlichen", "Schla\u0308fchen"]),
+    ],
+)
+def test_a_word_has_its_accents_and_vowel_signs(text, words):
+    assert WORD.findall(text) == words

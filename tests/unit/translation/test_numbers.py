@@ -103,6 +103,36 @@ def test_a_number_that_is_left_to_the_model_stands_for_no_other_in_its_line():
     assert [number.stand_in for number in numbers.found("41")] == ["20"]
 
 
+def test_a_number_that_stands_for_itself_stands_for_no_other_in_its_line():
+    numbers = Numbers(NumberHabits(("5", "12:30"), ()), target_lang="fr")
+    assert [number.stand_in for number in numbers.found("77 and 5")] == ["77", "5"]
+    assert [number.stand_in for number in numbers.found("13:45 or 12:30")] == ["13:45", "12:30"]
+    assert [number.stand_in for number in numbers.found("13:45 or 77")] == ["12:30", "5"]
+
+
+def test_a_term_of_the_glossary_takes_the_numbers_and_signs_that_it_touches():
+    glossary = Glossary.of("g", [Entry(term, ("x",), False, 1) for term in ("€", "car 5", "7 up")])
+    numbers = Numbers(NumberHabits(("30",), ()), target_lang="fr", is_rare="€$".__contains__).beside(glossary)
+    text = "€50, 60 €, $70, car 5, 7 up, 8"
+    assert [text[number.begin : number.end] for number in numbers.found(text)] == ["50", "60", "$70", "8"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "rest"),
+    [
+        ("avec 12", "34"),
+        ("avec 1234", ""),
+        ("avec 12 ", ""),
+        ("avec", ""),
+        ("avec 5", ""),  # is one, and may begin the other
+        ("avec 9", ""),
+        ("", ""),
+    ],
+)
+def test_a_prefix_may_end_within_a_number_of_its_line(begun, rest):
+    assert Numbers(NONE, target_lang="fr").rest_of("with 1234 and 5 and 56", begun) == rest
+
+
 @pytest.mark.parametrize(
     ("text", "amounts"),
     [

@@ -6,11 +6,13 @@ import random
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.data.writing import WritingProfile
 from nmt_cli.translation.characters import Characters
+from nmt_cli.translation.glossary import Entry, Glossary
 from nmt_cli.translation.markup import PlainLine
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import TermUse, Translation
@@ -300,8 +302,9 @@ def test_what_follows_a_prefix_has_its_case():
         return writing().restored(line("THE CAT"), found, Prefix(prefix, (), (), b"", ()))[0].text
 
     assert of("Die Ka") == "Die Katze schläft"
-    shouted = (Translation("DIE Katze schläft", 0.0, 0.0),)
-    assert writing().restored(line("THE CAT"), shouted, Prefix("DIE ", (), (), b"", ()))[0].text == "DIE KATZE SCHLÄFT"
+    for prefix, text in (("DIE ", "DIE KATZE SCHLÄFT"), ("12 ", "12 KATZEN")):
+        found = (Translation(text[:4] + text[4:].title(), 0.0, 0.0),)
+        assert writing().restored(line("THE CAT"), found, Prefix(prefix, (), (), b"", ()))[0].text == text
 
 
 def test_a_prefix_keeps_its_blanks_within_signs():
@@ -331,3 +334,36 @@ def test_a_quote_opens_until_a_letter_has_come_and_closes_then():
             is_between = before[-1:].isalpha() and after[:1].isalpha()
             expected += f" {read} " if match[0] == "—" and is_between and read == "-" else read
         assert characters.usual(text, [(place, place + 1) for place in range(len(text))])[0] == expected, text
+
+
+def test_the_signs_of_a_glossary_are_read():
+    glossary = Glossary.of("g", [Entry(term, ("x",), False, 1) for term in ("C++", "★cat", "cat (Tom)")])
+    beside = writing().beside(glossary)
+    for text in ("I see C++ near Tom.", "★Cat is here.", "The cat (Tom) is here."):
+        assert beside.adapted(text).text == text
+        assert writing().adapted(text).text != text
+        assert not beside.needs_weights(text)
+
+
+def test_a_sign_that_the_prefix_says_does_not_come_again():
+    found = (Translation("Die Katze ★ schläft", 0.0, 0.0),)
+    assert writing().restored(line("the cat ★"), found, Prefix("Die Katze ★", (), (), b"", ())) == found
+    assert writing().restored(line("the cat ★"), found, Prefix("Die", (), (), b"", ()))[0].text.endswith("schläft ★")
+
+
+def test_a_sign_behind_the_blank_of_a_prefix_is_a_word():
+    weights = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    found = (
+        Translation("Die Katze ", 0.0, 0.0, weights, ((0, 0), (1, 1)), 2, word_confidence=(0.5, 0.6), confidence=0.4),
+    )
+    (own,) = writing().restored(line("the cat★"), found, Prefix("Die Katze ", (), (), b"", ()))
+    assert own.text == "Die Katze ★"
+    assert own.word_confidence == (0.5, 0.6, 0.4)
+    assert len(own.weights) == own.num_words == 3
+
+
+def test_a_word_with_a_typing_error_gives_the_case_of_what_it_was():
+    own = (Translation("haus", 0.0, 0.0),)
+    assert writing(TEXT * 10).adapted("Huose").text == "house"
+    assert writing(TEXT * 10).restored(line("Huose"), own)[0].text == "Haus"
+    assert writing(TEXT * 10).restored(line("HUOSE"), own)[0].text == "HAUS"
