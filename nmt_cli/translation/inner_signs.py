@@ -120,7 +120,7 @@ class SignFinder:
         """Return the sign at a place, and what is read instead; `before` is what is read before it."""
         begin, end = place
         after = text[end : end + 1]
-        is_apart = text[begin - 1 : begin].isspace() and not after.isalnum()
+        is_apart = not text[begin - 1 : begin].strip() and not after.isalnum()
         is_between = text[begin - 1 : begin].isalnum() and after.isalnum()
         if partner is not None:
             is_pause = text[begin] in PARTNERS

@@ -117,9 +117,11 @@ def _tags(text: str, signs: Sequence[InnerSign], reading: _Reading) -> tuple[lis
                 tags.append(Tag(written, "", place, place + 1, number, number))
                 continue
             follows_mark = sign.is_word and not written.startswith("°") and not text[sign.end : sign.end + 1].strip()
+            blanks = ("", " " * sign.is_word)
+            before, behind = blanks if place == 0 else blanks[::-1]
             tags.append(
                 Tag(
-                    " " * sign.is_word + written, None, place, place, number, number,
+                    before + written + behind, None, place, place, number, number,
                     is_after=place > 0, is_apart=sign.is_word, cuts_last=not follows_mark,
                 )
             )  # fmt: skip

@@ -97,6 +97,9 @@ def test_what_is_kept_keeps_its_signs():
     ("text", "target", "looks_at", "expected"),
     [
         ("I see 😀 you .", "ich sehe dich .", "I see you .", "ich sehe 😀 dich ."),
+        ("• I see you", "ich sehe dich", "I see you", "• ich sehe dich"),
+        ("• • I see you", "ich sehe dich", "I see you", "• • ich sehe dich"),
+        ("•I see you", "ich sehe dich", "•I see you", "•ich sehe dich"),
         ("I see😀 you", "ich sehe dich", "I see😀 you", "ich sehe😀 dich"),
         ("I see #you now", "nun sehe ich dich", "now see I #you", "nun sehe ich #dich"),
         ("at 180 °C (350°F) now", "nun mit 180, 350.", "now at 180 (350°F)", "nun mit 180 °C (350°F)."),
