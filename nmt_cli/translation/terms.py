@@ -56,7 +56,7 @@ class TermFinder:
             InputError: the model cannot spell a translation (file and line are named).
         """
         self.glossary = glossary or Glossary.of("", ())
-        self._numbers = None if numbers is None else numbers.beside(self.glossary)
+        self._numbers = None if numbers is None else numbers.beside(glossary)
         self._source, self._target = tokenizers
         self._forms: dict[tuple[int, str], tuple[tuple[int, ...], ...]] = {}
         for entry in self.glossary.entries:
