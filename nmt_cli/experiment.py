@@ -109,6 +109,11 @@ class Experiment:
 
         return Checkpoints(self.directory / "checkpoints")
 
+    @property
+    def has_begun(self) -> bool:
+        """True once the run has a checkpoint, from which training goes on."""
+        return self.checkpoints.index().last is not None
+
     @cached_property
     def config(self) -> Config:
         """The effective configuration that the run wrote here."""

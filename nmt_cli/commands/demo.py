@@ -52,7 +52,7 @@ def _check(experiment: Experiment, config: Config) -> None:
 
     check_directory(experiment.directory)
     check_resumable(experiment, config)
-    if experiment.checkpoints.index().last is not None:
+    if experiment.has_begun:
         return  # the pictures and the page are of the run itself
     results = [experiment.directory / name for name in (*PICTURES, PAGE)]
     if taken := [str(path) for path in results if os.path.lexists(path)]:

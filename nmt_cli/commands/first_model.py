@@ -45,7 +45,7 @@ def first_model(
             pieces = tokenizer.pieces(range(tokenizer.vocab_size))
             found[side] = path, load_embeddings(Path(path), pieces, table)
             log(f"{path}: embeddings for {len(found[side][1]):,} of {len(pieces):,} pieces")
-    if config.training.init_from and experiment.checkpoints.index().last is None:
+    if config.training.init_from and not experiment.has_begun:
         _take_weights(model, Experiment(Path(config.training.init_from)), experiment)
     frozen: dict[str, list[list[int]]] = {}
     if config.model.pretrained.freeze:

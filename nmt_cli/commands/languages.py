@@ -42,7 +42,7 @@ def keep_profiles(experiment: Experiment, config: Config) -> None:
     """Write the profiles into the model directory, if they are not there."""
     from nmt_cli.checkpoint import write_json
 
-    if experiment.languages_path.exists() and experiment.checkpoints.index().last is not None:
+    if experiment.languages_path.exists() and experiment.has_begun:
         return
     profiles = learn_profiles(config)
     write_json(experiment.languages_path, {language: profile.to_json() for language, profile in profiles.items()})

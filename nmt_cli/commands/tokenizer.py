@@ -31,7 +31,7 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
     effective = config_to_train(config, set_ or ())
     experiment = Experiment(Path(effective.model_dir))
     with experiment.lock():
-        if experiment.checkpoints.index().last is not None:
+        if experiment.has_begun:
             raise InputError(
                 f"{experiment.directory}: has a trained model already, and a model keeps its tokenizer; choose "
                 "another model_dir"
@@ -68,7 +68,7 @@ def write_config(experiment: Experiment, config: Config) -> None:
     from nmt_cli.files import atomic_path, make_directory
 
     make_directory(experiment.directory)
-    if experiment.checkpoints.index().last is None and not _is_of_a_run(experiment.config_path):
+    if not experiment.has_begun and not _is_of_a_run(experiment.config_path):
         names = (experiment.config_path.with_name(f"config.{number}.yaml") for number in count(1))
         kept = next(path for path in names if not path.exists())
         with atomic_path(kept) as temporary:  # a copy: whoever is killed here finds the file that the command names

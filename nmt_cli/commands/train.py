@@ -181,7 +181,7 @@ def _take_over(experiment: Experiment, config: Config) -> None:
 
 
 def _warn_of_other_threads(experiment: Experiment, config: Config) -> None:
-    if experiment.checkpoints.index().last is None or not experiment.config_path.exists():
+    if not experiment.has_begun or not experiment.config_path.exists():
         return
     before, now = experiment.config.training.threads, config.training.threads
     if before != now:

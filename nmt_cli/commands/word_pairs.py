@@ -26,8 +26,7 @@ def keep_word_pairs(experiment: Experiment, config: Config) -> None:
     from nmt_cli.files import atomic_directory
 
     paths = experiment.word_pairs_paths
-    has_begun = experiment.checkpoints.index().last is not None
-    if not config.data.word_pairs or (has_begun and all(path.exists() for path in paths)):
+    if not config.data.word_pairs or (experiment.has_begun and all(path.exists() for path in paths)):
         return
     began = time.monotonic()
     languages = (config.data.source_lang, config.data.target_lang)

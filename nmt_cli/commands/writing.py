@@ -25,12 +25,13 @@ def keep_writing(experiment: Experiment, config: Config) -> None:
     from nmt_cli.data.writing import WritingProfile
     from nmt_cli.translation.numbers import NumberHabits
 
-    if not (experiment.writing_path.exists() and experiment.checkpoints.index().last is not None):
-        lines = without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
-        profile = WritingProfile.of(lines, config.data.source_lang)
-        habits = NumberHabits.of(training_lines(config))
-        profile = replace(profile, kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
-        write_json(experiment.writing_path, profile.to_json())
+    if experiment.writing_path.exists() and experiment.has_begun:
+        return
+    lines = without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
+    profile = WritingProfile.of(lines, config.data.source_lang)
+    habits = NumberHabits.of(training_lines(config))
+    profile = replace(profile, kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
+    write_json(experiment.writing_path, profile.to_json())
 
 
 def training_lines(config: Config) -> Iterator[tuple[str, str]]:

@@ -259,7 +259,7 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
 
     A run that has begun needs it no more.
     """
-    if config.training.init_from is None or experiment.checkpoints.index().last is not None:
+    if config.training.init_from is None or experiment.has_begun:
         return
     import torch
 
@@ -292,7 +292,7 @@ def vectors_needed(experiment: Experiment, config: Config) -> tuple[str | None, 
     Where another run or the beginning of this one gives the values, they only say which embeddings are frozen.
     """
     pretrained = config.model.pretrained
-    has_values = config.training.init_from is not None or experiment.checkpoints.index().last is not None
+    has_values = config.training.init_from is not None or experiment.has_begun
     if not pretrained.freeze and has_values:
         return None, None
     return pretrained.source, pretrained.target

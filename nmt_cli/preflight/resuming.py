@@ -59,7 +59,7 @@ def _check_place(path: Path, config: Config) -> None:
     from nmt_cli.experiment import Experiment
 
     here, named = Experiment(path.parent), Path(config.model_dir)
-    if path.name != here.config_path.name or here.checkpoints.index().last is None:
+    if path.name != here.config_path.name or not here.has_begun:
         return
     if not named.exists() or not here.directory.samefile(named):
         raise InputError(
@@ -76,7 +76,7 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
     if not experiment.config_path.exists():
         return
     changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
-    if experiment.checkpoints.index().last is None:
+    if not experiment.has_begun:
         # Nothing binds but what the tokenizers were made by, if there are any.
         before = experiment.config
         changed = [key for key in changed if _makes_tokenizers(key, before, config)]
@@ -111,7 +111,7 @@ def check_tokenizers(experiment: Experiment, config: Config) -> None:
     """
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
         return
-    if experiment.checkpoints.index().last is not None:
+    if experiment.has_begun:
         raise ModelError(
             f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
             "tokenizer directory back from a copy, or choose another model_dir"
