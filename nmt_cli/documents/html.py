@@ -16,13 +16,14 @@ from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone
 from nmt_cli.documents.html_events import Event, events_of
 from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.formats.encoding import text_codec
 
 HAS_REFERENCES = True
 MAX_DEPTH = 1000
 _INLINE = frozenset(
     ("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
-     "ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time",
-     "tt", "u", "var", "wbr")
+     "ins", "kbd", "label", "mark", "math", "nobr", "output", "q", "s", "samp", "small", "span", "strike", "strong", "sub",
+     "sup", "svg", "time", "tt", "u", "var", "wbr")
 )  # fmt: skip
 _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
@@ -39,6 +40,12 @@ _ENDS_PARAGRAPH = frozenset(
 )  # fmt: skip
 _END_EACH_OTHER = (("dt", "dd"), ("td", "th"), ("thead", "tbody", "tfoot"), ("rb", "rt", "rtc", "rp"))
 _TRANSLATED = frozenset(("alt", "title", "placeholder"))
+_OTHER_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "windows-874": "cp874", "x-gbk": "gbk", "x-cp1252": "cp1252"}
+_WIDER = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
+}  # fmt: skip
+"""By the Encoding Standard of WHATWG, for names that Python reads more narrowly."""
 _CHARSET = re.compile(
     rb"""<\?xml[^>]*?\bencoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
@@ -48,9 +55,31 @@ def decoded(name: str, data: bytes) -> Characters:
     """Return the characters of a page, in the encoding that it declares."""
     found = _CHARSET.search(data[:4096])
     declared = (found[1] or found[2]).decode("ascii", errors="replace") if found else None
-    if declared and re.fullmatch("iso-?8859-?1|latin-?1|ascii|us-ascii", declared, re.I):
-        declared = "latin-1"
-    return encoding.decoded(name, data, declared)
+    return encoding.decoded(name, data, _as_browsers_read(data, declared) if declared else None)
+
+
+def _as_browsers_read(data: bytes, declared: str) -> str:
+    """Return the encoding in which a browser reads a page, where the declared one does not have all that it holds.
+
+    Browsers take the names of some encodings for larger ones: a page in "iso-8859-1" may have the quotes of cp1252.
+    """
+    name = _OTHER_NAMES.get(declared.lower(), declared)
+    try:
+        codec = text_codec(name)
+    except LookupError:
+        return name
+    wider = _WIDER.get(codec)
+    if wider is not None and not _has_all(data, codec) and _has_all(data, wider):
+        return wider
+    return "latin-1" if codec == "ascii" else name
+
+
+def _has_all(data: bytes, codec: str) -> bool:
+    """Return whether a page can be read in an encoding, without control characters."""
+    try:
+        return re.search("[\x80-\x9f]", data.decode(codec)) is None
+    except UnicodeDecodeError:
+        return False
 
 
 def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
@@ -124,9 +153,9 @@ class _Walk:
                 self._located.edits.extend(_language(raw, start, self._target_lang))
         if not is_void:
             self._push(event)
-        if name in _INLINE and is_untouched and not is_void:
+        if _is_inline(name) and is_untouched and not is_void:
             self._untouched = (len(self._open), start, name)
-        elif name in _INLINE:
+        elif _is_inline(name):
             kind = Kind.ALONE if is_void else Kind.OPEN
             self._add(start, Atom(raw, "" if is_void else name, kind, inner))
         else:
@@ -145,7 +174,7 @@ class _Walk:
                 del self._open[place:]
                 self._leave_untouched(event.start)
                 break
-            if name not in _END_MAY_LACK and name not in _INLINE:
+            if name not in _END_MAY_LACK and not _is_inline(name):
                 break
 
     def _push(self, event: Event) -> None:
@@ -163,7 +192,7 @@ class _Walk:
             self._leave_untouched(event.start + len(raw) * is_its_own)
             if is_its_own or self._untouched is not None:
                 return
-        if event.name in _INLINE:
+        if _is_inline(event.name):
             self._add(event.start, Atom(raw, event.name, Kind.CLOSE))
         else:
             self._flush(event.start)
@@ -174,7 +203,7 @@ class _Walk:
             return
         _, begin, name = self._untouched
         self._untouched = None
-        if name in _INLINE:
+        if _is_inline(name):
             self._add(begin, untranslated(self._text[begin:end]))
 
     def _add(self, start: int, *atoms: Atom) -> None:
@@ -190,6 +219,11 @@ class _Walk:
             atoms = with_labels_apart(with_marks_alone(self._atoms))
             self._located.segments.append(Segment(self._start, end, with_codes(atoms), written))
         self._atoms = []
+
+
+def _is_inline(name: str) -> bool:
+    """Return whether an element stands within a sentence, as do those with a prefix that Word writes (`st1:place`)."""
+    return name in _INLINE or ":" in name
 
 
 def _is_ended_by(name: str, following: str) -> bool:

@@ -37,7 +37,8 @@ class _Parser(HTMLParser):
     """Notes the places. What else it is told by the library lies in the text."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)
+        # True, because what looks like a reference and is none would end the parsing.
+        super().__init__(convert_charrefs=True)
         self.events: list[Event] = []
         self._places = Places(text)
 
@@ -59,5 +60,15 @@ class _Parser(HTMLParser):
     def _other(self, *_: object) -> None:
         self._add("other")
 
-    handle_data = handle_entityref = handle_charref = _text  # type: ignore[assignment]
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """Take `<![...]>` for a piece of its own; the library fails on those of which it does not know the name."""
+        del report
+        closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
+        end = self.rawdata.find(closing, i)
+        if end < 0:
+            return -1
+        self._other()
+        return end + len(closing)
+
+    handle_data = _text  # type: ignore[assignment]
     handle_comment = handle_decl = handle_pi = unknown_decl = _other  # type: ignore[assignment]

@@ -44,10 +44,34 @@ def page(text: str, translate=upper, target_lang: str | None = None, name: str =
         ("<dl><dt translate=no>acme<dd>one</dl>", "<dl><dt translate=no>acme<dd>ONE</dl>"),
         ("<p>so <span translate=no>acme<p>one", "<p>SO <span translate=no>acme<p>ONE"),
         ("<div translate=no>acme<p>corp<p>corp</div>one", "<div translate=no>acme<p>corp<p>corp</div>ONE"),
+        (
+            "<p>it&#39d be &# 8217; good.</p>\n<script>var a = 'one';</script>\n<p title='red car'>one</p>",
+            "<p>IT'D BE &amp;# 8217; GOOD.</p>\n<script>var a = 'one';</script>\n<p title='RED CAR'>ONE</p>",
+        ),
+        ("<p>so <![foo]>one <![if !IE]>two<![endif]></p>", "<p>SO <![foo]>ONE <![if !IE]>TWO<![endif]></p>"),
+        ("<p>so<![) one</p><p>two <![CDATA[ a > b ]]></p>", "<p>SO<![) one</p><p>TWO <![CDATA[ a > b ]]></p>"),
     ],
 )
 def test_text_is_translated_and_all_else_stays(before: str, after: str | None):
     assert page(before) == (before if after is None else after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<p>let <math><mi>x</mi></math> be <svg><path/></svg> one</p>",
+        "<p>he lives in <st1:place>london</st1:place> with tom</p>",
+    ],
+)
+def test_a_sentence_goes_across_elements_that_stand_within_it(text: str):
+    seen: list[str] = []
+
+    def translate(lines):
+        seen.extend(lines)
+        return unchanged(lines)
+
+    assert page(text, translate) == text
+    assert len(seen) == 1
 
 
 def test_a_byte_order_mark_before_text_is_no_part_of_it():
@@ -177,6 +201,33 @@ def test_characters_that_the_encoding_lacks_become_references():
     assert translate_document("a.html", data, euro, SPLIT, target_lang=None).content == (
         b'<meta charset="iso-8859-1"><p>\xe9 &#8364;</p>'
     )
+
+
+@pytest.mark.parametrize(
+    ("label", "codec", "text"),
+    [
+        ("iso-8859-1", "cp1252", "“don’t”"),
+        ("us-ascii", "cp1252", "“don’t”"),
+        ("iso-8859-9", "cp1254", "“bir”"),
+        ("windows-874", "cp874", "“ก”"),
+        ("tis-620", "cp874", "“ก”"),
+        ("gb2312", "gb18030", "镕"),
+        ("Shift_JIS", "cp932", "あ①"),
+        ("x-sjis", "cp932", "あ"),
+        ("windows-31j", "cp932", "あ"),
+        ("euc-kr", "cp949", "뷁"),
+    ],
+)
+def test_encodings_are_read_as_browsers_read_them(label: str, codec: str, text: str):
+    seen: list[str] = []
+
+    def translate(lines):
+        seen.extend(lines)
+        return unchanged(lines)
+
+    data = f"<meta charset={label}><p>{text}</p>".encode(codec)
+    assert translate_document("a.html", data, translate, SPLIT, target_lang=None).content == data
+    assert seen == [text]
 
 
 @pytest.mark.parametrize(
