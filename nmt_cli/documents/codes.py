@@ -8,15 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 
 from nmt_cli.documents.segments import Atom, Kind
+from nmt_cli.translation.glossary import WITHOUT_SPACES
 
 _PRINTF = (
     r"%(?:<\w+>|(?:\d+\$)?(?:\([^()%]*\))?[-+#0'I{flags}]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
     r"(?:hh|ll|[hlLqjzt])?[diouxXDOUeEfFgGaAcsrCSpnm%@](?![A-Za-z]{{3}}))"
 )
-_OTHERS = (
-    r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__|\$[A-Za-z_]\w*|\b(?:https?|ftp)://[^\s<>\"']*[^\s<>\"'.,;:!?()\[\]]"
-    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-)
+_UNSPACED = rf"(?:{WITHOUT_SPACES.pattern}|[\uff00-\uffef])"
+"""Letters and signs of scripts that write no spaces: they may touch an address that they do not belong to."""
+_ANY = rf"(?:(?!{_UNSPACED})[^\s<>\"'])"
+_WORD, _LOCAL = rf"(?:(?!{_UNSPACED})[\w-])", rf"(?:(?!{_UNSPACED})[\w.+-])"
+_ADDRESS = rf"(?<![A-Za-z0-9_])(?:https?|ftp)://{_ANY}*(?<![.,;:!?()\[\]])(?<!//)|(?<!{_LOCAL}){_LOCAL}+@{_WORD}+(?:\.{_WORD}+)+"
+ADDRESS = re.compile(_ADDRESS)
+"""An address of a page or of mail."""
+_VARIABLE = rf"\$(?!(?:US|CAN?|AUD?|NZ)\b)[A-Za-z_](?:(?!{_UNSPACED})\w)*"
+"""`$name`, but not the name of a currency."""
+_OTHERS = rf"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__|{_VARIABLE}|{_ADDRESS}"
 _TAG = r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>"
 CODE = re.compile(f"{_PRINTF.format(flags='')}|{_OTHERS}|{_TAG}")
 """A placeholder or a tag in any text. `{...}` is found by its pairs of braces."""
@@ -27,6 +34,8 @@ NUMBERED_CODE = re.compile(rf"%L?(?:\d{{1,2}}(?!\d)|n)|{CODE.pattern}")
 BY_ORDER = re.compile(r"%(?!%|<|\d+\$|\(|L?(?:\d+|n)$)")
 """Beginning of a directive that takes the next argument; the order of such directives must not change."""
 _TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
+_LINE_ENDS = frozenset(("br", "hr"))
+"""Tags across which no sentence goes."""
 _MAX_BRACES = 4000
 _MAX_SHOWN = 40
 _SIGNS = "%{}<>"
@@ -122,6 +131,8 @@ def _cut_out(run: Sequence[Atom], pattern: re.Pattern[str]) -> Iterator[Atom]:
 def as_code(raw: str, text: str) -> Atom:
     """Return the atom of a tag or a placeholder."""
     if text.startswith("<") and (name := _TAG_NAME.match(text)):
+        if name[1].lower() in _LINE_ENDS:
+            return Atom(raw, "", Kind.BREAK)
         if text.endswith("/>"):
             return Atom(raw, "", Kind.ALONE)
         return Atom(raw, name[1].lower(), Kind.CLOSE if text.startswith("</") else Kind.OPEN)

@@ -242,7 +242,7 @@ class _Assembly:
         for number, length in enumerate(_chunk_lengths(unit.atoms) if line.seams else ()):
             seconds = segment.seconds[chunk + number] if segment.seconds else 0.0
             shown.append(Shown(seconds * length / max(1, lengths[chunk + number]), length))
-        return restored(line, translation, segment.spell, shown, self._raw)
+        return restored(line, translation, segment.spell, shown, self._raw, segment.signs)
 
     def _as_it_was(self, unit: Unit) -> Restored:
         """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
-from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone
+from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone, with_whole_addresses
 from nmt_cli.documents.html_events import Event, events_of
 from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
@@ -22,8 +22,8 @@ HAS_REFERENCES = True
 MAX_DEPTH = 1000
 _INLINE = frozenset(
     ("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
-     "ins", "kbd", "label", "mark", "math", "nobr", "output", "q", "s", "samp", "small", "span", "strike", "strong", "sub",
-     "sup", "svg", "time", "tt", "u", "var", "wbr")
+     "ins", "kbd", "label", "mark", "math", "nobr", "output", "q", "s", "samp", "small", "span", "strike", "strong",
+     "sub", "sup", "svg", "time", "tt", "u", "var", "wbr")
 )  # fmt: skip
 _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
@@ -216,7 +216,7 @@ class _Walk:
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
-            atoms = with_labels_apart(with_marks_alone(self._atoms))
+            atoms = with_labels_apart(with_marks_alone(with_whole_addresses(self._atoms)))
             self._located.segments.append(Segment(self._start, end, with_codes(atoms), written))
         self._atoms = []
 

@@ -1,12 +1,14 @@
-"""Inline elements that are not words of the sentence around them: the marks of footnotes, and links side by side."""
+"""Inline elements that are no words of the sentence around them: marks of footnotes, links, parts of an address."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from nmt_cli.documents.codes import ADDRESS, shown
 from nmt_cli.documents.segments import Atom, Kind, Segment
 from nmt_cli.documents.sentences import partners
 
@@ -44,6 +46,63 @@ def with_marks_alone(atoms: Sequence[Atom]) -> list[Atom]:
             is_followed = bool(head) or (is_whole and is_followed)
             is_within_word = any(map(str.isalnum, head)) or (is_whole and is_within_word)
     return result[::-1]
+
+
+def with_whole_addresses(atoms: Sequence[Atom]) -> list[Atom]:
+    """Return the atoms with each address that tags part, as `joe@<wbr>example.org`, as one placeholder with its tags.
+
+    A page shows it as one. If an element around a part of it holds other text too, its parts stay as they are.
+    """
+    text = "".join(atom.text for atom in atoms if atom.kind is Kind.TEXT)
+    if "@" not in text and "://" not in text:
+        return list(atoms)
+    result = list(atoms)
+    pairs = partners(atoms)
+    for begin, end in reversed(_parted_addresses(atoms)):
+        first, last = begin[0], end[0]
+        while crossing := [pair for pair in pairs.items() if (first <= pair[0] <= last) != (first <= pair[1] <= last)]:
+            first, last = min(first, *(pair[0] for pair in crossing)), max(last, *(pair[1] for pair in crossing))
+        before, own = result[begin[0]].cut(begin[1]) if begin[1] else (Atom(""), result[begin[0]])
+        last_own, after = result[end[0]].cut(end[1])
+        has_other = any(atom.kind is Kind.TEXT for atom in (*result[first : begin[0]], *result[end[0] + 1 : last + 1]))
+        if has_other or (before.raw and first < begin[0]) or (after.raw and last > end[0]):
+            continue
+        while not before.raw and not after.raw and first and pairs.get(first - 1) == last + 1:  # a link goes with it
+            first, last = first - 1, last + 1
+        whole = [
+            *result[first : begin[0]],
+            own,
+            *result[begin[0] + 1 : end[0]],
+            last_own,
+            *result[end[0] + 1 : last + 1],
+        ]
+        word = "".join(atom.text for atom in whole if atom.kind is Kind.TEXT)
+        result[first : last + 1] = [atom for atom in (before, _joined(whole, shown(word)), after) if atom.raw]
+    return result
+
+
+def _parted_addresses(atoms: Sequence[Atom]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return where the addresses begin and end that have tags within: each as an atom's number, and a place in it."""
+    found = []
+    for start, stop in _runs(atoms):
+        lengths = [len(atom.text) if atom.kind is Kind.TEXT else 0 for atom in atoms[start:stop]]
+        ends = list(accumulate(lengths))
+        text = "".join(atom.text for atom in atoms[start:stop] if atom.kind is Kind.TEXT)
+        for match in ADDRESS.finditer(text):
+            first, last = bisect_right(ends, match.start()), bisect_left(ends, match.end())
+            if any(atom.kind is not Kind.TEXT for atom in atoms[start + first : start + last]):
+                begins = (start + first, match.start() - ends[first] + lengths[first])
+                found.append((begins, (start + last, match.end() - ends[last] + lengths[last])))
+    return found
+
+
+def _runs(atoms: Sequence[Atom]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of atoms without a break or a placeholder between them."""
+    start = 0
+    for place, atom in enumerate([*atoms, Atom("", "", Kind.BREAK)]):
+        if atom.kind in (Kind.BREAK, Kind.PLACEHOLDER, Kind.SEAM):
+            yield start, place
+            start = place + 1
 
 
 def with_labels_apart(atoms: Sequence[Atom]) -> list[Atom]:
@@ -86,11 +145,11 @@ def _characters_before(atoms: Sequence[Atom]) -> list[str]:
     return characters
 
 
-def _joined(atoms: Sequence[Atom]) -> Atom:
-    """Return the atoms as one tag that stands alone."""
+def _joined(atoms: Sequence[Atom], name: str = "") -> Atom:
+    """Return the atoms as one tag that stands alone, or as a placeholder that the model sees by a name."""
     inner: list[Segment] = []
     offset = 0
     for atom in atoms:
         inner += [replace(one, start=one.start + offset, end=one.end + offset) for one in atom.inner]
         offset += len(atom.raw)
-    return Atom("".join(atom.raw for atom in atoms), "", Kind.ALONE, tuple(inner))
+    return Atom("".join(atom.raw for atom in atoms), name, Kind.PLACEHOLDER if name else Kind.ALONE, tuple(inner))

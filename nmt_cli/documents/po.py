@@ -13,7 +13,7 @@ from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, counts_of,
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
-from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
 from nmt_cli.formats.po import FIELD, declared_charset
 
 HAS_REFERENCES = False
@@ -107,7 +107,8 @@ def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[
         pattern = NUMBERED_CODE
     singular, plural = texts["msgid"], texts.get("msgid_plural")
     line_end = "\r\n" if document.text.startswith("\r\n", singular.end) else "\n"
-    layout = partial(_segment, document, pattern=pattern, line_end=line_end)
+    signs = "" if is_format else FREE_SIGNS
+    layout = partial(_segment, document, pattern=pattern, line_end=line_end, signs=signs)
     names = [name for name in texts if name.startswith("msgstr")]
     if plural is None:
         yield layout(texts[names[0]], singular)
@@ -123,7 +124,14 @@ def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[
 
 
 def _segment(
-    document: Characters, own: Text, source: Text, *, pattern: re.Pattern[str], line_end: str, begin: str = ""
+    document: Characters,
+    own: Text,
+    source: Text,
+    *,
+    pattern: re.Pattern[str],
+    line_end: str,
+    signs: str,
+    begin: str = "",
 ) -> Segment:
     def finished(chunks: Sequence[str]) -> str:
         """Return a string in quotes, on as many lines as it needs if its source stands on several."""
@@ -135,7 +143,8 @@ def _segment(
             lines = ["", *(part for line in re.findall(r".*?\\n|.+$", raw) for part in _wrapped(line))]
         return begin + line_end.join(f'"{line}"' for line in lines)
 
-    return Segment(own.start, own.end, with_codes(_atoms(source.raw), pattern), _spelled, finished)
+    atoms = with_codes(_atoms(source.raw), pattern)
+    return Segment(own.start, own.end, atoms, _spelled, finished, signs=signs)
 
 
 def _atoms(raw: str) -> Iterator[Atom]:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
+FREE_SIGNS = "%"
+"""Signs of placeholders that are common in text too: one language writes `percent`, another `%`."""
+
 
 class Kind(Enum):
     """Kinds of parts that a text is made of."""
@@ -64,6 +67,8 @@ class Segment:
     """Returns the range from what stands between the seams."""
     seconds: tuple[float, ...] = ()
     """Seconds for which each part between the seams is shown, if there are seams."""
+    signs: str = FREE_SIGNS
+    """Signs that the translation may have though the text lacks them."""
 
 
 class Edit(NamedTuple):

@@ -56,7 +56,7 @@ class Line:
 def line_of(unit: Unit, raw: Callable[[Atom], str]) -> Line:
     """Return the line of a unit; `raw` gives what the translated document writes for a tag."""
     atoms = _distinct(unit.atoms)
-    seen = [" " if atom.kind is Kind.SEAM else atom.text if atom.kind in _SHOWN else "" for atom in atoms]
+    seen = list(map(_seen, atoms))
     places = list(accumulate(map(len, seen), initial=0))
     text = "".join(seen)
     spans = [match.span() for match in re.finditer(r"\S+", text)]
@@ -88,10 +88,15 @@ def line_of(unit: Unit, raw: Callable[[Atom], str]) -> Line:
     return Line(words, tags, seams, [atom for atom in atoms if atom.kind is Kind.PLACEHOLDER], source)
 
 
+def _seen(atom: Atom) -> str:
+    """Return what the model sees of an atom."""
+    return " " if atom.kind is Kind.SEAM else atom.text if atom.kind in _SHOWN else ""
+
+
 def _distinct(atoms: Sequence[Atom]) -> list[Atom]:
     """Return the atoms with other names for placeholders that could be taken for words of the text, as `__1__`."""
     counts = Counter(atom.text for atom in atoms if atom.kind is Kind.PLACEHOLDER)
-    text = " ".join(atom.text for atom in atoms if atom.kind in _SHOWN) if counts else ""
+    text = "".join(map(_seen, atoms)) if counts else ""
     names = {
         name: f"__{number}__" if _is_like_a_word(name) or len(re.findall(_exactly(name), text)) != count else name
         for number, (name, count) in enumerate(counts.items(), start=1)
@@ -116,40 +121,38 @@ def restored(
     spell: Callable[[str], str],
     shown: Sequence[Shown],
     raw: Callable[[Atom], str],
+    signs: str = "",
 ) -> Restored | None:
     """Return the translation with the tags, placeholders and seams of its line; None if that is not possible.
 
-    It also has the placeholders of the terms that a glossary has brought in.
-    `shown` has the time and the text of each part between the seams, if there are seams.
+    It also has the placeholders of the terms that a glossary has brought in. `signs` are those that it may have though
+    the line lacks them. `shown` has the time and the text of each part between the seams, if there are seams.
     """
     is_plain = not (line.tags or line.placeholders or line.seams)
     brought = " ".join(use.translation for use in translation.terms if use.translation is not None)
     expected = counts_of(line.source) + counts_of(spell(brought))
+    own = _Placeholders(line, raw)
     if not is_plain and len(translation.text.split()) * len(line.words) > MAX_WEIGHTS:
         return None
-    for is_strict in (False, True):
-        found = _restored(line, translation, spell, shown, raw, brought, is_strict=is_strict)
-        # Signs that the model wrote may make a placeholder of what stands beside them.
-        if counts_of(" ".join(found.chunks)) == expected:
+    # Signs that the model wrote may make a placeholder of what stands beside them, so there are three attempts.
+    for allowed in dict.fromkeys((own.signs + brought + signs, own.signs + brought, brought)):
+        target = own.cleaned(translation.text.split(), allowed, counts_of(brought))
+        found = _restored(line, target, translation.weights, own, spell, shown)
+        if counts_of(" ".join(found.chunks)) in (expected, expected + own.parted):
             return found
     return None
 
 
 def _restored(
     line: Line,
-    translation: Translation,
+    target: list[str],
+    weights: Matrix | None,
+    own: _Placeholders,
     spell: Callable[[str], str],
     shown: Sequence[Shown],
-    raw: Callable[[Atom], str],
-    brought: str,
-    *,
-    is_strict: bool,
 ) -> Restored:
-    own = _Placeholders(line, raw)
-    target = own.cleaned(translation.text.split(), brought if is_strict else own.signs + brought, counts_of(brought))
     if not (line.tags or line.placeholders or line.seams):
         return Restored([spell(" ".join(word for word in target if word))], 0)
-    weights = translation.weights
     if weights is None or weights.shape != (len(target), len(line.words)):
         weights = _diagonal(len(target), len(line.words))
     num_lost = put_placeholders(line.words, target, weights, own.pattern) if line.placeholders else 0
@@ -190,10 +193,12 @@ class _Placeholders:
         self._by_order = [atom.text for atom in line.placeholders if BY_ORDER.match(atom.text)]
         self.signs = self.pattern.sub("", " ".join(line.words))
         """The text beside the placeholders, whose signs may stand in the translation too."""
+        self.parted = counts_of(line.text) - Counter(atom.text for atom in line.placeholders) - counts_of(line.source)
+        """What looks like placeholders where the line has lost its tags, such as an address that a tag parts."""
 
     def cleaned(self, target: Sequence[str], signs: str, brought: Counter[str]) -> list[str]:
         """Return the words without placeholders that neither the source nor a glossary has, or not as often."""
-        left = Counter({name: len(raws) for name, raws in self._raws.items()}) + brought
+        left = Counter({name: len(raws) for name, raws in self._raws.items()}) + brought + self.parted
 
         def kept(match: re.Match[str]) -> str:
             name = match[0]

@@ -197,7 +197,8 @@ def put_placeholders(source: Sequence[str], target: list[str], weights: Matrix, 
         if not missing:
             continue
         num_missing += len(missing)
-        is_whole = missing == placeholders and len(pattern.sub("", word)) <= _LONG_WORD
+        rest = pattern.sub("", word)
+        is_whole = missing == placeholders and len(rest) <= _LONG_WORD and not WITHOUT_SPACES.search(rest)
         written = word if is_whole else " ".join(missing)
         if free:
             row = free.pop(_heaviest(weights[free, column]))

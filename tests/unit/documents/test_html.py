@@ -74,6 +74,33 @@ def test_a_sentence_goes_across_elements_that_stand_within_it(text: str):
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("<p>see <a href=x><b>https://</b>m.s/<i>x/y</i></a> now</p>", "<a href=x><b>https://</b>m.s/<i>x/y</i></a>"),
+        ("<p>to joe@<wbr>example.org and joe@<wbr>example.org now</p>", "joe@<wbr>example.org"),
+        ("<p>to <b>joe@</b>example.<i>org</i> now</p>", "<b>joe@</b>example.<i>org</i>"),
+        ("<p>see https://a.b/?c=1&amp;<wbr>d=2 now</p>", "https://a.b/?c=1&amp;<wbr>d=2"),
+    ],
+)
+def test_an_address_in_several_parts_is_one_placeholder(text: str, address: str):
+    lower = translator(lambda words: [word.replace("now", "NOW") for word in words])
+    swapped = translator(lambda words: ["NEW", *words[1:]])
+    for translate in (lower, swapped, translator(lambda _: [])):
+        assert page(text, translate).count(address) == text.count(address)
+    assert page(text, lower) == text.replace("now", "NOW")
+
+
+def test_the_parts_of_an_address_among_other_text_are_not_lost():
+    text = "<p><b>see joe@</b>example.org or <i>tom</i> now</p>"
+    assert "joe@example.org" in re.sub("<[^<>]*>", "", page(text, translator(lambda words: [*words[:-1], "NOW"])))
+
+
+def test_a_sign_of_percent_may_come_in():
+    percent = translator(lambda words: ["30", "%", "DES", "CHIENS", "ET", "5", "$US"])
+    assert page("<p>thirty percent of the dogs and five dollars</p>", percent) == "<p>30 % DES CHIENS ET 5 $US</p>"
+
+
 def test_a_byte_order_mark_before_text_is_no_part_of_it():
     seen: list[str] = []
 

@@ -213,6 +213,45 @@ def test_placeholders_are_never_lost_doubled_or_changed(message: str, translate,
         assert after.returncode == before.returncode, after.stderr.decode()
 
 
+@pytest.mark.parametrize(("flag", "written"), [("", "30 % DES"), ("#, c-format\n", "30 DES")])
+def test_a_sign_of_percent_may_come_in_where_it_begins_no_directive(flag: str, written: str):
+    percent = translator(lambda _: ["30", "%", "DES"])
+    assert catalogue(f'{flag}msgid "thirty percent"\nmsgstr ""\n', percent).endswith(f'msgstr "{written}"\n')
+
+
+@pytest.mark.parametrize("tag", ["<br/>", "<br />", "<BR>", "<hr/>"])
+def test_no_sentence_goes_across_a_line_break(tag: str):
+    seen: list[str] = []
+
+    def translate(lines):
+        seen.extend(lines)
+        return upper(lines)
+
+    text = f'msgid "dear friends{tag}they come"\nmsgstr ""\n'
+    assert catalogue(text, translate).endswith(f'msgstr "DEAR FRIENDS{tag}THEY COME"\n')
+    assert seen == ["dear friends", "they come"]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("联系人邮箱是support@example.com请发邮件给我们。", "support@example.com"),
+        ("请访问https://www.example.com/获取", "https://www.example.com/"),
+        ("$name是名字", "$name"),
+    ],
+)
+def test_addresses_beside_scripts_without_spaces_are_placeholders(text: str, address: str):
+    seen: list[str] = []
+
+    def translate(lines):
+        seen.extend(lines)
+        return translator(lambda _: ["OLD", "NEW"])(lines)
+
+    new = catalogue(f'msgid "{text}"\nmsgstr ""\n', translate)
+    assert seen == [text.replace(address, "__1__")]
+    assert new.endswith(f'msgstr "{address} NEW"\n')
+
+
 def test_a_lost_placeholder_is_counted():
     text = HEADER + 'msgid "a %s dog"\nmsgstr ""\n\nmsgid "a %d cat"\nmsgstr ""\n\nmsgid "a bird"\nmsgstr ""\n'
     lose = translator(lambda words: ["x" if "%s" in word else word for word in words])
