@@ -15,6 +15,8 @@ from nmt_cli.documents.encoding import Characters, encoded
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment, spliced
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
+from nmt_cli.errors import InputError
+from nmt_cli.formats.po import in_utf8
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
@@ -92,7 +94,14 @@ def translate_document(
     form = ENDINGS[PurePath(name).suffix.lower()]
     document = form.decoded(name, data)
     text, counts = _in_place(form, document, translate, split, target_lang=target_lang, overwrite=overwrite)
-    return Translated(encoded(document, text, has_references=form.HAS_REFERENCES), counts)
+    try:
+        content = encoded(document, text, has_references=form.HAS_REFERENCES)
+    except InputError:  # of a catalogue: the others are in Unicode or have references
+        content = in_utf8(text)
+        counts.notes.append(
+            f"its encoding, {document.codec}, lacks characters of the translation, so it is in UTF-8 now"
+        )
+    return Translated(content, counts)
 
 
 def translate_page(text: str, translate: Translate, split: Splitter, *, target_lang: str | None) -> str:

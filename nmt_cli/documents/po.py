@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from nmt_cli.console import counted
 from nmt_cli.documents import encoding
@@ -14,35 +13,19 @@ from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
-from nmt_cli.formats.po import FIELD, declared_charset
+from nmt_cli.formats.po import FIELD, PluralRule, declared_charset, plural_rule
 
 HAS_REFERENCES = False
 _UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
 """Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
 _LANGUAGE = re.compile(rf'{FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_COLUMNS = re.compile("( {2,})")
+"""Blanks by which texts for terminals are set in columns."""
+_ESCAPES = {"r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
 """Flags of messages in which `%1` stands for the first argument."""
-_ONE_FIRST = re.compile(r"n(?:!=1|>1|==1\?0:|==0\|\|n==1\?0:)")
-"""Beginning of a rule, without spaces and parentheses, whose first form is for few numbers, 1 among them."""
 _WIDTH = 78
-
-
-class PluralRule(NamedTuple):
-    """Number of plural forms of a language, and True if its first form is for 1 and few other numbers."""
-
-    num_forms: int | None
-    """None in a template that is not filled in."""
-    is_one_first: bool
-
-
-def plural_rule(header: str) -> PluralRule:
-    """Return what a catalogue's header says of plural forms."""
-    found = re.search(r"nplurals\s*=\s*(\d+)\s*;\s*plural\s*=([^;\\]*)", header)
-    if found is None:
-        return PluralRule(None, is_one_first=True)
-    return PluralRule(int(found[1]), bool(_ONE_FIRST.match(re.sub(r"[\s()]", "", found[2]))))
 
 
 def decoded(name: str, data: bytes) -> Characters:
@@ -61,7 +44,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             another language.
     """
     located = Located()
-    rule = PluralRule(None, is_one_first=True)
+    rule = plural_rule("")
     declared: re.Match[str] | None = None
     num_fuzzy = 0
     for entry in entries_of(document):
@@ -99,7 +82,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
 
 
 def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[Segment]:
-    """Yield a segment for each string to fill: the first form from the singular, others from the plural."""
+    """Yield a segment for each string to fill: the form for 1 from the singular, others from the plural."""
     texts = entry.texts
     is_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in entry.flags)
     pattern = FORMAT_CODE if is_format and "python-brace-format" not in entry.flags else CODE
@@ -115,9 +98,9 @@ def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[
         return
     last = texts[names[-1]]
     # A form for many numbers needs the placeholders of the plural.
-    same = rule.is_one_first or counts_of(singular.raw, pattern) == counts_of(plural.raw, pattern)
+    same = rule.is_for_few or counts_of(singular.raw, pattern) == counts_of(plural.raw, pattern)
     for number in range(rule.num_forms or len(names)):
-        source = singular if number == 0 and rule.num_forms != 1 and same else plural
+        source = singular if number == rule.one and rule.num_forms != 1 and same else plural
         own = texts.get(f"msgstr[{number}]")
         begin = "" if own is not None else f"{line_end}msgstr[{number}] "
         yield layout(own or Text(last.end, last.end, []), source, begin=begin)
@@ -148,11 +131,12 @@ def _segment(
 
 
 def _atoms(raw: str) -> Iterator[Atom]:
-    """Yield the atoms of a string; no sentence goes across the end of a line in it."""
+    """Yield the atoms of a string; no sentence goes across the end of a line in it, or from one column to another."""
     for match in _ESCAPE.finditer(raw):
         if not match[0].startswith("\\"):
-            yield Atom(match[0], match[0])
-        elif match[0] == "\\n":
+            for part in filter(None, _COLUMNS.split(match[0])):
+                yield Atom(part, "", Kind.BREAK) if part.startswith("  ") else Atom(part, part)
+        elif match[0] in ("\\n", "\\t"):
             yield Atom(match[0], "", Kind.BREAK)
         else:
             text = _ESCAPES.get(match[0][1:], match[0][1:])

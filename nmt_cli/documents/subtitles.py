@@ -82,6 +82,9 @@ def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
         if TIMES.match(line.lstrip("\ufeff")) is None:
             number += 1  # the number or the name of the cue
         times = TIMES.match(lines[number].lstrip("\ufeff")) if number < len(lines) else None
+        if times is None and is_vtt:  # players leave out what is no cue
+            number = end_of_text(lines, number)
+            continue
         if times is None:
             document.refuse(
                 start, "a cue with times such as 00:00:01,000 --> 00:00:02,500 should begin here; the file is damaged "
@@ -96,7 +99,7 @@ def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
             begin = starts[first]
             moments = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
             yield _Cue(begin, begin + sum(map(len, own)), *moments, tuple(own))
-    if not num_cues:
+    if not num_cues and not is_vtt:
         document.refuse(0, "has no cue with times such as 00:00:01,000 --> 00:00:02,500")
 
 

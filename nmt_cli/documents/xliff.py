@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import untranslated, with_codes
@@ -13,6 +14,7 @@ from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 from nmt_cli.documents.xml_events import Event, events_of
+from nmt_cli.formats.inline import BREAK, LINE_ENDS
 from nmt_cli.formats.xliff import SIDES, UNITS, UNTRANSLATED
 from nmt_cli.formats.xml import DECLARED
 
@@ -80,13 +82,15 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             if event.name in SIDES and events[opened[-1][0]] is unit.start:
                 setattr(unit, event.name.replace("-", "_"), (begin, index))
             elif events[begin] is unit.start:
-                if not _add(located, document.text, events, unit, overwrite=overwrite):
+                if not _add(located, document.text, events, unit, target_lang, overwrite=overwrite):
                     refuse_mixture(document, place, name, declared, target_lang)
                 unit = None
     return located
 
 
-def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overwrite: bool) -> bool:
+def _add(
+    located: Located, text: str, events: list[Event], unit: _Unit, target_lang: str | None, *, overwrite: bool
+) -> bool:
     """Add the segment of a unit, and what its target needs beside; return False if the unit keeps a translation."""
     if unit.source is None or unit.start.attributes.get("restype") == "x-gettext-domain-header":
         return True
@@ -108,14 +112,23 @@ def _add(located: Located, text: str, events: list[Event], unit: _Unit, *, overw
         state = holder.attributes.get("state", "")
         if _MARKUP.sub("", old).strip() and state not in UNTRANSLATED and not overwrite:
             return False
+        if target_lang is not None and (declared := opened.attributes.get("xml:lang")):
+            language = language_after(declared, target_lang.replace("_", "-"))
+            located.edits.append(_attribute(text, opened, "xml:lang", language))
         first, last, opening, closing = opened.end, closed.start, "", ""
         if text[opened.start : opened.end].endswith("/>"):
             found = re.match(r"<([^\s/>]+)", text[opened.start : opened.end])
             first, last = opened.end - 2, opened.end
             opening, closing = ">", f"</{found[1] if found else 'target'}>"
-    if holder.attributes.get("state") in UNTRANSLATED:
-        located.edits.append(_attribute(text, holder, "state", "translated"))
-    located.segments.append(Segment(first, last, atoms, written, lambda chunks: f"{opening}{''.join(chunks)}{closing}"))
+
+    def finished(chunks: Sequence[str]) -> str:
+        """Return the target, whose state changes if there is a translation."""
+        translation = "".join(chunks)
+        if translation.strip() and holder.attributes.get("state") in UNTRANSLATED:
+            located.edits.append(_attribute(text, holder, "state", "translated"))
+        return f"{opening}{translation}{closing}"
+
+    located.segments.append(Segment(first, last, atoms, written, finished))
     return True
 
 
@@ -164,7 +177,15 @@ def _tag(raw: str, event: Event) -> Atom:
     for names, kind in ((_OPENS, Kind.OPEN), (_CLOSES, Kind.CLOSE)):
         if event.name in names:
             return Atom(raw, attributes.get("rid", attributes.get(names[event.name], "")), kind)
-    return Atom(raw, "", Kind.ALONE)
+    return Atom(raw, "", Kind.BREAK if _is_line_end(raw, attributes) else Kind.ALONE)
+
+
+def _is_line_end(raw: str, attributes: Mapping[str, str]) -> bool:
+    """Return True for a code that ends a line: by its type, by the name that Angular gives it, or by what it holds."""
+    if not LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType")):
+        return True
+    held = attributes.get("equiv-text") or attributes.get("equiv") or unescape(_MARKUP.sub("", raw))
+    return attributes.get("id", "").startswith("LINE_BREAK") or BREAK.match(held) is not None
 
 
 def _attribute(text: str, event: Event, name: str, value: str) -> Edit:

@@ -128,11 +128,11 @@ def _own_cells(rows: Sequence[list[str]]) -> list[str]:
 
 
 def _is_header(row: list[str]) -> bool:
-    """Return True if two cells are names of sides or languages, or every cell has to do with one or is no text."""
+    """Return True if two cells are different names of sides or languages, or every cell names one or is no text."""
     cells = [cell.strip().lstrip("\ufeff").lower() for cell in row if cell.strip()]
-    if all(side & {*cells} for side in _SIDES) or sum(map(other_language, cells)) > 1:
+    if all(side & {*cells} for side in _SIDES) or len({cell for cell in cells if other_language(cell)}) > 1:
         return True
-    return len(cells) > 1 and sum(map(_names_side, cells)) > 1 and all(
+    return len(cells) > 1 and len({*filter(_names_side, cells)}) > 1 and all(
         _names_side(cell) or set(re.split(r"[\W_]+", cell)) & _OTHER_HEADERS for cell in cells
     )  # fmt: skip
 

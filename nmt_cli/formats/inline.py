@@ -6,10 +6,10 @@ import re
 
 _CODES = frozenset(("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"))
 """Elements that hold codes or stand for them, and have no text of the sentence."""
-_LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
+LINE_ENDS = frozenset(("lb", "pb", "br", "xlf:lb", "xlf:pb"))
 """Values of `type` (TMX), `ctype` (XLIFF 1.2) and `subType` (XLIFF 2) of codes that end a line or a page."""
 SUBFLOW_NOTE = "texts with a footnote or the like inside a code (sub), which was left out"
-_BREAK = re.compile(r"\s*<br\b", re.I)
+BREAK = re.compile(r"\s*<br\b", re.I)
 
 
 class InlineText:
@@ -34,7 +34,7 @@ class InlineText:
         """Begin an inline element."""
         is_hidden = name in _CODES or attributes.get("mtype") == "x-sdl-deleted"
         if is_hidden and not self._num_hidden:
-            self._is_break = not _LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType"))
+            self._is_break = not LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType"))
             self._code = [attributes.get("equiv-text", attributes.get("equiv", ""))]
         self._num_hidden += is_hidden
         self.has_subflow |= name == "sub"
@@ -45,7 +45,7 @@ class InlineText:
         """End the inline element that was begun last."""
         was_hidden, mid, begin = self._opened.pop()
         self._num_hidden -= was_hidden
-        if was_hidden and not self._num_hidden and (self._is_break or _BREAK.match("".join(self._code))):
+        if was_hidden and not self._num_hidden and (self._is_break or BREAK.match("".join(self._code))):
             self._parts.append("\n")
         if mid is not None:
             self.segments[mid] = "".join(self._parts[begin:])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gettext
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
@@ -13,6 +14,8 @@ from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found, ImportReport
 
 MAX_BYTES = 1 << 29
+_SOME = 200
+"""Numbers for which the plural form is looked up; the rules of all languages repeat within them."""
 FIELD = r'(?:(?<=")|(?<=\\n))'
 """Beginning of a field of the header, of which several may stand in one line."""
 _CHARSET = re.compile(
@@ -27,7 +30,7 @@ _WHOLE = re.compile(r'"(?:[^"\\]|\\.)*"')
 def read_po(given: Input, facts: TextFacts, languages: Languages, report: ImportReport) -> Iterator[Found]:
     """Yield the translated messages; those that are fuzzy, obsolete or not translated are counted.
 
-    Of a message with plural forms, the singular goes with the first form and the plural with each other one.
+    Of a message with plural forms, the singular goes with the form for 1 and the plural with each other one.
 
     Raises:
         InputError: the catalogue is damaged or very large, or it translates into another language.
@@ -43,6 +46,7 @@ def read_po(given: Input, facts: TextFacts, languages: Languages, report: Import
         raise InputError(f"{given.name}: is not a PO file as gettext reads it: {error}") from None
     is_swapped = _is_swapped(catalogue.metadata.get("Language", ""), given.name, languages)
     report.inputs[-1]["languages"] = catalogue.metadata.get("Language", "")
+    rule = plural_rule(f"Plural-Forms: {catalogue.metadata.get('Plural-Forms', '')}")
     for entry in catalogue:
         place = f"{given.name}:{entry.linenum}"
         if entry.obsolete:
@@ -51,7 +55,7 @@ def read_po(given: Input, facts: TextFacts, languages: Languages, report: Import
         if entry.fuzzy:
             report.skip("fuzzy", place)
             continue
-        for source, target in _pairs(entry.msgid, entry.msgid_plural, entry.msgstr, entry.msgstr_plural):
+        for source, target in _pairs(entry.msgid, entry.msgid_plural, entry.msgstr, entry.msgstr_plural, rule.one):
             yield Found(entry.linenum, *((target, source) if is_swapped else (source, target)))
 
 
@@ -81,13 +85,43 @@ def _refuse_unquoted(text: str, name: str) -> None:
                 )
 
 
-def _pairs(singular: str, plural: str, translation: str, forms: dict[int, str]) -> list[tuple[str, str]]:
+def _pairs(singular: str, plural: str, translation: str, forms: dict[int, str], one: int) -> list[tuple[str, str]]:
     if not plural or not forms:
         return [(singular, translation)]
-    texts = [forms[number] for number in sorted(forms)]
-    if len(texts) == 1:  # one form for any number
-        return [(plural, texts[0])]
-    return [(singular, texts[0]), *((plural, text) for text in texts[1:])]
+    if len(forms) == 1:  # one form for any number
+        return [(plural, text) for text in forms.values()]
+    return [(singular if number == one else plural, forms[number]) for number in sorted(forms)]
+
+
+class PluralRule(NamedTuple):
+    """The plural forms of a language."""
+
+    num_forms: int | None
+    """None in a template that is not filled in."""
+    one: int
+    """The form for 1."""
+    is_for_few: bool
+    """True if this form stands for 1 alone, or for 0 and 1."""
+
+
+def plural_rule(header: str) -> PluralRule:
+    """Return what a catalogue's header says of plural forms."""
+    found = re.search(r"nplurals\s*=\s*(\d+)\s*;\s*plural\s*=([^;\\]*)", header)
+    if found is None:
+        return PluralRule(None, 0, is_for_few=True)
+    try:
+        form = gettext.c2py(found[2].strip())
+        forms = [form(number) for number in range(_SOME)]
+    except (ValueError, ArithmeticError, RecursionError):
+        return PluralRule(int(found[1]), 0, is_for_few=False)
+    return PluralRule(int(found[1]), forms[1], is_for_few=forms[1] not in forms[2:])
+
+
+def in_utf8(text: str) -> bytes:
+    """Return the bytes of a catalogue in UTF-8, with a header that says so."""
+    data = text.encode("utf-8")
+    found = _CHARSET.search(data)
+    return data if found is None else data[: found.start(1)] + b"UTF-8" + data[found.end(1) :]
 
 
 def _is_swapped(declared: str, name: str, languages: Languages) -> bool:

@@ -111,8 +111,7 @@ def quoted_rows(given: Input, facts: TextFacts, delimiter: str) -> Iterator[tupl
         InputError: a quote in the text is not doubled, or a cell with a quote is never closed.
     """
     csv.field_size_limit(1 << 24)
-    lines = read_lines(given, facts, universal=facts.line_ends in ("CR", "mostly CR", "mixed"))
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows = csv.reader(_lines(given, facts, delimiter), delimiter=delimiter, strict=True)
     begin = 1
     while True:
         try:
@@ -131,6 +130,24 @@ def quoted_rows(given: Input, facts: TextFacts, delimiter: str) -> Iterator[tupl
             )
         yield begin, cells or [""]
         begin = rows.line_num + 1
+
+
+def _lines(given: Input, facts: TextFacts, delimiter: str) -> Iterator[str]:
+    """Yield the lines of a table; a lone CR among other line ends parts two whole rows, else it is a blank."""
+    lines = read_lines(given, facts, universal=facts.line_ends in ("CR", "mostly CR"))
+    if facts.line_ends != "mixed":
+        yield from lines
+        return
+    least: int | None = None
+    for line in lines:
+        bare = line.rstrip("\r\n")
+        parts = [part for part in bare.split("\r") if part]
+        counts = [part.count(delimiter) for part in parts]
+        least = counts[0] if least is None and counts else least
+        if len(parts) > 1 and min(counts) >= max(1, least or 0):
+            yield from (f"{part}\n" for part in parts)
+        else:
+            yield bare.replace("\r", " ") + line[len(bare) :]
 
 
 def _anki_rows(

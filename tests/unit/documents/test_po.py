@@ -35,8 +35,9 @@ def catalogue(text: str, translate=upper, **options) -> str:
     [
         ('msgid "a dog"\nmsgstr ""\n', 'msgid "a dog"\nmsgstr "A DOG"\n'),
         ('msgid "a dog"\r\nmsgstr ""\r\n', 'msgid "a dog"\r\nmsgstr "A DOG"\r\n'),
-        ('msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr ""', 'msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr "A \\"DOG\\" C:\\\\X"'),
+        ('msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr ""', 'msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr "A \\"DOG\\"\\tC:\\\\X"'),
         ('msgid "a dog"\nmsgstr "ein Hund"\n', None),
+        ('msgid "  -h  a dog\\tand %d"\nmsgstr ""', 'msgid "  -h  a dog\\tand %d"\nmsgstr "  -H  A DOG\\tAND %d"'),
         ('#, fuzzy\nmsgid "a dog"\nmsgstr "ein Hund"\n', None),
         ('#~ msgid "a dog"\n#~ msgstr ""\n', None),
         (
@@ -302,7 +303,32 @@ def test_a_catalogue_keeps_its_region_where_the_model_names_none(language: str):
     assert done.content.decode() == header + 'msgid "a"\nmsgstr "A"\n'
 
 
-def test_a_character_that_the_encoding_lacks_is_refused():
-    data = (HEADER.replace("UTF-8", "ISO-8859-1") + 'msgid "a"\nmsgstr ""\n').encode()
-    with pytest.raises(InputError, match="the translation has the character '€', which the encoding of the document"):
-        translate_document("a.po", data, translator(lambda _: ["€"]), SPLIT, target_lang=None)
+def test_a_catalogue_whose_encoding_lacks_a_character_becomes_utf_8():
+    data = (HEADER.replace("UTF-8", "ISO-8859-1") + '# é\nmsgid "a"\nmsgstr ""\n').encode("latin-1")
+    done = translate_document("a.po", data, translator(lambda _: ["€"]), SPLIT, target_lang=None)
+    assert done.content.decode() == HEADER + '# é\nmsgid "a"\nmsgstr "€"\n'
+    assert done.counts.notes == ["its encoding, iso8859-1, lacks characters of the translation, so it is in UTF-8 now"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "sources"),
+    [
+        ("nplurals=2; plural=n != 1;", "one many"),
+        ("nplurals=2; plural=(n > 1);", "one many"),
+        ("nplurals=1; plural=0;", "many"),
+        ("nplurals=4; plural=(n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0);", "many many many many"),
+        (
+            "nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5;",
+            "many one many many many many",
+        ),
+        ("nplurals=2; plural=n/0;", "many many"),
+    ],
+)
+def test_the_form_for_one_comes_from_the_singular(rule: str, sources: str):
+    header = HEADER.replace("nplurals=2; plural=n != 1;", rule)
+    text = header + 'msgid "a file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
+    done = translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None).content.decode()
+    forms = polib.pofile(done)[0].msgstr_plural
+    assert [forms[number] for number in sorted(forms)] == [
+        {"one": "A FILE", "many": "%d FILES"}[source] for source in sources.split()
+    ]

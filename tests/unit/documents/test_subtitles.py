@@ -97,6 +97,18 @@ def test_webvtt_keeps_its_notes_settings_and_entities():
     assert subtitles(text, name="a.vtt") == text.replace("a &amp; b", "A &amp; B").replace("now", "NOW")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("WEBVTT\n\n", "WEBVTT\n\n"),
+        ("WEBVTT\n\nX-TIMESTAMP-MAP=LOCAL:00:00:00.000\n\n00:01.000 --> 00:02.000\none\n\nonly text\n", None),
+    ],
+)
+def test_blocks_of_webvtt_without_times_stay(before: str, after: str | None):
+    done = translate_document("a.vtt", before.encode(), upper, SPLIT, target_lang=None).content.decode()
+    assert done == (before.replace("\none", "\nONE") if after is None else after)
+
+
 @pytest.mark.parametrize("text", ["one", "one\ntwo", ""])
 @pytest.mark.parametrize(("name", "header"), [("a.srt", ""), ("a.vtt", "WEBVTT\n"), ("a.vtt", "WEBVTT\n\nNOTE a\nb\n")])
 @pytest.mark.parametrize("numbers", [("1\n", "2\n", "3\n"), ("", "", "")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from document_translators import SPLIT, backwards, unchanged, upper
+from document_translators import SPLIT, backwards, translator, unchanged, upper
 
 from nmt_cli.documents.document import translate_document
 from nmt_cli.errors import InputError
@@ -148,6 +148,41 @@ def test_pairs_of_elements_stay_pairs_in_another_order():
 def test_translations_that_are_the_source_are_written_as_the_source():
     before = "<trans-unit><source>a &#38; b &quot;c&quot;</source><target>a &#38; b &quot;c&quot;</target></trans-unit>"
     assert units(before, unchanged, overwrite=True) == before
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '<x id="LINE_BREAK" ctype="lb" equiv-text="&lt;br/>"/>',
+        '<x id="LINE_BREAK_1"/>',
+        '<ph id="1">&lt;br /></ph>',
+        '<ph id="1" equiv="&lt;br>"/>',
+    ],
+)
+def test_no_sentence_goes_across_a_line_break(code: str):
+    seen: list[str] = []
+
+    def translate(lines):
+        seen.extend(lines)
+        return upper(lines)
+
+    assert f"<target>DEAR{code}THEY COME</target>" in units(
+        f"<trans-unit><source>dear{code}they come</source></trans-unit>", translate
+    )
+    assert seen == ["dear", "they come"]
+
+
+def test_an_empty_translation_is_not_called_translated():
+    unit = '<trans-unit><source>a</source><target state="new"></target></trans-unit>'
+    assert units(unit, translator(lambda _: [])) == unit
+    assert 'state="translated">A<' in units(unit)
+
+
+def test_the_language_of_a_target_is_set():
+    unit = '<trans-unit><source>a</source><target xml:lang="fr">b</target></trans-unit>'
+    data = (HEAD.format(language="") + unit + END).encode()
+    done = translate_document("a.xlf", data, upper, SPLIT, target_lang="de_AT", overwrite=True).content.decode()
+    assert '<target xml:lang="de-AT">A</target>' in done
 
 
 @pytest.mark.parametrize("language", ["", ' target-language="fr"'])

@@ -260,6 +260,20 @@ def test_a_catalogue_is_read_in_the_charset_of_its_header(tmp_path, declared, en
     assert (made.pairs, made.report["encoding"]) == ([("a", text)], reported)
 
 
+def test_the_plural_form_for_one_is_that_of_the_singular(tmp_path):
+    pytest.importorskip("polib")
+    rule = "nplurals=4; plural=(n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0);"
+    forms = "".join(f'msgstr[{number}] "{form}"\n' for number, form in enumerate(("datotek", "ena", "dve", "tri")))
+    (tmp_path / "m.po").write_text(
+        f'msgid ""\nmsgstr ""\n"Language: sl\\n"\n"Plural-Forms: {rule}\\n"\n\n'
+        f'msgid "one file"\nmsgid_plural "files"\n{forms}',
+        encoding="utf-8",
+    )
+    assert imported(tmp_path / "m.po", target="sl").pairs == [
+        ("files", "datotek"), ("one file", "ena"), ("files", "dve"), ("files", "tri"),
+    ]  # fmt: skip
+
+
 def test_a_plural_with_one_translation_is_that_of_the_singular(tmp_path):
     pytest.importorskip("polib")
     path = tmp_path / "m.po"

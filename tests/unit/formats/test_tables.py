@@ -42,6 +42,24 @@ def test_the_sides_are_found_by_their_words_or_by_the_header(tmp_path):
     assert imported(tsv(tmp_path, [("a", "b", "c")] * 3), columns="3,1").pairs == [("c", "a")] * 3
 
 
+def test_words_that_are_codes_of_languages_twice_are_no_header(tmp_path):
+    rows = [("no", "no"), ("house", "casa"), ("red", "rojo")]
+    assert imported(tsv(tmp_path, rows), target="es").pairs == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("en,fr\nHello\rthere,Bonjour\nBye,Salut\n", [("Hello there", "Bonjour"), ("Bye", "Salut")]),
+        ('en,fr\n"Hello\rthere","Bonjour"\nBye,Salut\n', [("Hello there", "Bonjour"), ("Bye", "Salut")]),
+        ("en,fr\nHello,Bonjour\rBye,Salut\nYes,Oui\n", [("Hello", "Bonjour"), ("Bye", "Salut"), ("Yes", "Oui")]),
+    ],
+)
+def test_a_lone_carriage_return_is_a_blank_or_parts_whole_rows(tmp_path, text, pairs):
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    assert imported(tmp_path / "t.csv").pairs == pairs
+
+
 def test_the_sides_are_found_by_their_words_in_decomposed_text_too(tmp_path):
     english = ["He is not here.", "I do not know.", "What is that?", "The house is big."]
     vietnamese = ["Anh ấy không có ở đây.", "Tôi không biết.", "Đó là cái gì?", "Tôi có một ngôi nhà của tôi."]
