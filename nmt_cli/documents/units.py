@@ -16,7 +16,7 @@ from nmt_cli.documents.codes import BY_ORDER, CODE, counts_of, without_strays
 from nmt_cli.documents.division import Shown, divided
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, partners
-from nmt_cli.translation.alignment import MAX_WEIGHTS, Matrix
+from nmt_cli.translation.alignment import MAX_WEIGHTS, Link, Matrix
 from nmt_cli.translation.elements import Tag
 from nmt_cli.translation.markup import put_placeholders, with_tags
 from nmt_cli.translation.results import Translation
@@ -137,7 +137,7 @@ def restored(
     # Signs that the model wrote may make a placeholder of what stands beside them, so there are three attempts.
     for allowed in dict.fromkeys((own.signs + brought + signs, own.signs + brought, brought)):
         target = own.cleaned(translation.text.split(), allowed, counts_of(brought))
-        found = _restored(line, target, translation.weights, own, spell, shown)
+        found = _restored(line, target, translation.weights, translation.links or (), own, spell, shown)
         if counts_of(" ".join(found.chunks)) in (expected, expected + own.parted):
             return found
     return None
@@ -147,14 +147,16 @@ def _restored(
     line: Line,
     target: list[str],
     weights: Matrix | None,
+    links: Sequence[Link],
     own: _Placeholders,
     spell: Callable[[str], str],
     shown: Sequence[Shown],
 ) -> Restored:
     if not (line.tags or line.placeholders or line.seams):
         return Restored([spell(" ".join(word for word in target if word))], 0)
-    if weights is None or weights.shape != (len(target), len(line.words)):
-        weights = _diagonal(len(target), len(line.words))
+    shape = len(target), len(line.words)
+    if weights is None or weights.shape != shape:
+        weights = _diagonal(*shape) if weights is not None or not links else _of_links(links, *shape)
     num_lost = put_placeholders(line.words, target, weights, own.pattern) if line.placeholders else 0
     looks_at = [int(row.argmax()) for row in weights]
     looks_at += [len(line.words) - 1] * (len(target) - len(looks_at))
@@ -176,6 +178,15 @@ def _diagonal(num_target: int, num_source: int) -> Matrix:
     weights = np.zeros((num_target, num_source))
     rows = np.arange(num_target)
     weights[rows, rows * num_source // max(num_target, 1)] = 1.0
+    return weights
+
+
+def _of_links(links: Sequence[Link], num_target: int, num_source: int) -> Matrix:
+    """Return weights of 1 for hard links, which long sentences have alone."""
+    weights = np.zeros((num_target, num_source))
+    for source, target in links:
+        if source < num_source and target < num_target:
+            weights[target, source] = 1.0
     return weights
 
 

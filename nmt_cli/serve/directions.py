@@ -14,6 +14,13 @@ MIN_ALONE = 40
 """Characters of a text whose language is told by itself; shorter ones of a list are judged together."""
 
 
+def _distance(own: str, code: str) -> int | None:
+    """Return 0 for the same language, 1 for another variant of it, else None."""
+    if own.replace("_", "-").lower() == code.replace("_", "-").lower():
+        return 0
+    return 1 if primary(own) == primary(code.replace("_", "-").lower()) else None
+
+
 class Directions:
     """All directions of a server."""
 
@@ -43,10 +50,17 @@ class Directions:
 
     def find(self, code: str) -> str | None:
         """Return the language that a client means: `en` for `EN` and `en-US`."""
-        wanted = code.replace("_", "-").lower()
-        exact = [own for own in self.codes if own.replace("_", "-").lower() == wanted]
-        alike = [own for own in self.codes if primary(own) == primary(wanted)]
-        return next(iter(exact or alike), None)
+        distances = {own: distance for own in self.codes if (distance := _distance(own, code)) is not None}
+        return min(distances, key=distances.__getitem__, default=None)
+
+    def pair(self, source: str, target: str) -> tuple[str, str] | None:
+        """Return the languages of the direction that a client means, if there is one: `en-GB` for `en`, too."""
+        distances = {
+            pair: first + second
+            for pair in self._by_pair
+            if (first := _distance(pair[0], source)) is not None and (second := _distance(pair[1], target)) is not None
+        }
+        return min(distances, key=distances.__getitem__, default=None)
 
     def between(self, source: str, target: str) -> Direction | None:
         """Return the direction from one language to another, if it is served."""

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import TypeVar, cast
+from typing import cast
 
 from nmt_cli.console import log
 from nmt_cli.errors import InputError, NmtError
@@ -29,22 +29,22 @@ from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.terms import find_terms
 from nmt_cli.translation.translator import PartByPart, Translator
 
-Result = TypeVar("Result")
 MAX_LIVE = 4
 """Searches that may take turns. The last place is kept for small requests."""
 GATHER_STEPS = 6
-"""Newcomers enter a search when they are half as many as the sentences in it. Fewer would cost slow steps of few rows.
-So they wait for more, but at most this number of steps."""
+"""Newcomers wait until they are half as many as those in the search, but at most so many steps: few rows cost much."""
 MAX_SECONDS = 2.0
 """Time after which a search takes no more newcomers if others wait for its end."""
 MAX_RETRY_SECONDS = 60
+MAX_WEIGHTS = 1_000_000
+"""Word pairs of a sentence beyond which an answer has hard links only: the weights of one request stay below 1 GB."""
 AT_ONCE = 16
 """Sentences whose text the thread of the searches makes itself."""
 Answer = Callable[[list[Translated], Exception | None], None]
 """Takes the translations of all sentences, or an error."""
 
 
-def settle(future: Future[Result], result: Result, error: Exception | None) -> None:
+def settle(future: Future[list[Translated]], result: list[Translated], error: Exception | None) -> None:
     """Give a future its result, or an error."""
     if error is None:
         future.set_result(result)
@@ -166,7 +166,7 @@ class Engine:
             translator = _with_glossary(translator, wanted.glossary)
             wanted = replace(wanted, glossary=None, terms=translator.terms)
         doubts = translator.doubts if wanted.with_confidence else None
-        own = replace(translator, options=options, doubts=doubts, counts=Counts())
+        own = replace(translator, options=options, doubts=doubts, counts=Counts(), max_weights=MAX_WEIGHTS)
         lines = [sentence.encode("utf-8", errors="replace") for sentence in sentences]
         prefixes = [wanted.prefix] * len(lines) if wanted.prefix else None
         request = Request(self, own, wanted, own.by_parts(lines, prefixes), answer)

@@ -94,7 +94,8 @@ class Service:
             detected = self.directions.detect_each(self._words(texts, kind), found_target)
             sources = [one["language"] for one in detected]
         else:
-            sources = [self._language(source)] * len(texts)
+            found_source, found_target = self._pair(source, target)
+            sources = [found_source] * len(texts)
         for code in sources:
             direction = self.directions.between(code, found_target)
             if code != found_target and direction is None:
@@ -129,7 +130,7 @@ class Service:
 
     def _check_size(self, texts: Sequence[str], *, is_costly: bool) -> None:
         size = sum(map(len, texts))
-        limit = self.limits.costly_characters if is_costly else self.limits.characters
+        limit = min(self.limits.characters, self.limits.costly_characters) if is_costly else self.limits.characters
         if size > limit:
             raise Refused(413, f"Invalid request: request ({size}) exceeds text limit ({limit})")
         if len(texts) > self.limits.texts:
@@ -144,6 +145,10 @@ class Service:
         if found is None:
             raise Refused(400, f"{code[:40]} is not supported")
         return found
+
+    def _pair(self, source: str, target: str) -> tuple[str, str]:
+        """Return the languages that a client means, in variants that are served together if there are such."""
+        return self.directions.pair(source, target) or (self._language(source), self._language(target))
 
     def translate(self, task: Task, cancellation: Cancellation) -> dict[str, Any]:
         """Return the answer to a request; blocks until the translation is there."""
@@ -174,11 +179,10 @@ class Service:
         return result
 
     def _answers(self, direction: Direction, texts: list[str], task: Task, cancellation: Cancellation) -> list[Answer]:
-        if task.is_html:
-            return [translate_html(direction, text, task.request, cancellation) for text in texts]
+        translate = translate_html if task.is_html else translate_texts
         # With alignments each text is on its own, because sentences that two texts share are translated once.
         groups = [[text] for text in texts] if task.request.with_alignment else [texts]
-        return [answer for group in groups for answer in translate_texts(direction, group, task.request, cancellation)]
+        return [answer for group in groups for answer in translate(direction, group, task.request, cancellation)]
 
     def detect(self, fields: Fields) -> list[dict[str, Any]]:
         """Return the languages that a text may be in."""
@@ -200,7 +204,8 @@ class Service:
         file = fields.files.get("file")
         if file is None or not file.name:
             raise Refused(400, "Invalid request: missing file parameter")
-        source, target = fields.text("source"), self._language(fields.text("target"))
+        source, asked = fields.text("source"), fields.text("target")
+        target = self._language(asked)
         if PurePath(file.name).suffix.lower() not in FILE_ENDINGS:
             raise Refused(400, "Invalid request: file format not supported")
         if source == "auto":
@@ -208,7 +213,7 @@ class Service:
             words = words_of_file(next(iter(self.directions)), file.name, file.content)
             found = self.directions.detect_each([words], target)[0]["language"]
         else:
-            found = self._language(source)
+            found, target = self._pair(source, asked)
         direction = self.directions.between(found, target)
         if direction is None and found != target:
             raise Refused(400, f"{target} is not available as a target language from {found}")

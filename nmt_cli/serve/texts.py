@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -103,6 +104,8 @@ def translate_texts(
     """
     if request.prefix and (len(texts) > 1 or "\n" in texts[0].strip() or len(direction.split(texts[0].strip())) > 1):
         raise InputError("prefix goes with a text of one sentence")
+    if request.prefix and not any(map(str.isalpha, texts[0])):
+        raise InputError("prefix goes with a text that has letters; this one is not translated")
     wanted = request.wanted(direction.engine, with_alignment=request.with_alignment)
     sentences = _Sentences(direction, wanted, cancellation)
     paragraphs = [text.split("\n") for text in texts]
@@ -147,20 +150,26 @@ def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
     return replace(answer, confidence=whole, word_confidence=tuple(of_words))
 
 
-def translate_html(direction: Direction, text: str, request: Request, cancellation: Cancellation) -> Answer:
-    """Return the answer to a piece of HTML, whose tags stay.
+def translate_html(
+    direction: Direction, texts: Sequence[str], request: Request, cancellation: Cancellation
+) -> list[Answer]:
+    """Return the answer to each piece of HTML, whose tags stay; the sentences of all are searched together.
 
     Raises:
         InputError: a tag is cut off, elements are nested beyond reason, or the model cannot do with the glossary.
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
 
-    def rendered(rank: int) -> str:
-        return translate_page(text, sentences.ranked(rank), direction.split, target_lang=direction.target)
+    def rendered(text: str, translate: Translate) -> str:
+        return translate_page(text, translate, direction.split, target_lang=direction.target)
 
-    best = rendered(0)
-    others = [rendered(rank) for rank in range(1, 1 + request.alternatives)]
-    return Answer(best, _others(best, others), sentences.all())
+    if len(texts) > 1:
+        sentences.ranked(0)([line for text in texts for line in _lines_of(partial(rendered, text))])
+    answers = []
+    for text in texts:
+        best, *others = (rendered(text, sentences.ranked(rank)) for rank in range(1 + request.alternatives))
+        answers.append(Answer(best, _others(best, others), sentences.all() if len(texts) == 1 else ()))
+    return answers
 
 
 def translate_file(direction: Direction, name: str, data: bytes, request: Request, cancellation: Cancellation) -> bytes:
@@ -203,6 +212,11 @@ class _Enough(Exception):  # noqa: N818 (nothing is wrong)
 
 
 def _to_be_translated(render: Callable[[Translate], object]) -> str:
+    return "\n".join(_lines_of(render))[:MAX_DETECTED]
+
+
+def _lines_of(render: Callable[[Translate], object]) -> list[str]:
+    """Return the lines that would be translated."""
     found: list[str] = []
 
     def take(sentences: Sequence[str]) -> list[Translation]:
@@ -211,7 +225,7 @@ def _to_be_translated(render: Callable[[Translate], object]) -> str:
 
     with suppress(_Enough):
         render(take)
-    return "\n".join(found)[:MAX_DETECTED]
+    return found
 
 
 def _others(best: str, candidates: Sequence[str]) -> tuple[str, ...]:

@@ -121,7 +121,12 @@ def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
 
 
 def joined(
-    parts: Sequence[PartTranslations], num_words: int, *, with_alignment: bool, prefix: Prefix | None = None
+    parts: Sequence[PartTranslations],
+    num_words: int,
+    *,
+    with_alignment: bool,
+    prefix: Prefix | None = None,
+    max_weights: int = MAX_WEIGHTS,
 ) -> tuple[Translation, ...]:
     """Return the translations of a line of `num_words` words from those of its parts: the best with the best, and so on
     down the list. A line without parts has one translation, which is empty or its prefix."""
@@ -147,7 +152,9 @@ def joined(
         measured = np.concatenate(features) if features else None
         line = Translation(text, log_prob, score, terms=terms, features=measured)
         if with_alignment:
-            has_weights = fits_a_matrix(parts, num_words) and all(one.weights is not None for one in ranked)
+            has_weights = fits_a_matrix(parts, num_words, max_weights) and all(
+                one.weights is not None for one in ranked
+            )
             line = _aligned(line, ranked, first_words, num_words, has_weights=has_weights)
         lines.append(line)
     return tuple(lines)
@@ -179,6 +186,6 @@ def _aligned(
     return replace(line, weights_with_end=weights, links=tuple(links), num_words=num_target_words)
 
 
-def fits_a_matrix(parts: Sequence[PartTranslations], num_words: int) -> bool:
+def fits_a_matrix(parts: Sequence[PartTranslations], num_words: int, max_weights: int) -> bool:
     """Return whether a line of `num_words` source words may have a matrix of weights, for its longest translation."""
-    return sum(max(one.num_words for one in own) for _, own in parts) * num_words <= MAX_WEIGHTS
+    return sum(max(one.num_words for one in own) for _, own in parts) * num_words <= max_weights

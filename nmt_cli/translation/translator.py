@@ -26,7 +26,7 @@ from nmt_cli.search.beam import Newcomers, Observer, beam_search
 from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
-from nmt_cli.translation.alignment import merge_to_words
+from nmt_cli.translation.alignment import MAX_WEIGHTS, merge_to_words
 from nmt_cli.translation.doubts import Doubts
 from nmt_cli.translation.markup import PlainLine, strip_tags
 from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of
@@ -63,6 +63,8 @@ class Translator:
     """Tells how sure the models are of the words, where that is asked for."""
     writing: Writing | None = None
     """Gives translations the writing of their lines. Its tokenizers are to be among `tokenizers`."""
+    max_weights: int = MAX_WEIGHTS
+    """Word pairs of a line beyond which it has hard links but no weights."""
     _index: PieceIndex | None = None
     """Pieces of the target by what they spell, once a prefix has needed them."""
 
@@ -94,7 +96,7 @@ class Translator:
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
         found = [
-            joined(of_line, words, with_alignment=look, prefix=prefix)
+            joined(of_line, words, with_alignment=look, prefix=prefix, max_weights=self.max_weights)
             for of_line, words, prefix, look in zip(parts, num_words, begun, looks, strict=True)
         ]
         if self.doubts is not None:
@@ -155,7 +157,7 @@ class Translator:
             if any(looks):
                 for line, end_word in {segment.line: segment.end_word for segment in segments}.items():
                     num_words[line] = end_word
-                    if not fits_a_matrix(parts[line], num_words[line]):
+                    if not fits_a_matrix(parts[line], num_words[line], self.max_weights):
                         parts[line] = [(part, [one.without_weights() for one in own]) for part, own in parts[line]]
         return parts, num_words
 

@@ -9,6 +9,7 @@ from document_translators import SPLIT, backwards, translator, unchanged, upper
 
 from nmt_cli.documents.document import translate_document
 from nmt_cli.errors import InputError
+from nmt_cli.translation.results import Translation
 
 
 def page(text: str, translate=upper, target_lang: str | None = None, name: str = "a.html") -> str:
@@ -94,6 +95,14 @@ def test_an_address_in_several_parts_is_one_placeholder(text: str, address: str)
 def test_the_parts_of_an_address_among_other_text_are_not_lost():
     text = "<p><b>see joe@</b>example.org or <i>tom</i> now</p>"
     assert "joe@example.org" in re.sub("<[^<>]*>", "", page(text, translator(lambda words: [*words[:-1], "NOW"])))
+
+
+def test_hard_links_place_tags_where_there_are_no_weights():
+    def translate(lines):
+        links = tuple((source, 3 - source) for source in range(4))
+        return [Translation("D C B A", 0.0, 0.0, None, links, 4) for _ in lines]
+
+    assert page("<p>a <b>b</b> c d</p>", translate) == "<p>D C <b>B</b> A</p>"
 
 
 def test_a_sign_of_percent_may_come_in():

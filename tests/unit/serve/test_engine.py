@@ -17,6 +17,7 @@ from nmt_cli.serve import engine as engine_module
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
 from nmt_cli.serve.engine import Engine
 from nmt_cli.serve.waiting import Job, Waiting
+from nmt_cli.translation.alignment import hard_links
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Part
 
@@ -454,3 +455,13 @@ def test_a_model_in_memory_needs_its_files_no_longer(model, tmp_path, precision)
         with weights.open("r+b") as file:
             file.write(bytes(weights.stat().st_size))
     assert [found.translations for found in translator.translate(["the car is red", "the dog"])] == before
+
+
+def test_a_very_long_sentence_has_links_but_no_weights(engine, monkeypatch):
+    sentence = "the car is red and the sun is here"
+    whole = engine.translate([sentence], Wanted(with_alignment=True))[0].translations[0]
+    monkeypatch.setattr("nmt_cli.serve.engine.MAX_WEIGHTS", 8 * len(whole.text.split()))
+    found = engine.translate([sentence], Wanted(with_alignment=True))[0].translations[0]
+    assert whole.weights is not None
+    assert found.weights is None
+    assert (found.text, list(found.links or ())) == (whole.text, hard_links(whole.weights))

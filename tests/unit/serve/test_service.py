@@ -1,0 +1,84 @@
+"""What a request is understood to ask, and how its texts are asked for, with an engine of the test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt_cli.documents.sentences import splitter
+from nmt_cli.errors import InputError
+from nmt_cli.serve.asking import Abilities, Cancellation, EngineCounts
+from nmt_cli.serve.directions import Directions
+from nmt_cli.serve.limits import Limits
+from nmt_cli.serve.metrics import Metrics
+from nmt_cli.serve.requests import Fields, Refused
+from nmt_cli.serve.service import Service
+from nmt_cli.serve.texts import Direction
+from nmt_cli.translation.results import Translated, Translation
+
+
+class Upper:
+    """An engine that writes capitals, and remembers what it was asked together."""
+
+    abilities = Abilities(alignment=False, confidence=False)
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def translate(self, sentences, wanted, cancellation=None):
+        del wanted, cancellation
+        self.asked += [list(sentences)] if sentences else []
+        return [Translated(text, (Translation(text.upper(), 0.0, 0.0),)) for text in sentences]
+
+    def counted(self) -> EngineCounts:
+        return EngineCounts()
+
+
+def service(*pairs: str, **limits: int) -> Service:
+    directions = [Direction(*pair.split("-", 1), Upper(), splitter("en")) for pair in pairs]
+    return Service(Directions(directions, {}), Limits(**limits), Metrics(), needs_key=False)
+
+
+def ask(served: Service, **fields: object) -> object:
+    return served.translate(served.task(Fields(fields, True, {})), Cancellation())["translatedText"]
+
+
+@pytest.mark.parametrize(
+    ("served", "asked", "found"),
+    [
+        (("en_GB-fr", "fr-en"), ("en", "fr"), ("en_GB", "fr")),
+        (("en_GB-fr", "fr-en"), ("fr", "en-GB"), ("fr", "en")),
+        (("en_GB-fr", "fr-en"), ("EN_us", "fr"), ("en_GB", "fr")),
+        (("en-fr", "en_GB-fr"), ("en-gb", "fr"), ("en_GB", "fr")),
+        (("en-fr", "en_GB-fr"), ("en-US", "fr"), ("en", "fr")),
+        (("en-fr_CA", "en-fr"), ("en", "fr-FR"), ("en", "fr_CA")),
+    ],
+)
+def test_the_variant_of_a_language_is_the_one_that_is_served(served, asked, found):
+    given = service(*served)
+    source, target = asked
+    task = given.task(Fields({"q": "a", "source": source, "target": target}, True, {}))
+    assert (task.sources, task.target) == ([found[0]], found[1])
+
+
+def test_a_direction_that_is_not_served_is_refused():
+    with pytest.raises(Refused, match="fr is not available as a target language from de"):
+        service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, True, {}))
+
+
+@pytest.mark.parametrize("field", [{}, {"alternatives": 1}, {"alignment": True}])
+def test_the_limit_of_the_operator_holds_for_every_request(field):
+    with pytest.raises(Refused, match=r"request \(101\) exceeds text limit \(100\)"):
+        ask(service("en-fr", characters=100), q="a" * 101, source="en", target="fr", **field)
+
+
+def test_the_pieces_of_html_in_a_list_are_searched_together():
+    served = service("en-fr")
+    pieces = ["<p>one dog</p><p>a <b>cat</b></p>", "<p>one dog</p>", "<p title='tip'>12</p>"]
+    found = ask(served, q=pieces, source="en", target="fr", format="html")
+    assert found == ["<p>ONE DOG</p><p>A <b>CAT</b></p>", "<p>ONE DOG</p>", "<p title='TIP'>12</p>"]
+    assert next(iter(served.directions)).engine.asked == [["one dog", "a cat", "tip"]]
+
+
+def test_a_prefix_for_a_text_without_letters_is_refused():
+    with pytest.raises(InputError, match="prefix goes with a text that has letters; this one is not translated"):
+        ask(service("en-fr"), q="2024", source="en", target="fr", prefix="En ")
