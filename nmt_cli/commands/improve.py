@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,7 +89,7 @@ def improve(
     from nmt_cli.preflight.resuming import config_to_train
 
     effective = config_to_train(config, set_ or ())
-    directory = (output if output is not None else Path(f"{effective.model_dir}-improved")).absolute()
+    directory = Path(os.path.realpath(output if output is not None else f"{effective.model_dir}-improved"))
     int8 = find_device(effective.training.device).type == "cpu"
     recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, int8, not keep_sizes)
     ledger = Ledger(directory)

@@ -89,7 +89,7 @@ def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
         language for config in configs for language in (config.data.source_lang, config.data.target_lang)
     )
     licences = dict.fromkeys(config.data.licence for config in configs if config.data.licence)
-    datasets = dict.fromkeys(_dataset(corpus) for config in configs for corpus in config.data.train)
+    datasets = dict.fromkeys(name for model in models for name in model.datasets())
     results = [
         {
             "name": model.config.name,
@@ -122,6 +122,7 @@ class _Model:
 
     def __init__(self, experiment: Experiment, checkpoint: str) -> None:
         from nmt_cli.checkpoint import read_meta
+        from nmt_cli.improve.record import RESULT, Provenance
 
         self.experiment = experiment
         self.config: Config = experiment.config
@@ -129,6 +130,9 @@ class _Model:
         self.checkpoint = experiment.checkpoints.resolve(checkpoint)
         self.meta = read_meta(self.checkpoint, experiment.fingerprints)
         self.fingerprint = experiment.fingerprint(self.checkpoint.name)
+        made_by = Provenance(experiment.directory / RESULT)
+        self.improved_from = made_by.texts() if made_by.path.is_file() else None
+        """The texts that `nmt improve` was given, which the configuration of its last training does not name."""
         self.measured = [
             # The directory may have been renamed since.
             replace(measured, models=(experiment.name,)) if self.is_of_this_model(measured) else measured
@@ -140,6 +144,13 @@ class _Model:
         if measured.fingerprints:
             return measured.fingerprints == (self.fingerprint,)
         return (measured.models, measured.checkpoints) == ((self.experiment.name,), (self.checkpoint.name,))
+
+    def datasets(self) -> list[str]:
+        """Return the names of the corpora that the model was made from."""
+        if self.improved_from is None:
+            return [_dataset(corpus) for corpus in self.config.data.train]
+        names = (PurePath(path).name.removesuffix(".gz") for path, _, _ in self.improved_from)
+        return list(dict.fromkeys(name.rpartition(".")[0] or name for name in names))
 
     def result(self, measured: Measured) -> dict[str, Any]:
         """Return the scores of a set as hubs read them."""
@@ -180,6 +191,9 @@ class _Model:
         if data.licence:
             yield "The front matter passes it on; a model may be under another licence than its data."
         yield ""
+        if self.improved_from is not None:
+            yield from self._improved_from(self.improved_from)
+            return
         yield "| file | lines | used | weight | SHA-256 |"
         yield "|---|---|---|---|---|"
         for corpus in data.train:
@@ -201,6 +215,15 @@ class _Model:
         if self.config.training.init_from:
             yield ""
             yield f"Training went on from another model, {plain(PurePath(self.config.training.init_from).name)}."
+
+    def _improved_from(self, texts: Sequence[tuple[str, str, int | None]]) -> Lines:
+        yield "`nmt improve` made the model from these files, and from what models of its own translated of them."
+        yield "So a part of the text that it learned from was written by machines. `nmt inspect` prints each stage."
+        yield ""
+        yield "| file | lines | SHA-256 |"
+        yield "|---|---|---|"
+        for path, digest, lines in texts:
+            yield f"| {plain(PurePath(path).name)} | {UNKNOWN if lines is None else f'{lines:,}'} | `{digest}` |"
 
     def _model(self) -> Lines:
         model, tokenizer = self.config.model, self.config.tokenizer

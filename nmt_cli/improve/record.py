@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -56,7 +57,7 @@ class Ledger:
     def check_place(self, config: Config) -> None:
         """Refuse a directory that something else has made."""
         directory = self.directory
-        if directory == Path(config.model_dir):
+        if directory == Path(os.path.realpath(config.model_dir)):
             raise InputError(f"{directory}: is the model_dir of the configuration; choose another -o")
         if self.plan_path.is_file() or self.is_finished or not directory.exists():
             return
@@ -75,9 +76,15 @@ class Ledger:
 
     def check_plan(self, config: Config, recipe: Recipe) -> None:
         """Refuse other options, another configuration, or other texts than those of the first time."""
-        if not self.plan_path.is_file():
+        if not self.plan_path.is_file() and not self.is_finished:
             return
-        plan = _read(self.plan_path)
+        plan = _read(self.plan_path if self.plan_path.is_file() else self.result_path)
+        begun = plan.get("directory", str(self.directory))
+        if begun != str(self.directory) and not self.is_finished:
+            raise InputError(
+                f"{self.directory}: was begun as {begun}, and its records name this place. Move it back, or choose "
+                "another -o"
+            )
         then, now = plan["recipe"], asdict(recipe)
         if changed := [OPTIONS[key] for key in now if then.get(key) != now[key]]:
             raise InputError(
@@ -85,7 +92,8 @@ class Ledger:
                 "the first time, or choose another -o"
             )
         values = config.model_dump(mode="json")
-        if keys := [key for key in differing_values(plan["config"], values) if key != "model_dir"]:
+        recorded = plan.get("config", values)  # results of earlier versions do not have it
+        if keys := [key for key in differing_values(recorded, values) if key != "model_dir"]:
             raise InputError(
                 f"{self.directory}: was begun with another configuration; these keys differ: {', '.join(keys)}. Set "
                 "them back, or choose another -o"
@@ -100,7 +108,7 @@ class Ledger:
         dev = [] if config.data.dev is None else [Path(config.data.dev.source), Path(config.data.dev.target)]
         inputs = self.hashes([*given, *dev])
         values = {"config": config.model_dump(mode="json"), "recipe": asdict(recipe), "inputs": inputs}
-        write_json(self.plan_path, {"format": FORMAT, **values})
+        write_json(self.plan_path, {"format": FORMAT, "directory": str(self.directory), **values})
 
     def is_done(self, stage: Stage) -> bool:
         """Return whether a stage has finished.
@@ -156,6 +164,7 @@ class Ledger:
                 }
             )
         values = {
+            "config": plan["config"],
             "recipe": asdict(recipe),
             "inputs": plan["inputs"],
             "stages": told,
@@ -203,15 +212,26 @@ class Provenance:
     def _values(self) -> dict[str, Any]:
         return _read(self.path)
 
+    def texts(self) -> list[tuple[str, str, int | None]]:
+        """Return the texts that were given, each with its SHA-256 and its lines, if these were counted.
+
+        Raises:
+            InputError: the record is damaged.
+        """
+        try:
+            lines = {name: count for stage in self._values["stages"] for name, count in stage["lines"].items()}
+            return [(name, value, lines.get(name)) for name, value in self._values["inputs"].items()]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{self.path}: is damaged: {error!r}") from error
+
     def sections(self) -> dict[str, Any]:
         """Return the texts with hashes and lines, and the stages with their commands."""
+        texts = {
+            name: f"sha256 {digest[:12]}" + ("" if lines is None else f", {lines:,} lines")
+            for name, digest, lines in self.texts()
+        }
         try:
             values = self._values
-            lines = {name: count for stage in values["stages"] for name, count in stage["lines"].items()}
-            texts = {
-                name: f"sha256 {value[:12]}" + (f", {lines[name]:,} lines" if name in lines else "")
-                for name, value in values["inputs"].items()
-            }
             stages = {}
             for stage in values["stages"]:
                 kept = [f"{Path(name).name} {count:,} lines" for name, count in stage["lines"].items()

@@ -105,8 +105,11 @@ def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_ma
     again = improve(here)
     assert (again.code, "finished already" in again.err) == (0, True)
     shutil.rmtree(result / "stages")  # as the tutorial allows
-    again = improve(here)
+    again = improve(here, "-o", here / "run/../run-improved")
     assert (again.code, "finished already" in again.err) == (0, True)
+    for options, told in ((("--rounds", "2"), "these differ: --rounds"), (("--set", "seed=3"), "these keys differ")):
+        refused = improve(here, *options)
+        assert (refused.code, told in refused.err) == (2, True), refused.err
     assert len(inside.ran) == 6
     elsewhere = here / "elsewhere"
     shutil.move(result, elsewhere)
@@ -197,6 +200,18 @@ def test_other_options_or_another_configuration_are_refused(here, inside):
         assert (refused.code, told in refused.err) == (2, True), refused.err
 
 
+def test_a_run_that_was_moved_before_its_end_is_told_where_it_began(here, inside):
+    inside.fails = "train"
+    improve(here)
+    (here / "run-improved").rename(here / "moved")
+    refused = improve(here, "-o", here / "moved")
+    assert (refused.code, f"moved: was begun as {here}/run-improved, and its records" in refused.err) == (2, True)
+    (here / "moved").rename(here / "run-improved")
+    inside.fails, inside.ran = "", []
+    assert improve(here, "-o", here / "run/../run-improved").code == 0
+    assert inside.ran == ["train", "translate", "clean", "train"]
+
+
 def test_what_is_wrong_is_told_before_anything_is_made(here, inside):
     config = (here / "config.yaml").read_text()
     mono = f"[{here}/mono.fr]"
@@ -251,6 +266,9 @@ def test_a_directory_that_is_not_ours_or_in_use_is_refused(here, inside):
     assert [path.name for path in other.iterdir()] == ["mine.txt"]
     refused = improve(here, "-o", here / "config.yaml")
     assert (refused.code, "is a file; choose another -o" in refused.err) == (2, True)
+    for name in ("run", "other/../run"):
+        refused = improve(here, "-o", f"{here}/{name}")
+        assert (refused.code, "is the model_dir of the configuration" in refused.err) == (2, True)
     refused = improve(here, "-o", here / "run")
     assert (refused.code, "is the model_dir of the configuration" in refused.err) == (2, True)
     holder = "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"

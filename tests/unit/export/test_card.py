@@ -134,6 +134,18 @@ def test_lines_and_hashes_are_those_of_the_cache(tmp_path):
     assert "| train.en | unknown | unknown | 1 | unknown |" in card([one])
 
 
+def test_a_result_of_improve_names_the_files_that_were_given(tmp_path):
+    one = experiment(tmp_path / "run", source="stages/back.en")
+    stages = [{"lines": {"/c/mono.fr": 1200}}]
+    record = {"format": 1, "inputs": {"/c/train.en": "0a", "/c/train.fr": "0b", "/c/mono.fr": "0c"}, "stages": stages}
+    (one.directory / "improve.json").write_text(json.dumps(record))
+    text = card([one])
+    assert "| train.en | unknown | `0a` |\n| train.fr | unknown | `0b` |\n| mono.fr | 1,200 | `0c` |" in text
+    assert "was written by machines" in text
+    assert "back" not in text
+    assert front_matter(text)[0]["datasets"] == ["train", "mono"]
+
+
 def test_scores_of_another_checkpoint_or_an_ensemble_are_not_those_of_the_model(tmp_path):
     entry = {"source": "t.en", "references": ["t.fr"], "chrf": {"score": 50.0, "signature": "s"}}
     reports = {
