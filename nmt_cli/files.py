@@ -46,7 +46,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     A file that it replaces hands down its mode, and its owner and group as far as this user may give them.
     """
     replaced = path.stat() if path.exists() else None
-    temporary = _name_beside(path)
+    temporary = name_beside(path)
     try:
         # Until it has the mode of the file that it replaces, nobody else may read it.
         temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
@@ -71,7 +71,7 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
     Raises:
         FileExistsError: one of the names is taken.
     """
-    temporaries = [_name_beside(path) for path in paths]
+    temporaries = [name_beside(path) for path in paths]
     with ExitStack() as named:
         try:
             for temporary in temporaries:
@@ -122,7 +122,7 @@ def _identity(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _name_beside(path: Path) -> Path:
+def name_beside(path: Path) -> Path:
     """Return a name in the same directory that no other writer takes, and that is not longer than a long `path.name`.
 
     The number of the process would not do: two containers that share a directory can have processes of one number.
@@ -161,48 +161,6 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(path)
     os.replace(temporary, path)
     sync(path.parent)
-
-
-@contextmanager
-def new_directory(path: Path) -> Iterator[Path]:
-    """Yield a sibling directory to fill; it becomes `path` only if the block succeeds. Nothing is ever replaced.
-
-    Raises:
-        InputError: something stands there that is no empty directory, or no directory can be made there.
-    """
-    check_new_directory(path)
-    temporary = _name_beside(Path(os.path.abspath(path)))
-    try:
-        make_directory(temporary.parent)
-        temporary.mkdir()
-    except OSError as error:
-        raise no_space(error) or InputError(
-            f"{path}: cannot be made: {(error.strerror or str(error)).lower()}"
-        ) from error
-    try:
-        yield temporary
-        for file in temporary.iterdir():
-            sync(file)
-        sync(temporary)
-        try:
-            os.rename(temporary, os.path.abspath(path))  # which replaces an empty directory only
-        except OSError:
-            check_new_directory(path)  # says what somebody else has put there meanwhile
-            raise
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    sync(temporary.parent)
-
-
-def check_new_directory(path: Path) -> None:
-    """Raise `InputError` where `new_directory` would refuse, for a look before the work."""
-    try:
-        is_free = not os.path.lexists(path) or (not path.is_symlink() and not os.listdir(path))
-    except OSError:  # a file, or a directory that may not be read
-        is_free = False
-    if not is_free:
-        raise InputError(f"{path}: exists already and is not replaced; give a directory that is new or empty")
 
 
 def remove_unfinished(directory: Path, *names: str) -> None:

@@ -86,8 +86,8 @@ def write_page(
 
 def _onnx(experiment: Experiment, output: Path, *, checkpoint: str, precision: str) -> None:
     from nmt_cli.export.card import card
+    from nmt_cli.export.new_directory import check_new_directory
     from nmt_cli.export.onnx import directory
-    from nmt_cli.files import check_new_directory
 
     directory.check_request(precision)
     check_new_directory(output)

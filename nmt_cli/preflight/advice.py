@@ -78,6 +78,8 @@ class Advised(NamedTuple):
     """By corpus, the rules about which it says too little."""
     cleaned: dict[str, tuple[Path, Path]]
     """By training corpus whose bad pairs are worth a cleaning, the files that the command of its advice makes."""
+    with_links: dict[str, str]
+    """By training corpus of that kind that has an alignment, the file of it, which would not fit the cleaned files."""
 
 
 def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advised:
@@ -86,7 +88,7 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
     copies, leaks = _parted(reports, "overlap", training)
     dev = next((report for report in reports if report.name == "dev"), None)
     copies_of_dev, leaks_of_dev = _parted(reports, "dev_overlap", [dev] if dev else [])
-    found, not_looked_for, cleaned = [], {}, {}
+    found, not_looked_for, cleaned, with_links = [], {}, {}, {}
     for report in reports:
         counts = [side.num_lines for side in report.sides]
         if len(set(counts)) > 1 and min(counts) == report.num_pairs > 0:
@@ -98,6 +100,9 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
             if missing:
                 not_looked_for[report.name] = missing
             if report.is_training and share > NOTICEABLE and not _is_one_file(report):
+                if report.links:
+                    with_links[report.name] = report.links
+                    continue
                 source, target, _ = cleaned_names([report.source, report.target], fresh_prefix(report))
                 cleaned[report.name] = source, target
     for report in copies:
@@ -111,7 +116,7 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
         assert dev is not None
         command = clean_command(dev, without=leaks_of_dev)
         found.append(_leak(report, "dev_overlap", "the source stands in the dev set", DEV_LEAK, command))
-    return Advised(sorted(found, key=lambda one: -one.severity), not_looked_for, cleaned)
+    return Advised(sorted(found, key=lambda one: -one.severity), not_looked_for, cleaned, with_links)
 
 
 def judged_part(source: str, target: str) -> Tally:

@@ -97,6 +97,8 @@ class CorpusReport:
     source: str
     target: str
     is_training: bool
+    links: str | None = None
+    """The file of its alignment."""
     num_pairs: int = 0
     num_kept: int = 0
     """Pairs that training would take; all of a held-out set."""
@@ -148,7 +150,7 @@ class _Reader:
     def __init__(self, named: NamedCorpus, filters: Filters, tokenizers: tuple[Tokenizer, Tokenizer] | None) -> None:
         corpus = named.corpus
         self.is_training, self._with_links = named.is_training, named.with_links
-        self.report = CorpusReport(named.name, corpus.source, corpus.target, named.is_training)
+        self.report = CorpusReport(named.name, corpus.source, corpus.target, named.is_training, corpus.alignment)
         self.hashes = TextHashes(corpus.source)
         self._characters = (array("I"), array("I"))
         self._paths = corpus.paths

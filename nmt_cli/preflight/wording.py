@@ -99,6 +99,10 @@ def _advice_lines(advised: Advised, training: str | None) -> list[str]:
         lines.append(f"{_INDENT}{one.advice}{': ' if one.command else ''}{one.command}")
     for corpus, rules in advised.not_looked_for.items():
         lines.append(f"  not looked for in {corpus}: {', '.join(rules)} ({TOO_LITTLE})")
+    for corpus, links in advised.with_links.items():
+        lines.append(
+            f"  before you train on cleaned files of {corpus}: make their links anew, for {links} does not fit"
+        )
     if training is not None:
         lines.append(f"  to train on the cleaned files: {training}")
     return lines

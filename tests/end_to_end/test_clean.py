@@ -199,6 +199,21 @@ def test_files_of_unequal_lengths_are_refused_with_the_place_where_they_part(her
     assert not list(here.glob("made*"))
 
 
+def test_no_command_trains_on_cleaned_files_with_links_that_do_not_fit_them(here):
+    write(here, [PAIRS[0]], "dev")
+    write(here, [PAIRS[-1]], "test")
+    (here / "a.align").write_text("\n" * len(NOISY))
+    (here / "c.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="."), encoding="utf-8")
+    sets = ["--set", "data.train=[{source: a.en, target: a.fr}]", "--set", "data.invalid_utf8=skip"]
+    plain = nmt("check", "--config", "c.yaml", *sets)[1]
+    assert "  to train on the cleaned files: nmt train " in plain
+    sets += ["--set", "data.train.0.alignment=a.align", "--set", "training.guided_alignment_weight=0"]
+    code, out, err = nmt("check", "--config", "c.yaml", *sets)
+    assert code == 0, err
+    assert "to train on the cleaned files" not in out
+    assert "  before you train on cleaned files of train: make their links anew, for a.align does not fit\n" in out
+
+
 def test_the_check_sorts_its_advice_and_names_the_command(here):
     write(here, [PAIRS[0]], "dev")
     write(here, [PAIRS[-1]], "test")

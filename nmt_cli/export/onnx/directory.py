@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.errors import InputError
-from nmt_cli.files import new_directory
+from nmt_cli.export.new_directory import new_directory
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment

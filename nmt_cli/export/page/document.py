@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -43,6 +44,10 @@ GENERATOR = '<meta name="generator" content="nmt export'
 _FIRST_BYTES = 4096
 _IMPORT = re.compile(r'^import (\{.*\}) from ".*";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:class|const|function\*?) (\w+)", re.MULTILINE)
+_PRECISION = (
+    "<p>This page translates with int8 weights and one translation at a time (beam 1), and takes the writing of a line "
+    "as it is. The settings below are those of <code>nmt translate</code>, which may say something else.</p>"
+)
 _NOT_STARTED = (
     "The translator is being loaded. If this line stays, the browser is too old for it or the file is damaged."
 )
@@ -108,7 +113,7 @@ def _head(style: str, scripts: Sequence[str]) -> str:
 
 def _card(model: PageModel) -> str:
     summary = f"<summary>About the model {escape(model.title)}</summary>"
-    return f'<details class="about">{summary}<pre>{escape(model.card)}</pre></details>\n'
+    return f'<details class="about">{summary}{_PRECISION}<pre>{escape(model.card)}</pre></details>\n'
 
 
 def check_replaceable(path: Path) -> None:
@@ -136,7 +141,7 @@ def write(models: Sequence[PageModel], path: Path) -> int:
     check_replaceable(path)
     content = render(models).encode("utf-8", errors="backslashreplace")
     try:
-        with atomic_path(path) as temporary:
+        with atomic_path(Path(os.path.realpath(path))) as temporary:  # a link to a page stays one
             temporary.write_bytes(content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

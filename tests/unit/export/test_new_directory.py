@@ -1,9 +1,13 @@
 """A directory that is whole or absent, and never replaces anything."""
 
+import os
+import stat
+from pathlib import Path
+
 import pytest
 
 from nmt_cli.errors import InputError
-from nmt_cli.files import new_directory
+from nmt_cli.export.new_directory import new_directory
 
 
 def fill(path, write):
@@ -24,6 +28,28 @@ def test_it_takes_the_place_of_an_empty_one(tmp_path):
     with new_directory(tmp_path / "empty") as unfinished:
         (unfinished / "a").write_text("x")
     assert (tmp_path / "empty/a").read_text() == "x"
+
+
+def test_an_empty_one_keeps_its_mode_and_who_stands_in_it_sees_the_files(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty").chmod(0o2750)
+    monkeypatch.chdir(tmp_path / "empty")
+    with new_directory(Path()) as unfinished:
+        (unfinished / "a").write_text("x")
+        (unfinished / "b").mkdir()
+    assert sorted(os.listdir()) == ["a", "b"]
+    assert stat.S_IMODE((tmp_path / "empty").stat().st_mode) == 0o2750
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_one_on_which_something_is_mounted_is_filled_from_within(tmp_path, monkeypatch):
+    """Files cannot be moved there from beside it: it is another file system, such as a volume of a container."""
+    (tmp_path / "volume").mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path / "volume")
+    with new_directory(tmp_path / "volume") as unfinished:
+        assert unfinished.parent == tmp_path / "volume"
+        (unfinished / "a").write_text("x")
+    assert [path.name for path in (tmp_path / "volume").iterdir()] == ["a"]
 
 
 def test_a_failure_leaves_nothing(tmp_path):

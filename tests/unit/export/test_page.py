@@ -14,7 +14,7 @@ from unit.model.tiny_models import tiny_config, tiny_model
 
 from nmt_cli.errors import InputError
 from nmt_cli.export.page.description import model_record
-from nmt_cli.export.page.document import PageModel, check_replaceable, render
+from nmt_cli.export.page.document import PageModel, check_replaceable, render, write
 from nmt_cli.export.page.packing import Packer
 from nmt_cli.translation.precision import Int8Product, prepared
 
@@ -66,12 +66,24 @@ def test_models_are_inert_and_have_checksums(page):
 
 
 def test_cards_and_names_are_text(page):
-    cards = re.findall(r"<details class=\"about\"><summary>(.*?)</summary><pre>(.*?)</pre>", page, re.DOTALL)
+    cards = re.findall(
+        r"<details class=\"about\"><summary>(.*?)</summary><p>[^<]*<code>nmt translate</code>[^<]*</p><pre>(.*?)</pre>",
+        page,
+        re.DOTALL,
+    )
     assert [(unescape(title), unescape(card)) for title, card in cards] == [
         (f"About the model {model.title}", model.card) for model in MODELS
     ]
     assert "<b>" not in page
     assert "alert(1)</script>" not in page
+
+
+def test_a_link_to_a_page_stays_one(tmp_path):
+    write(MODELS[:1], tmp_path / "real.html")
+    (tmp_path / "link.html").symlink_to("real.html")
+    write(MODELS, tmp_path / "link.html")
+    assert (tmp_path / "link.html").is_symlink()
+    assert 'data-models="2"' in (tmp_path / "real.html").read_text(encoding="utf-8")
 
 
 def test_a_strangers_file_and_a_link_to_nothing_are_not_replaced(tmp_path):

@@ -1,0 +1,61 @@
+"""A directory that is whole or absent, for what an export writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nmt_cli.errors import InputError
+from nmt_cli.files import make_directory, name_beside, no_space, sync
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """Yield a directory to fill; it becomes `path` only if the block succeeds. Nothing is ever replaced.
+
+    An empty directory stays the one that it is, with its mode and what is mounted there, and gets the files.
+
+    Raises:
+        InputError: something stands there that is no empty directory, or no directory can be made there.
+    """
+    check_new_directory(path)
+    whole = Path(os.path.abspath(path))
+    temporary = name_beside(whole / whole.name if os.path.ismount(whole) else whole)
+    try:
+        make_directory(temporary.parent)
+        temporary.mkdir()
+    except OSError as error:
+        raise no_space(error) or InputError(
+            f"{path}: cannot be made: {(error.strerror or str(error)).lower()}"
+        ) from error
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            sync(file)
+        sync(temporary)
+        if whole.is_dir() and not whole.is_symlink():
+            check_new_directory(path, beside=temporary.name)  # somebody else may have put something there meanwhile
+            for file in sorted(temporary.iterdir()):
+                os.rename(file, whole / file.name)
+            temporary.rmdir()
+            sync(whole)
+        else:
+            check_new_directory(path)
+            os.rename(temporary, whole)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync(temporary.parent)
+
+
+def check_new_directory(path: Path, beside: str = "") -> None:
+    """Raise `InputError` where `new_directory` would refuse, for a look before the work; `beside` may be there."""
+    try:
+        is_free = not os.path.lexists(path) or (not path.is_symlink() and not {*os.listdir(path)} - {beside})
+    except OSError:  # a file, or a directory that may not be read
+        is_free = False
+    if not is_free:
+        raise InputError(f"{path}: exists already and is not replaced; give a directory that is new or empty")
