@@ -17,8 +17,14 @@ _PRINTF = (
 _UNSPACED = rf"(?:{WITHOUT_SPACES.pattern}|[\uff00-\uffef])"
 """Letters and signs of scripts that write no spaces: they may touch an address that they do not belong to."""
 _ANY = rf"(?:(?!{_UNSPACED})[^\s<>\"'])"
+_NAME = rf"(?<=[/=])(?:(?={_UNSPACED})\w)+(?=[\s\x00-\x7f]|$)"
+"""A part of an address in such a script, as in links to Wikipedia."""
 _WORD, _LOCAL = rf"(?:(?!{_UNSPACED})[\w-])", rf"(?:(?!{_UNSPACED})[\w.+-])"
-_ADDRESS = rf"(?<![A-Za-z0-9_])(?:https?|ftp)://{_ANY}*(?<![.,;:!?()\[\]])(?<!//)|(?<!{_LOCAL}){_LOCAL}+@{_WORD}+(?:\.{_WORD}+)+"
+_SCHEME = r"(?:https?|ftp)://"
+_ADDRESS = (
+    rf"(?<![A-Za-z0-9_])(?:(?<={_UNSPACED}){_SCHEME}{_ANY}*|(?<!{_UNSPACED}){_SCHEME}(?:{_NAME}|{_ANY})*)"
+    rf"(?<![.,;:!?()\[\]])(?<!//)|(?<!{_LOCAL}){_LOCAL}+@{_WORD}+(?:\.{_WORD}+)+"
+)
 ADDRESS = re.compile(_ADDRESS)
 """An address of a page or of mail."""
 _VARIABLE = rf"\$(?!(?:US|CAN?|AUD?|NZ)\b)[A-Za-z_](?:(?!{_UNSPACED})\w)*"
@@ -27,6 +33,8 @@ _OTHERS = rf"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__|{_VARIABLE}|{_ADDRESS}"
 _TAG = r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>"
 CODE = re.compile(f"{_PRINTF.format(flags='')}|{_OTHERS}|{_TAG}")
 """A placeholder or a tag in any text. `{...}` is found by its pairs of braces."""
+TEXT_CODE = re.compile(rf"(?:(?<!\d){_PRINTF.format(flags='')})|{_OTHERS}|{_TAG}")
+"""The same in a translation whose source has no `%`: there `50%ige` is a word."""
 FORMAT_CODE = re.compile(f"{_PRINTF.format(flags=' ').replace('(?![A-Za-z]{3})', '')}|{_OTHERS}|{_TAG}")
 """The same in a text of which it is known that a `%` begins a directive of printf."""
 NUMBERED_CODE = re.compile(rf"%L?(?:\d{{1,2}}(?!\d)|n)|{CODE.pattern}")
@@ -87,15 +95,22 @@ def counts_of(text: str, pattern: re.Pattern[str] = CODE) -> Counter[str]:
     return Counter(text[start:end] for start, end in codes_of(text, pattern))
 
 
-def with_codes(atoms: Iterable[Atom], pattern: re.Pattern[str] = CODE) -> tuple[Atom, ...]:
-    """Return the atoms with the tags and placeholders that stand in their text as atoms of their own."""
+def with_codes(
+    atoms: Iterable[Atom], pattern: re.Pattern[str] = CODE, *, has_line_ends: bool = True
+) -> tuple[Atom, ...]:
+    """Return the atoms with the tags and placeholders that stand in their text as atoms of their own.
+
+    With `has_line_ends`, `<br>` in the text ends a line; in a page, where it has to be escaped, it is a word.
+    """
     result: list[Atom] = []
     run: list[Atom] = []
     for atom in [*atoms, None]:
         if atom is not None and atom.kind is Kind.TEXT:
             run.append(atom)
             continue
-        result += _cut_out(run, pattern)
+        for code in _cut_out(run, pattern):
+            is_line_end = code.kind is Kind.BREAK and not has_line_ends
+            result.append(Atom(code.raw, "", Kind.ALONE) if is_line_end else code)
         run = []
         if atom is not None:
             result.append(atom)

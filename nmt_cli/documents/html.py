@@ -25,6 +25,7 @@ _INLINE = frozenset(
      "ins", "kbd", "label", "mark", "math", "nobr", "output", "q", "s", "samp", "small", "span", "strike", "strong",
      "sub", "sup", "svg", "time", "tt", "u", "var", "wbr")
 )  # fmt: skip
+_OF_WORD = re.compile(r"(?:o|st\d+):")
 _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
@@ -216,14 +217,14 @@ class _Walk:
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
-            atoms = with_labels_apart(with_marks_alone(with_whole_addresses(self._atoms)))
-            self._located.segments.append(Segment(self._start, end, with_codes(atoms), written))
+            atoms = with_whole_addresses(with_labels_apart(with_marks_alone(self._atoms)))
+            self._located.segments.append(Segment(self._start, end, with_codes(atoms, has_line_ends=False), written))
         self._atoms = []
 
 
 def _is_inline(name: str) -> bool:
-    """Return whether an element stands within a sentence, as do those with a prefix that Word writes (`st1:place`)."""
-    return name in _INLINE or ":" in name
+    """Return whether an element stands within a sentence, as do those that Word writes (`st1:place`)."""
+    return name in _INLINE or _OF_WORD.match(name) is not None
 
 
 def _is_ended_by(name: str, following: str) -> bool:

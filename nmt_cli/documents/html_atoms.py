@@ -58,10 +58,13 @@ def with_whole_addresses(atoms: Sequence[Atom]) -> list[Atom]:
         return list(atoms)
     result = list(atoms)
     pairs = partners(atoms)
+    other = pairs | {end: start for start, end in pairs.items()}
     for begin, end in reversed(_parted_addresses(atoms)):
         first, last = begin[0], end[0]
-        while crossing := [pair for pair in pairs.items() if (first <= pair[0] <= last) != (first <= pair[1] <= last)]:
-            first, last = min(first, *(pair[0] for pair in crossing)), max(last, *(pair[1] for pair in crossing))
+        while outside := [
+            other[place] for place in range(first, last + 1) if place in other and not first <= other[place] <= last
+        ]:
+            first, last = min(first, *outside), max(last, *outside)
         before, own = result[begin[0]].cut(begin[1]) if begin[1] else (Atom(""), result[begin[0]])
         last_own, after = result[end[0]].cut(end[1])
         has_other = any(atom.kind is Kind.TEXT for atom in (*result[first : begin[0]], *result[end[0] + 1 : last + 1]))

@@ -22,7 +22,7 @@ _LANGUAGE = re.compile(rf'{FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _COLUMNS = re.compile("( {2,})")
 """Blanks by which texts for terminals are set in columns."""
-_ESCAPES = {"r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPES = {"t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
 """Flags of messages in which `%1` stands for the first argument."""
 _WIDTH = 78
@@ -126,21 +126,31 @@ def _segment(
             lines = ["", *(part for line in re.findall(r".*?\\n|.+$", raw) for part in _wrapped(line))]
         return begin + line_end.join(f'"{line}"' for line in lines)
 
-    atoms = with_codes(_atoms(source.raw), pattern)
+    atoms = tuple(part for atom in with_codes(_atoms(source.raw), pattern) for part in _columns_of(atom))
     return Segment(own.start, own.end, atoms, _spelled, finished, signs=signs)
 
 
 def _atoms(raw: str) -> Iterator[Atom]:
-    """Yield the atoms of a string; no sentence goes across the end of a line in it, or from one column to another."""
+    """Yield the atoms of a string; no sentence goes across the end of a line in it."""
     for match in _ESCAPE.finditer(raw):
         if not match[0].startswith("\\"):
-            for part in filter(None, _COLUMNS.split(match[0])):
-                yield Atom(part, "", Kind.BREAK) if part.startswith("  ") else Atom(part, part)
-        elif match[0] in ("\\n", "\\t"):
+            yield Atom(match[0], match[0])
+        elif match[0] == "\\n":
             yield Atom(match[0], "", Kind.BREAK)
         else:
             text = _ESCAPES.get(match[0][1:], match[0][1:])
             yield Atom(match[0], text) if len(match[0]) == 2 else Atom(match[0], "", Kind.BREAK)
+
+
+def _columns_of(atom: Atom) -> Iterator[Atom]:
+    """Yield an atom with the blanks between columns of its text as atoms that no sentence goes across."""
+    if atom.kind is not Kind.TEXT or (atom.text != "\t" and atom.raw != atom.text):
+        yield atom
+    elif atom.text == "\t":
+        yield Atom(atom.raw, "", Kind.BREAK)
+    else:
+        for part in filter(None, _COLUMNS.split(atom.text)):
+            yield Atom(part, "", Kind.BREAK) if part.startswith("  ") else Atom(part, part)
 
 
 def _spelled(text: str) -> str:

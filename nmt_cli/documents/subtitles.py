@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
@@ -53,24 +54,25 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     """Return the sentences of all cues; neither option changes anything here.
 
     Raises:
-        InputError: a block has no line of times, or the file has no cue.
+        InputError: the times of a block lack or are damaged, or the file has text and no cue.
     """
     del target_lang, overwrite
     is_vtt = document.text.lstrip("\ufeff").startswith("WEBVTT")
     chains: list[list[_Cue]] = []
-    for cue in _cues(document, is_vtt=is_vtt):
+    notes: list[str] = []
+    for cue in _cues(document, notes, is_vtt=is_vtt):
         if chains and _goes_on(chains[-1], cue):
             chains[-1].append(cue)
         else:
             chains.append([cue])
-    return Located([_segment(document.text, chain, is_vtt=is_vtt) for chain in chains])
+    return Located([_segment(document.text, chain, is_vtt=is_vtt) for chain in chains], notes=notes)
 
 
-def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
-    """Yield the cues that have text."""
+def _cues(document: Characters, notes: list[str], *, is_vtt: bool) -> Iterator[_Cue]:
+    """Yield the cues that have text; what is left out is noted."""
     text = document.text
     starts, lines = [match.start() for match in _LINES.finditer(text)], _LINES.findall(text)
-    number = num_cues = 0
+    number = num_cues = num_others = 0
     while number < len(lines):
         start, line = starts[number], lines[number]
         if not line.strip("\ufeff \t\r\n"):
@@ -82,8 +84,9 @@ def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
         if TIMES.match(line.lstrip("\ufeff")) is None:
             number += 1  # the number or the name of the cue
         times = TIMES.match(lines[number].lstrip("\ufeff")) if number < len(lines) else None
-        if times is None and is_vtt:  # players leave out what is no cue
-            number = end_of_text(lines, number)
+        end = end_of_text(lines, number)
+        if times is None and is_vtt and not any("->" in line for line in lines[number - 1 : end]):
+            num_others, number = num_others + 1, end  # players leave out what is no cue
             continue
         if times is None:
             document.refuse(
@@ -99,7 +102,9 @@ def _cues(document: Characters, *, is_vtt: bool) -> Iterator[_Cue]:
             begin = starts[first]
             moments = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
             yield _Cue(begin, begin + sum(map(len, own)), *moments, tuple(own))
-    if not num_cues and not is_vtt:
+    if num_others:
+        notes.append(f"{counted(num_others, 'block')} without times, which players do not show, left as it stands")
+    if not num_cues and (num_others or not is_vtt):
         document.refuse(0, "has no cue with times such as 00:00:01,000 --> 00:00:02,500")
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_cli.documents.codes import BY_ORDER, CODE, counts_of, without_strays
+from nmt_cli.documents.codes import BY_ORDER, CODE, TEXT_CODE, counts_of, without_strays
 from nmt_cli.documents.division import Shown, divided
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, partners
@@ -130,15 +130,15 @@ def restored(
     """
     is_plain = not (line.tags or line.placeholders or line.seams)
     brought = " ".join(use.translation for use in translation.terms if use.translation is not None)
-    expected = counts_of(line.source) + counts_of(spell(brought))
-    own = _Placeholders(line, raw)
+    own = _Placeholders(line, raw, TEXT_CODE if signs and "%" not in line.source + brought else CODE)
+    expected = counts_of(line.source, own.codes) + counts_of(spell(brought), own.codes)
     if not is_plain and len(translation.text.split()) * len(line.words) > MAX_WEIGHTS:
         return None
     # Signs that the model wrote may make a placeholder of what stands beside them, so there are three attempts.
     for allowed in dict.fromkeys((own.signs + brought + signs, own.signs + brought, brought)):
-        target = own.cleaned(translation.text.split(), allowed, counts_of(brought))
+        target = own.cleaned(translation.text.split(), allowed, counts_of(brought, own.codes))
         found = _restored(line, target, translation.weights, translation.links or (), own, spell, shown)
-        if counts_of(" ".join(found.chunks)) in (expected, expected + own.parted):
+        if counts_of(" ".join(found.chunks), own.codes) in (expected, expected + own.parted):
             return found
     return None
 
@@ -193,18 +193,23 @@ def _of_links(links: Sequence[Link], num_target: int, num_source: int) -> Matrix
 class _Placeholders:
     """The placeholders of a line: what the model sees of each, and what the document writes for it."""
 
-    def __init__(self, line: Line, raw: Callable[[Atom], str]) -> None:
+    def __init__(self, line: Line, raw: Callable[[Atom], str], codes: re.Pattern[str]) -> None:
         self._raws: dict[str, deque[str]] = defaultdict(deque)
         for atom in line.placeholders:
             self._raws[atom.text].append(raw(atom))
         names = sorted(self._raws, key=len, reverse=True)
         any_name = "|".join(map(_exactly, names)) or "(?!)"
         self.pattern = re.compile(any_name)
-        self._codes = re.compile(f"({any_name})|{CODE.pattern}")
+        self.codes = codes
+        self._stray = re.compile(f"({any_name})|{codes.pattern}")
         self._by_order = [atom.text for atom in line.placeholders if BY_ORDER.match(atom.text)]
         self.signs = self.pattern.sub("", " ".join(line.words))
         """The text beside the placeholders, whose signs may stand in the translation too."""
-        self.parted = counts_of(line.text) - Counter(atom.text for atom in line.placeholders) - counts_of(line.source)
+        self.parted = (
+            counts_of(line.text, codes)
+            - Counter(atom.text for atom in line.placeholders)
+            - counts_of(line.source, codes)
+        )
         """What looks like placeholders where the line has lost its tags, such as an address that a tag parts."""
 
     def cleaned(self, target: Sequence[str], signs: str, brought: Counter[str]) -> list[str]:
@@ -213,15 +218,17 @@ class _Placeholders:
 
         def kept(match: re.Match[str]) -> str:
             name = match[0]
-            if not left[name]:
+            inner = Counter(self.pattern.findall(name)) - Counter([name])
+            if not left[name] or any(left[one] < count for one, count in inner.items()):
                 return ""
             left[name] -= 1
+            left.subtract(inner)
             return name
 
         words = []
         for word in target:
             parts, position = [], 0
-            text = self._codes.sub(kept, word)
+            text = self._stray.sub(kept, word)
             for match in self.pattern.finditer(text):
                 parts += [without_strays(text[position : match.start()], signs), match[0]]
                 position = match.end()

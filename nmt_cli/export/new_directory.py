@@ -1,4 +1,4 @@
-"""A directory that is whole or absent, for what an export writes."""
+"""A new directory, or an empty one that is filled, for what an export writes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def new_directory(path: Path) -> Iterator[Path]:
         sync(temporary)
         if whole.is_dir() and not whole.is_symlink():
             check_new_directory(path, beside=temporary.name)  # somebody else may have put something there meanwhile
-            for file in sorted(temporary.iterdir()):
-                os.rename(file, whole / file.name)
+            _move(temporary, whole)
             temporary.rmdir()
             sync(whole)
         else:
@@ -49,6 +48,19 @@ def new_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync(temporary.parent)
+
+
+def _move(directory: Path, whole: Path) -> None:
+    """Move what a directory holds into an empty one; if it fails, nothing has moved."""
+    moved: list[str] = []
+    try:
+        for name in sorted(os.listdir(directory)):
+            os.rename(directory / name, whole / name)
+            moved.append(name)
+    except OSError as error:
+        for name in moved:
+            os.rename(whole / name, directory / name)
+        raise InputError(f"{whole}: cannot be filled: {(error.strerror or str(error)).lower()}") from error
 
 
 def check_new_directory(path: Path, beside: str = "") -> None:

@@ -15,7 +15,7 @@ from nmt_cli.formats.report import Found, ImportReport
 
 MAX_BYTES = 1 << 29
 _SOME = 200
-"""Numbers for which the plural form is looked up; the rules of all languages repeat within them."""
+"""Numbers for which the plural form is looked up. They show whether that of 1 stands for many numbers."""
 FIELD = r'(?:(?<=")|(?<=\\n))'
 """Beginning of a field of the header, of which several may stand in one line."""
 _CHARSET = re.compile(
@@ -99,7 +99,7 @@ class PluralRule(NamedTuple):
     num_forms: int | None
     """None in a template that is not filled in."""
     one: int
-    """The form for 1."""
+    """The form for 1; -1 where that of 2 and 3 is the same."""
     is_for_few: bool
     """True if this form stands for 1 alone, or for 0 and 1."""
 
@@ -114,6 +114,8 @@ def plural_rule(header: str) -> PluralRule:
         forms = [form(number) for number in range(_SOME)]
     except (ValueError, ArithmeticError, RecursionError):
         return PluralRule(int(found[1]), 0, is_for_few=False)
+    if forms[1] == forms[2] == forms[3]:
+        return PluralRule(int(found[1]), -1, is_for_few=False)
     return PluralRule(int(found[1]), forms[1], is_for_few=forms[1] not in forms[2:])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from nmt_cli.errors import InputError
@@ -15,6 +15,7 @@ from nmt_cli.formats.report import ImportReport
 
 _STRICT_CELL = re.compile(r'"(?:[^"]|"")*"')
 _TAG = re.compile(r"<(?:br|/?(?:b|i|u|div|span|p|font|sub|sup|em|strong|a|img))\b[^<>]*>", re.I)
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MAX_LINES_IN_CELL = 200
 
 
@@ -105,49 +106,73 @@ def _cells(text: str) -> list[str]:
 
 
 def quoted_rows(given: Input, facts: TextFacts, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows of quoted cells.
+    """Return the rows of quoted cells.
+
+    A lone CR ends a row as other line ends do, or is a blank where a part of a row ends.
 
     Raises:
         InputError: a quote in the text is not doubled, or a cell with a quote is never closed.
     """
     csv.field_size_limit(1 << 24)
-    rows = csv.reader(_lines(given, facts, delimiter), delimiter=delimiter, strict=True)
+    if facts.line_ends != "mixed":
+        lines = read_lines(given, facts, universal=facts.line_ends in ("CR", "mostly CR"))
+        return _quoted_rows(given.name, lines, delimiter)
+    parted = _Lines(read_lines(given, facts))
+    return _whole_rows(_quoted_rows(given.name, parted, delimiter), parted)
+
+
+def _quoted_rows(name: str, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     begin = 1
     while True:
         try:
             cells = next(rows, None)
         except csv.Error as error:
             raise InputError(
-                f"{given.name}:{begin}: a quoted cell begins in this line and does not end as it should "
+                f"{name}:{begin}: a quoted cell begins in this line and does not end as it should "
                 f"({error}); double the quotes within the cell, or save the table as .xlsx"
             ) from None
         if cells is None:
             return
         if rows.line_num - begin > MAX_LINES_IN_CELL:
             raise InputError(
-                f"{given.name}:{begin}: a quoted cell in this line is closed only in line {rows.line_num:,}; "
+                f"{name}:{begin}: a quoted cell in this line is closed only in line {rows.line_num:,}; "
                 "double the quotes within the cell, or save the table as .xlsx"
             )
         yield begin, cells or [""]
         begin = rows.line_num + 1
 
 
-def _lines(given: Input, facts: TextFacts, delimiter: str) -> Iterator[str]:
-    """Yield the lines of a table; a lone CR among other line ends parts two whole rows, else it is a blank."""
-    lines = read_lines(given, facts, universal=facts.line_ends in ("CR", "mostly CR"))
-    if facts.line_ends != "mixed":
-        yield from lines
-        return
-    least: int | None = None
-    for line in lines:
-        bare = line.rstrip("\r\n")
-        parts = [part for part in bare.split("\r") if part]
-        counts = [part.count(delimiter) for part in parts]
-        least = counts[0] if least is None and counts else least
-        if len(parts) > 1 and min(counts) >= max(1, least or 0):
-            yield from (f"{part}\n" for part in parts)
+class _Lines:
+    """The lines of a table, of which some end in a lone CR where other ends are usual."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.ends_in_cr = False
+        """True of the last line."""
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            for part in _LINE.findall(line):
+                self.ends_in_cr = part.endswith("\r")
+                yield part
+
+
+def _whole_rows(rows: Iterator[tuple[int, list[str]]], lines: _Lines) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows that have cells enough; a lone CR that ends a shorter one is a blank in a cell of the row."""
+    width, held = 0, None
+    for begin, cells in rows:
+        if held is not None and len(held[1]) + len(cells) - 1 <= width:
+            begin, cells = held[0], [*held[1][:-1], f"{held[1][-1]} {cells[0]}", *cells[1:]]
+        elif held is not None:
+            yield held
+        width, held = width or len(cells), None
+        if lines.ends_in_cr and len(cells) < width:
+            held = begin, cells
         else:
-            yield bare.replace("\r", " ") + line[len(bare) :]
+            yield begin, cells
+    if held is not None:
+        yield held
 
 
 def _anki_rows(

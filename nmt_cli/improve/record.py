@@ -213,14 +213,15 @@ class Provenance:
         return _read(self.path)
 
     def texts(self) -> list[tuple[str, str, int | None]]:
-        """Return the texts that were given, each with its SHA-256 and its lines, if these were counted.
+        """Return the texts to learn from that were given, each with its SHA-256 and its lines, if these were counted.
 
         Raises:
             InputError: the record is damaged.
         """
         try:
             lines = {name: count for stage in self._values["stages"] for name, count in stage["lines"].items()}
-            return [(name, value, lines.get(name)) for name, value in self._values["inputs"].items()]
+            dev = set(((self._values.get("config") or {}).get("data", {}).get("dev") or {}).values())
+            return [(name, value, lines.get(name)) for name, value in self._values["inputs"].items() if name not in dev]
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{self.path}: is damaged: {error!r}") from error
 

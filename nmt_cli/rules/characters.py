@@ -15,11 +15,11 @@ _WORD = re.compile(r"\w+")
 _LETTER = re.compile(r"[^\W\d_]")
 _CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 """Bytes 80 to BF, as Latin-1 and cp1252 show them."""
-_PUNCTUATION = "„…‹‘’“”•–—›"
+_PUNCTUATION = "„…‹‘’“”•–—›«»"
 """Signs among them that may well follow a capital, as in `PÄIVÄÄ”`, but not where small letters stand beside it."""
 _MOJIBAKE = re.compile(
     f"[ÃÂÄÅ](?![{_PUNCTUATION}]){_CONTINUATION}"
-    f"|(?<=[a-zß-ÿ])[ÃÂÄÅ][{_PUNCTUATION}]|[ÃÂÄÅ][{_PUNCTUATION}](?=[a-zß-ÿ])"
+    rf"|(?<=[a-zß-ÿ])[ÃÂÄÅ][{_PUNCTUATION}]|[ÃÂÄÅ][{_PUNCTUATION}](?=[a-zß-ÿ])|[ÃÂÄÅ][„‘“‹–—](?=[^\W\d_])"
     f"|â[€„†ˆ‚\x80\x82\x84\x86\x88].|(?:[ÐÑÎÏ×ØÙ]{_CONTINUATION}){{2}}|(?:[äåæçèéãì]{_CONTINUATION}{{2}}){{2}}|ï»¿"
 )
 """UTF-8 that was read as cp1252. Scripts whose first bytes are common letters need two characters in a row."""

@@ -55,6 +55,8 @@ class Directions:
 
     def pair(self, source: str, target: str) -> tuple[str, str] | None:
         """Return the languages of the direction that a client means, if there is one: `en-GB` for `en`, too."""
+        if _distance(source, target) == 0:  # a text stays as it is in its own language
+            return None
         distances = {
             pair: first + second
             for pair in self._by_pair

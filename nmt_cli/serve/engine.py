@@ -37,7 +37,7 @@ MAX_SECONDS = 2.0
 """Time after which a search takes no more newcomers if others wait for its end."""
 MAX_RETRY_SECONDS = 60
 MAX_WEIGHTS = 1_000_000
-"""Word pairs of a sentence beyond which an answer has hard links only: the weights of one request stay below 1 GB."""
+"""Word pairs of a sentence beyond which an answer has hard links only: its weights take 8 MB at most."""
 AT_ONCE = 16
 """Sentences whose text the thread of the searches makes itself."""
 Answer = Callable[[list[Translated], Exception | None], None]

@@ -49,6 +49,12 @@ def page(text: str, translate=upper, target_lang: str | None = None, name: str =
             "<p>it&#39d be &# 8217; good.</p>\n<script>var a = 'one';</script>\n<p title='red car'>one</p>",
             "<p>IT'D BE &amp;# 8217; GOOD.</p>\n<script>var a = 'one';</script>\n<p title='RED CAR'>ONE</p>",
         ),
+        ("<p>use &lt;br/&gt; to break</p>", "<p>USE &lt;br/&gt; TO BREAK</p>"),
+        ("<h:p>one cat</h:p><h:p>two dogs</h:p>", "<h:p>ONE CAT</h:p><h:p>TWO DOGS</h:p>"),
+        (
+            "<p><label>address</label><a href=x>joe@x.org</a></p>",
+            "<p><label>ADDRESS</label><a href=x>joe@x.org</a></p>",
+        ),
         ("<p>so <![foo]>one <![if !IE]>two<![endif]></p>", "<p>SO <![foo]>ONE <![if !IE]>TWO<![endif]></p>"),
         ("<p>so<![) one</p><p>two <![CDATA[ a > b ]]></p>", "<p>SO<![) one</p><p>TWO <![CDATA[ a > b ]]></p>"),
     ],
@@ -62,6 +68,8 @@ def test_text_is_translated_and_all_else_stays(before: str, after: str | None):
     [
         "<p>let <math><mi>x</mi></math> be <svg><path/></svg> one</p>",
         "<p>he lives in <st1:place>london</st1:place> with tom</p>",
+        "<p>use &lt;br/&gt; to break</p>",
+        "<p>one<o:p></o:p> two</p>",
     ],
 )
 def test_a_sentence_goes_across_elements_that_stand_within_it(text: str):
@@ -103,6 +111,26 @@ def test_hard_links_place_tags_where_there_are_no_weights():
         return [Translation("D C B A", 0.0, 0.0, None, links, 4) for _ in lines]
 
     assert page("<p>a <b>b</b> c d</p>", translate) == "<p>D C <b>B</b> A</p>"
+
+
+@pytest.mark.parametrize("part", ["<!-- x -->", "<wbr>"])
+def test_an_address_in_angle_brackets_stands_once(part: str):
+    twice = translator(lambda _: ["schreib", "Joe", "<joe@x.org>", "joe@x.org", "jetzt"])
+    new = page(f"<p>mail Joe &lt;joe@{part}x.org&gt; now</p>", twice)
+    assert new.count(part) == new.count("x.org") == 1
+    assert "jetzt" in new
+
+
+@pytest.mark.parametrize("name", ["日本", "日本/東京", "中国_(1)"])
+def test_an_address_may_have_names_in_other_scripts(name: str):
+    address = f"https://ja.wikipedia.org/wiki/{name}"
+    lost = translator(lambda _: ["SIEHE", "https://ja.wikipedia.org/wiki/", "MEHR"])
+    assert address in page(f"<p>see {address} for more</p>", lost)
+
+
+def test_percent_before_the_ending_of_a_word_stays():
+    solution = translator(lambda _: ["EINE", "50%ige", "LÖSUNG"])
+    assert page("<p>a solution of one half</p>", solution) == "<p>EINE 50%ige LÖSUNG</p>"
 
 
 def test_a_sign_of_percent_may_come_in():

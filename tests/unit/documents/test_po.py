@@ -38,6 +38,24 @@ def catalogue(text: str, translate=upper, **options) -> str:
         ('msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr ""', 'msgid "a \\"dog\\"\\tC:\\\\x"\nmsgstr "A \\"DOG\\"\\tC:\\\\X"'),
         ('msgid "a dog"\nmsgstr "ein Hund"\n', None),
         ('msgid "  -h  a dog\\tand %d"\nmsgstr ""', 'msgid "  -h  a dog\\tand %d"\nmsgstr "  -H  A DOG\\tAND %d"'),
+        (
+            'msgid "click <a href=\\"x\\"  class=\\"big one\\">here</a> now"\nmsgstr ""',
+            (
+                'msgid "click <a href=\\"x\\"  class=\\"big one\\">here</a> now"\n'
+                'msgstr "CLICK <a href=\\"x\\"  class=\\"big one\\">HERE</a> NOW"'
+            ),
+        ),
+        (
+            'msgid "{n, plural,  one {# file}  other {# files}} were found"\nmsgstr ""',
+            (
+                'msgid "{n, plural,  one {# file}  other {# files}} were found"\n'
+                'msgstr "{n, plural,  one {# file}  other {# files}} WERE FOUND"'
+            ),
+        ),
+        (
+            '#, python-format\nmsgid "use %(user  name)s here"\nmsgstr ""',
+            '#, python-format\nmsgid "use %(user  name)s here"\nmsgstr "USE %(user  name)s HERE"',
+        ),
         ('#, fuzzy\nmsgid "a dog"\nmsgstr "ein Hund"\n', None),
         ('#~ msgid "a dog"\n#~ msgstr ""\n', None),
         (
@@ -321,6 +339,7 @@ def test_a_catalogue_whose_encoding_lacks_a_character_becomes_utf_8():
             "nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5;",
             "many one many many many many",
         ),
+        ("nplurals=2; plural=n != 0;", "many many"),
         ("nplurals=2; plural=n/0;", "many many"),
     ],
 )

@@ -165,6 +165,8 @@ def test_a_cue_that_could_be_read_in_time_still_can():
         ),
         ("1\n00:00:01,000 --> 00:00:02,000\nx\n\n2", "a.srt:5: a cue with times such as"),
         ("", "a.srt:1: has no cue with times such as 00:00:01,000 --> 00:00:02,500"),
+        ("WEBVTT\n\n00:01.000 -> 00:02.000\nx\n", "a.srt:3: a cue with times such as"),
+        ("WEBVTT\n\nonly text\n", "a.srt:1: has no cue with times such as"),
     ],
 )
 def test_bad_subtitles_are_refused_with_their_line(text: str, message: str):

@@ -137,7 +137,9 @@ def test_lines_and_hashes_are_those_of_the_cache(tmp_path):
 def test_a_result_of_improve_names_the_files_that_were_given(tmp_path):
     one = experiment(tmp_path / "run", source="stages/back.en")
     stages = [{"lines": {"/c/mono.fr": 1200}}]
-    record = {"format": 1, "inputs": {"/c/train.en": "0a", "/c/train.fr": "0b", "/c/mono.fr": "0c"}, "stages": stages}
+    inputs = {"/c/train.en": "0a", "/c/train.fr": "0b", "/c/mono.fr": "0c", "/c/dev.en": "0d", "/c/dev.fr": "0e"}
+    config = {"data": {"dev": {"source": "/c/dev.en", "target": "/c/dev.fr"}}}
+    record = {"format": 1, "config": config, "inputs": inputs, "stages": stages}
     (one.directory / "improve.json").write_text(json.dumps(record))
     text = card([one])
     assert "| train.en | unknown | `0a` |\n| train.fr | unknown | `0b` |\n| mono.fr | 1,200 | `0c` |" in text

@@ -1,5 +1,6 @@
 """A directory that is whole or absent, and never replaces anything."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -50,6 +51,23 @@ def test_one_on_which_something_is_mounted_is_filled_from_within(tmp_path, monke
         assert unfinished.parent == tmp_path / "volume"
         (unfinished / "a").write_text("x")
     assert [path.name for path in (tmp_path / "volume").iterdir()] == ["a"]
+
+
+def test_an_empty_one_is_empty_again_if_it_cannot_be_filled(tmp_path, monkeypatch):
+    def refuse(source, target, rename=os.rename):
+        if str(target).endswith("empty/b"):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        rename(source, target)
+
+    def write(directory):
+        (directory / "a").write_text("x")
+        (directory / "b").write_text("x")
+
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(InputError, match="empty: cannot be filled: invalid cross-device link"):
+        fill(tmp_path / "empty", write)
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
 
 
 def test_a_failure_leaves_nothing(tmp_path):

@@ -53,6 +53,12 @@ def test_words_that_are_codes_of_languages_twice_are_no_header(tmp_path):
         ("en,fr\nHello\rthere,Bonjour\nBye,Salut\n", [("Hello there", "Bonjour"), ("Bye", "Salut")]),
         ('en,fr\n"Hello\rthere","Bonjour"\nBye,Salut\n', [("Hello there", "Bonjour"), ("Bye", "Salut")]),
         ("en,fr\nHello,Bonjour\rBye,Salut\nYes,Oui\n", [("Hello", "Bonjour"), ("Bye", "Salut"), ("Yes", "Oui")]),
+        (
+            'en,fr\r"Hi\nyou","Salut\ntoi"\rBye,Adieu\rYes,Oui\n',
+            [("Hi you", "Salut toi"), ("Bye", "Adieu"), ("Yes", "Oui")],
+        ),
+        ('en,fr\n"x\ry",z\rA cat,Un chat\nB cat,Le chat\n', [("x y", "z"), ("A cat", "Un chat"), ("B cat", "Le chat")]),
+        ("en,fr\nOne\rtwo\rthree,Un\rdeux\nYes,Oui\n", [("One two three", "Un"), ("Yes", "Oui")]),
     ],
 )
 def test_a_lone_carriage_return_is_a_blank_or_parts_whole_rows(tmp_path, text, pairs):

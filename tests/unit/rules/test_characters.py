@@ -89,12 +89,16 @@ def test_text_in_the_wrong_encoding_is_found_and_right_text_is_not(text):
     assert has_mojibake(text.encode().decode("latin-1"))
 
 
-@pytest.mark.parametrize("text", ["HYVÄÄ PÄIVÄÄ”, hän sanoi.", "MITÄ… EI.", "“Ä”", "„GRÜẞ’ DICH, Ä‘", "MANHÃ – Å"])
+@pytest.mark.parametrize(
+    "text", ["HYVÄÄ PÄIVÄÄ”, hän sanoi.", "HYVÄÄ PÄIVÄÄ», hän", "MITÄ… EI.", "“Ä”", "„GRÜẞ’ DICH, Ä‘", "MANHÃ – Å"]
+)
 def test_signs_behind_a_capital_are_text(text):
     assert not has_mojibake(text)
 
 
-@pytest.mark.parametrize("text", ["Österreich", "Ångström", "cœur", "nő", "byś"])
+@pytest.mark.parametrize(
+    "text", ["Österreich", "Ångström", "cœur", "nő", "byś", "ESPAÑA AÑO", "GRÖSSE UND STÄRKE", "sûr"]
+)
 def test_utf_8_that_was_read_as_cp1252_is_found(text):
     assert has_mojibake(text.encode().decode("cp1252"))
 

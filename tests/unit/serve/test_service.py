@@ -60,6 +60,15 @@ def test_the_variant_of_a_language_is_the_one_that_is_served(served, asked, foun
     assert (task.sources, task.target) == ([found[0]], found[1])
 
 
+@pytest.mark.parametrize(("pair", "code"), [("zh-Hans-zh-Hant", "zh-Hans"), ("en-GB-en-US", "en-GB")])
+def test_a_text_stays_as_it_is_in_its_own_variant(pair, code):
+    half = (len(pair) - 1) // 2
+    directions = Directions([Direction(pair[:half], pair[half + 1 :], Upper(), splitter("en"))], {})
+    served = Service(directions, Limits(), Metrics(), needs_key=False)
+    assert ask(served, q="a dog", source=code, target=code) == "a dog"
+    assert ask(served, q="a dog", source=code, target=pair[half + 1 :]) == "A DOG"
+
+
 def test_a_direction_that_is_not_served_is_refused():
     with pytest.raises(Refused, match="fr is not available as a target language from de"):
         service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, True, {}))
