@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, is_refusal
-from nmt_cli.files import locked, remove_made, remove_unfinished, sha256_of
+from nmt_cli.files import atomic_path, locked, remove_made, remove_unfinished, sha256_of
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
@@ -239,13 +239,18 @@ class Experiment:
 
     @contextmanager
     def as_before_if_refused(self) -> Iterator[None]:
-        """Remove what the block makes in the directory, which is held, if it refuses what the user gave."""
+        """Remove what the block makes in the directory, which is held, if it refuses what the user gave, and put the
+        configuration back."""
         before = {*self._own_paths()}
+        config = self.config_path.read_bytes() if self.config_path.is_file() else None
         try:
             yield
         except NmtError as error:
             if is_refusal(error):
                 remove_made([path for path in self._own_paths() if path not in before])
+                if config is not None and self.config_path.read_bytes() != config:
+                    with atomic_path(self.config_path) as temporary:
+                        temporary.write_bytes(config)
             raise
 
     def _own_paths(self) -> list[Path]:

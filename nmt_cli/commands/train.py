@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -134,6 +135,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     world.agreed(trainer.restore)
     world.agreed(lambda: check_same_text(experiment, trainer.state.text, digests))
     world.agreed(lambda: check_same_step(experiment, trainer.state.step, world))
+    _tell_threads(trainer, training.threads)
     if trainer.state.step:
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     _tell_precision(training.precision, trainer.state.precision, world)
@@ -180,14 +182,32 @@ def _take_over(experiment: Experiment, config: Config) -> None:
         log(f"try: {command_line('nmt', 'evaluate', '--model', experiment.directory)}")
 
 
-def _warn_of_other_threads(experiment: Experiment, config: Config) -> None:
-    if not experiment.has_begun or not experiment.config_path.exists():
-        return
-    before, now = experiment.config.training.threads, config.training.threads
-    if before != now:
+def _tell_threads(trainer: Trainer, configured: int | None) -> None:
+    """Warn where a run goes on with another number of threads."""
+    import torch
+
+    before, now = trainer.state.num_threads, torch.get_num_threads()
+    if before not in (0, now):
+        whose = "training.threads" if configured else "the number of threads (training.threads is null)"
         warn(
-            f"training.threads was {before or 'null'} and is {now or 'null'} now. Another number "
-            "of threads rounds differently, so the parameters will differ slightly from an unchanged run's"
+            f"{whose} was {before} and is {now} now. Another number of threads rounds differently, so the parameters "
+            "will differ slightly from an unchanged run's"
+        )
+    trainer.state = replace(trainer.state, num_threads=now)
+
+
+def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
+    """Warn where the tokenizers of a run that has not begun are older than the text that they should be made from."""
+    from nmt_cli.preflight.inputs import tokenizer_origin
+
+    if experiment.has_begun or tokenizer_origin(config) is not None:
+        return
+    made = min(path.stat().st_mtime for path in experiment.tokenizer_paths())
+    texts = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
+    for path in (path for path in texts if Path(path).stat().st_mtime > made):
+        warn(
+            f"{path}: has changed since the tokenizer was made. If its text is another one, make the tokenizer anew: "
+            f"{command_line('nmt', 'tokenizer', '--config', experiment.config_path)}"
         )
 
 
@@ -201,7 +221,7 @@ def _prepare(experiment: Experiment, config: Config) -> None:
 
     check_tokenizers(experiment, config)
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
-        _warn_of_other_threads(experiment, config)
+        _warn_of_newer_text(experiment, config)
         write_config(experiment, config)
     else:
         renew_tokenizers(experiment, config)

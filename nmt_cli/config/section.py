@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -31,7 +32,12 @@ Name = Annotated[
         "must be a name without slashes, backslashes and control characters, and neither . nor ..",
     ),
 ]
-PathText = Annotated[str, Field(min_length=1), matching(r"^[^\x00\n]+$", "must be a path without line breaks")]
+PathText = Annotated[
+    str,
+    Field(min_length=1),
+    matching(r"^[^\x00\n]+$", "must be a path without line breaks"),
+    AfterValidator(os.path.expanduser),  # a shell leaves ~ as it is behind --set KEY=
+]
 _name = TypeAdapter(Name)
 
 

@@ -16,7 +16,9 @@ from random import Random
 
 from nmt_cli.data.tokenizer import UNK, PieceWords, Tokenizer
 
-CACHED_WORDS = 200_000
+CACHED_WORDS, MAX_CACHED = 20_000, 16
+"""Words whose lattice is kept, and the characters of the longest. Where no spaces part words, a line is one word, which
+does not come again."""
 
 Lattice = list[tuple[list[float], list[tuple[int, int]]]]
 """For each place in a word, the cumulative probabilities of the pieces that may end there, and the beginning and the id
@@ -66,7 +68,7 @@ class SubwordSampler:
 
     def _drawn(self, word: str, random: Random) -> list[int]:
         """Draw pieces from the end of the word to its beginning, each with its probability given those behind it."""
-        lattice = self._lattice_of(word)
+        lattice = self._lattice_of(word) if len(word) <= MAX_CACHED else self.lattice(word)
         end = len(word)
         ids = []
         while end:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.console import command_line
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.errors import InputError, ModelError, NmtError
 from nmt_cli.files import sha256_of
 from nmt_cli.preflight.inputs import check_text_files, tokenizer_origin
 
@@ -73,7 +73,8 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
     """Refuse a configuration whose keys differ from those with which the training in the directory began."""
     from nmt_cli.config.loader import differing_keys
 
-    if not experiment.config_path.exists():
+    if not experiment.has_begun and not _is_its_own(experiment):
+        _refuse_what_is_in_the_way(experiment)
         return
     changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
     if not experiment.has_begun:
@@ -89,6 +90,30 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
         raise InputError(
             f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
             "Set them back to resume it, or choose another model_dir"
+        )
+
+
+def _is_its_own(experiment: Experiment) -> bool:
+    """Return whether the directory has the configuration of a run."""
+    try:
+        return experiment.config_path.exists() and bool(experiment.config.name)
+    except NmtError:
+        return False
+
+
+def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
+    """Refuse a directory in which a run would replace or remove files that no run has made."""
+    files = (experiment.metrics_path, experiment.languages_path, experiment.writing_path, experiment.confidence_path)
+    there = [path for path in files if path.exists()]
+    there += [
+        path
+        for path in (experiment.cache_path, experiment.checkpoints.directory)
+        if path.is_file() or (path.is_dir() and any(path.iterdir()))
+    ]
+    if there:
+        raise InputError(
+            f"{there[0]}: is in the way. A run writes files of this name, and this one comes from no run: there is no "
+            f"{experiment.config_path.name} of a run beside it. Move it elsewhere, or choose another model_dir"
         )
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.search.constraints import FREE
 from nmt_cli.search.extensions import best_extensions
 from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import (
@@ -270,7 +271,10 @@ class _Search:
             log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
         order = self.options.no_repeat_ngram
         if order:
+            openings = None if live.progress is None else live.progress.openings_N.tolist()
             for row, (place, rank) in enumerate(product(range(len(live.sentences)), range(live.width))):
+                if openings is not None and openings[row] != FREE:
+                    continue  # the rest of a prefix must be said, whatever it repeats
                 ends = torch.tensor(repeated_ngram_ends(live.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 

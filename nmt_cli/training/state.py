@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nmt_cli.data.sampler import Cursor
 from nmt_cli.errors import ModelError
 from nmt_cli.ops import native
 
-ADDED = ("pool", "rewinds", "path", "text", "accumulate", "validated_step", "graphs_failed")
+ADDED = ("pool", "rewinds", "path", "text", "accumulate", "validated_step", "graphs_failed", "num_threads")
 """Fields that the states of earlier versions lack."""
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
@@ -64,11 +65,15 @@ class TrainingState:
     graphs_failed: bool = False
     """CUDA graphs were on, and were switched off because they did not work."""
 
+    num_threads: int = 0
+    """Threads of a process, which decide how sums are rounded; 0 where an earlier version did not keep them."""
+
     @classmethod
     def first(cls, parameter: Tensor, *, bf16: bool, text: str, accumulate: int) -> TrainingState:
         """Return the state of a training that begins; `parameter` decides whether kernels take part."""
         path = native.NATIVE if native.takes(parameter) else native.PLAIN
-        return cls(precision="bf16" if bf16 else "fp32", path=path, text=text, accumulate=accumulate)
+        precision, threads = "bf16" if bf16 else "fp32", torch.get_num_threads()
+        return cls(precision=precision, path=path, text=text, accumulate=accumulate, num_threads=threads)
 
     @property
     def cursor(self) -> Cursor:

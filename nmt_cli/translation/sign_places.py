@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -83,7 +83,10 @@ def with_inner_signs(
     tags, apart = _tags(text, signs, reading)
     own = [word[0] for word in target[num_begun:]]
     looks_at = _between_commas(own, reading.looks_at(found.weights)[num_begun:], text, signs, reading)
-    items = tagged_words(own, _missing(tags, begun), looks_at)
+    missing = _missing(tags, begun)
+    if begun:  # of which all words within a pair may be said already
+        missing = [tag for tag in missing if tag.closing is None or tag.is_open or any(map(_within(tag), looks_at))]
+    items = tagged_words(own, missing, looks_at)
     written: list[str] = []
     words: list[int] = []
     for row, item in enumerate(items, start=num_begun):
@@ -170,6 +173,10 @@ def _extent(rows: Sequence[int]) -> Span:
 
 def _ends_in_comma(word: str) -> bool:
     return word[-1] in _COMMAS
+
+
+def _within(tag: Tag) -> Callable[[int], bool]:
+    return lambda looks: tag.start <= looks < tag.end
 
 
 def _missing(tags: Sequence[Tag], begun: str) -> list[Tag]:

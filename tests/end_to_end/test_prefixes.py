@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nmt_cli.translation.splitting import fits_a_matrix
+
 SOURCES = [
     "Where is the red car?",
     "The house is small.",
@@ -77,7 +79,9 @@ def test_soft_alignments_have_a_row_for_each_word_of_the_output(nmt, model: Path
 
 
 def test_a_line_too_long_for_a_matrix_of_weights_keeps_its_prefix(nmt, model: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("nmt_cli.translation.splitting.MAX_WEIGHTS", 5)
+    for module in ("splitting", "translator"):
+        name = f"nmt_cli.translation.{module}.fits_a_matrix"
+        monkeypatch.setattr(name, lambda parts, num_words, _: fits_a_matrix(parts, num_words, 5))
     source, prefix = write(tmp_path / "source", [SOURCES[4]]), write(tmp_path / "prefix", ["<b>Il ven"])
     result = nmt("translate", source, "--model", model, "--prefix", prefix, "--markup")
     assert result.code == 0, result.err
@@ -171,3 +175,18 @@ def test_a_shard_takes_its_own_prefixes(nmt, model: Path, tmp_path: Path):
     whole = translate(nmt, model, tmp_path, SOURCES, PREFIXES)
     shards = [translate(nmt, model, tmp_path, SOURCES, PREFIXES, "--shard", f"{part}/3") for part in (1, 2, 3)]
     assert [line for shard in shards for line in shard] == whole
+
+
+@pytest.mark.parametrize("prefix", ["Oui, non non non non non", "........", "非常非常非常非常", "-------------------"])
+@pytest.mark.parametrize("order", ["1", "3"])
+def test_a_prefix_may_repeat_what_the_model_may_not(nmt, model: Path, tmp_path: Path, prefix: str, order: str):
+    (line,) = translate(nmt, model, tmp_path, [SOURCES[0]], [prefix], "--no-repeat-ngram", order)
+    assert line.startswith(prefix)
+
+
+def test_terms_that_must_repeat_leave_no_line_empty(nmt, model: Path, tmp_path: Path):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("car\tcar car car\n")
+    source = write(tmp_path / "source", ["The car is here."])
+    result = nmt("translate", source, "--model", model, "--glossary", terms, "--no-repeat-ngram", "1")
+    assert "car car car" in result.out.decode()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from command_line import contents, start_nmt
 
 from nmt_cli.demo import phrasebook
@@ -161,6 +162,66 @@ def test_threads_may_change_on_resuming_and_a_warning_says_what_that_means(nmt, 
         "will differ slightly from an unchanged run's\n"
     ) in result.err
     assert "  threads: 2\n" in (run / "config.yaml").read_text()
+
+
+def test_other_threads_are_told_too_where_the_machine_chooses_them(nmt, config: Path):
+    free = ("--set", "training.threads=null")
+    assert nmt("train", "--config", config, "--set", "training.max_steps=2", *free).code == 0
+    torch.set_num_threads(2)
+    try:
+        result = nmt("train", "--config", config, "--set", "training.max_steps=4", *free)
+        again = nmt("train", "--config", config, "--set", "training.max_steps=6", *free)
+    finally:
+        torch.set_num_threads(1)
+    told = "warning: the number of threads (training.threads is null) was 1 and is 2 now. Another number of threads "
+    assert told in result.err
+    assert "threads is null" not in again.err
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "languages.json", "writing.json", "cache/word_pairs/mine.txt"])
+def test_files_of_others_are_in_the_way_of_a_run(nmt, config: Path, name: str):
+    run = config.parent / "run"
+    (run / name).parent.mkdir(parents=True)
+    (run / name).write_text("precious")
+    for command in (("train",), ("train", "--dry-run")):
+        result = nmt(*command, "--config", config)
+        assert result.code == 2
+        assert f"{run / name.partition('/')[0]}: is in the way. A run writes files of this name" in result.err
+    assert [path for path in run.rglob("*") if path.is_file() and path.name != ".lock"] == [run / name]
+    assert (run / name).read_text() == "precious"
+
+
+def test_the_configuration_of_another_program_is_kept_aside(nmt, config: Path):
+    run = config.parent / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text("mine: 1\n")
+    result = nmt("train", "--config", config)
+    assert result.code == 0, result.err
+    assert (run / "config.1.yaml").read_text() == "mine: 1\n"
+
+
+def test_a_refused_training_leaves_the_configuration_as_it_was(nmt, config: Path):
+    assert nmt("tokenizer", "--config", config).code == 0
+    before = (config.parent / "run/config.yaml").read_bytes()
+    assert nmt("train", "--config", config, "--set", "data.train.0.weight=0.000001").code == 2
+    assert (config.parent / "run/config.yaml").read_bytes() == before
+
+
+def test_text_that_is_newer_than_the_tokenizer_is_told_before_the_run_begins(nmt, config: Path):
+    assert nmt("tokenizer", "--config", config).code == 0
+    source = yaml.safe_load(config.read_text())["data"]["train"][0]["source"]
+    later = time.time() + 60
+    os.utime(source, (later, later))
+    result = nmt("train", "--config", config)
+    assert result.code == 0
+    assert f"warning: {source}: has changed since the tokenizer was made. If its text is another" in result.err
+    assert "has changed" not in nmt("train", "--config", config, "--set", "training.max_epochs=2").err
+
+
+def test_a_path_may_begin_with_the_home_directory(nmt, config: Path, monkeypatch):
+    monkeypatch.setenv("HOME", str(config.parent))
+    assert nmt("train", "--config", config, "--set", "model_dir=~/at home").code == 0
+    assert (config.parent / "at home/checkpoints").is_dir()
 
 
 @pytest.mark.parametrize("steps", [12, 14], ids=["finished", "resumed"])

@@ -119,3 +119,10 @@ def test_it_depends_on_its_random_numbers_alone_in_every_process():
     )
     found = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(3)}
     assert len(found) == 1
+
+
+def test_words_that_are_not_kept_are_sampled_alike(tokenizer, monkeypatch):
+    ids = tokenizer.encode(HARD[-1])
+    kept = SubwordSampler(tokenizer, 0.3).sample(ids, Random(1))
+    monkeypatch.setattr("nmt_cli.data.regularisation.MAX_CACHED", 2)
+    assert SubwordSampler(tokenizer, 0.3).sample(ids, Random(1)) == kept
