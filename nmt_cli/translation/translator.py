@@ -238,23 +238,13 @@ class Translator:
                     self.models, queue.begin, self._vocabulary(parts), options, at_once=at_once, observe=observe,
                     guide=self._guide(parts),
                 ):  # fmt: skip
-                    if done is None:
-                        yield None
-                        continue
-                    part, found = queue.live.pop(done[0]), done[1]
-                    yield part, found or self._with_repetitions(part)
+                    yield None if done is None else _found(self, queue.live.pop(done[0]), done[1])
                 return
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or at_once == 1:
                     raise
             at_once = halved(at_once)
             parts = [*queue.live.values(), *queue.waiting]
-
-    def _with_repetitions(self, part: Part) -> list[Hypothesis]:
-        """Return the hypotheses of a part whose terms and numbers cannot be said without repeated n-grams."""
-        options = self.options.model_copy(update={"no_repeat_ngram": 0})
-        found = replace(self, options=options).search([part]) if self.options.no_repeat_ngram else ()
-        return [hypothesis for _, hypotheses in found for hypothesis in hypotheses]
 
     def _guide(self, parts: Sequence[Part]) -> Guide | None:
         constraints = [part.constraints for part in parts]
@@ -340,6 +330,14 @@ def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
             parts = steps.send(translate(parts))
     except StopIteration as end:
         return cast(list[Translated], end.value)
+
+
+def _found(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> tuple[Part, list[Hypothesis]]:
+    """Return a part with its hypotheses, or those with repetitions if its terms cannot be said without."""
+    if hypotheses or not translator.options.no_repeat_ngram:
+        return part, hypotheses
+    options = translator.options.model_copy(update={"no_repeat_ngram": 0})
+    return next(replace(translator, options=options).search([part]))
 
 
 def _options_for(parts: Sequence[Part], options: DecodingOptions) -> DecodingOptions:

@@ -97,8 +97,11 @@ NO_PLACE_FOR_THE_DEMO = {
         f"mine/attention.png, mine/translator.html: exists already and {NOT_OVERWRITTEN}",
     ),
     "a configuration of the user's": (
-        ["mine/data/train.en", "mine/config.yaml"],
-        "mine/config.yaml: is not a configuration: it must hold keys and values, such as 'name: my_run'",
+        ["mine/config.yaml", "mine/metrics.jsonl"],
+        (
+            "mine/metrics.jsonl: is in the way. A run writes files of this name, and this one comes from no run: there "
+            "is no config.yaml of a run beside it. Move it elsewhere, or choose another model_dir"
+        ),
     ),
     "a tokenizer of the user's": (
         ["mine/tokenizer/joint.model"],
