@@ -110,6 +110,8 @@ def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
         for path in (experiment.cache_path, experiment.checkpoints.directory)
         if path.is_file() or (path.is_dir() and any(path.iterdir()))
     ]
+    if experiment.config_path.exists():  # which is another program's
+        there += experiment.tokenizer_paths()
     if there:
         raise InputError(
             f"{there[0]}: is in the way. A run writes files of this name, and this one comes from no run: there is no "

@@ -200,6 +200,17 @@ def test_the_configuration_of_another_program_is_kept_aside(nmt, config: Path):
     assert (run / "config.1.yaml").read_text() == "mine: 1\n"
 
 
+def test_a_tokenizer_beside_the_configuration_of_another_program_is_in_the_way(nmt, config: Path):
+    run = config.parent / "run"
+    assert nmt("tokenizer", "--config", config).code == 0
+    (run / "config.yaml").write_text("mine: 1\n")
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    result = nmt("train", "--config", config)
+    assert result.code == 2
+    assert re.search(r"run/tokenizer/\w+\.model: is in the way\. A run writes files of this name", result.err)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
 def test_a_refused_training_leaves_the_configuration_as_it_was(nmt, config: Path):
     assert nmt("tokenizer", "--config", config).code == 0
     before = (config.parent / "run/config.yaml").read_bytes()
