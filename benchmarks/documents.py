@@ -24,9 +24,9 @@ from xml.parsers import expat
 
 from nmt_cli.documents.codes import CODE, FORMAT_CODE, counts_of
 from nmt_cli.documents.document import ENDINGS, translate_document
-from nmt_cli.documents.po import plural_rule
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.errors import InputError
+from nmt_cli.formats.po import plural_rule
 from nmt_cli.translation.results import Translation
 
 
@@ -75,7 +75,8 @@ def _copied_messages(data: bytes) -> Iterator[bytes]:
                 is_header = b"".join(sources[b"msgid"]).strip() == b'""'
                 source = sources.get(b"msgid_plural", sources[b"msgid"])
                 singular, plural = (counts_of(b"".join(text).decode()) for text in (sources[b"msgid"], source))
-                if name == b"msgstr[0]" and rule.num_forms != 1 and (rule.is_one_first or singular == plural):
+                is_of_one = name == b"msgstr[%d]" % rule.one and rule.num_forms != 1
+                if is_of_one and (rule.is_for_few or singular == plural):
                     source = sources[b"msgid"]
                 yield from [line] if is_header else [name + found[2], *source]
                 continue
