@@ -210,7 +210,8 @@ class _Placeholders:
             - Counter(atom.text for atom in line.placeholders)
             - counts_of(line.source, codes)
         )
-        """What looks like placeholders where the line has lost its tags, such as an address that a tag parts."""
+        """Placeholders that the model sees because the tags within them are gone, such as the address in `a@<b>x.org`.
+        They may stand in the translation, and need not."""
 
     def cleaned(self, target: Sequence[str], signs: str, brought: Counter[str]) -> list[str]:
         """Return the words without placeholders that neither the source nor a glossary has, or not as often."""

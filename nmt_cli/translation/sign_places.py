@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -84,8 +84,12 @@ def with_inner_signs(
     own = [word[0] for word in target[num_begun:]]
     looks_at = _between_commas(own, reading.looks_at(found.weights)[num_begun:], text, signs, reading)
     missing = _missing(tags, begun)
-    if begun:  # of which all words within a pair may be said already
-        missing = [tag for tag in missing if tag.closing is None or tag.is_open or any(map(_within(tag), looks_at))]
+    if begun:  # the prefix may have said all words of a pair, which would enclose nothing then
+        missing = [
+            tag
+            for tag in missing
+            if tag.closing is None or tag.is_open or any(tag.start <= looks < tag.end for looks in looks_at)
+        ]
     items = tagged_words(own, missing, looks_at)
     written: list[str] = []
     words: list[int] = []
@@ -173,10 +177,6 @@ def _extent(rows: Sequence[int]) -> Span:
 
 def _ends_in_comma(word: str) -> bool:
     return word[-1] in _COMMAS
-
-
-def _within(tag: Tag) -> Callable[[int], bool]:
-    return lambda looks: tag.start <= looks < tag.end
 
 
 def _missing(tags: Sequence[Tag], begun: str) -> list[Tag]:
