@@ -88,11 +88,10 @@ def imported_paths(prefix: str, languages: tuple[str, str]) -> Imported:
     Raises:
         InputError: a language code cannot end a file name, or a file is there already or cannot be made.
     """
+    from nmt_cli.commands.reading import refuse_odd_languages
     from nmt_cli.data.output import check_new, check_prefix
 
-    for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
-            raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
+    refuse_odd_languages(languages)
     check_prefix(prefix, example=f"-o corpus for corpus.{languages[0]}")
     if languages[0].lower() == languages[1].lower():
         languages = (f"source.{languages[0]}", f"target.{languages[1]}")
@@ -162,11 +161,13 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
     try:
         made = import_pairs(files, prefix, Settings(Languages(*languages)))
     except InputError as error:
-        if "Run the same command" not in str(error):
+        if not re.search(r"the same command|--(?:columns|encoding|format|sheet|member)\b", str(error)):
             raise
         options = ("-o", prefix, "--source-lang", languages[0], "--target-lang", languages[1])
-        command = shlex.join(["nmt", "import", *files, *options])
-        advice = str(error).replace("the same command", f"`{command}`")
+        command = f"`{shlex.join(['nmt', 'import', *files, *options])}`"
+        advice = str(error).replace("the same command", command)
+        if command not in advice:
+            advice += f". `nmt import` has this option: {command}"
         raise InputError(f"{advice}. Then give what it writes as --source and --target") from None
     with removed_on_failure(made):
         yield made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -94,6 +93,8 @@ def init(
 
     files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
     dev = Corpus(dev_source, dev_target) if dev_source is not None and dev_target is not None else None
+    if dev is not None:
+        refuse_one_file(dev.paths)
     named_by = "--name" if name is not None else f"-o {output}, which names the run too"
     name = name if name is not None else (output.stem if output.stem != "config" else f"{source_lang}_{target_lang}")
     _check_name(name, named_by)
@@ -210,6 +211,8 @@ def _check_options(
     source: list[str], target: list[str], dev: tuple[str | None, str | None], languages: tuple[str, str], output: Path
 ) -> None:
     """Refuse what can be seen to be wrong before any text is read."""
+    from nmt_cli.commands.reading import refuse_odd_languages
+
     if len(source) != len(target):
         raise InputError(
             f"--source names {len(source)} files and --target {len(target)}; give as many of one as of the other, in "
@@ -219,9 +222,7 @@ def _check_options(
         raise InputError("--dev-source and --dev-target belong together: give both, or neither")
     if "-" in (*source, *target, *dev):
         raise InputError("standard input cannot be read twice; give files")
-    for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
-            raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
+    refuse_odd_languages(languages)
     if str(output) == "-":
         raise InputError(
             "-o -: the configuration must be a file, because the run takes its name from it. Give -o NAME.yaml"

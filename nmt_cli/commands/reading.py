@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,6 +71,13 @@ def refuse_one_file(pair: Sequence[str]) -> None:
     source, target = map(Path, pair)
     if source.exists() and target.exists() and source.samefile(target):
         raise InputError(f"{source}: is given as source and as target. Give two files")
+
+
+def refuse_odd_languages(languages: Sequence[str]) -> None:
+    """Raise `InputError` where --source-lang or --target-lang cannot be the ending of a file's name."""
+    for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
+            raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
 
 
 def refuse_overwriting(output: Path | None, inputs: Iterable[str | Path | None]) -> None:

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,8 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
 
 def _validated(values: Mapping[str, Any], origin: str) -> tuple[Config | None, list[str]]:
     """Return the configuration without its wrong keys, if these are not needed, and a line for each problem."""
-    values = _without_removed_keys(values)
     try:
+        values = _without_removed_keys(values)
         # By way of JSON, where strict means what a reader of YAML expects: a list is a tuple, "3" is not a number.
         return Config.model_validate_json(json.dumps(values, default=str)), []
     except (ValueError, RecursionError) as error:
@@ -252,6 +253,24 @@ def dump_yaml(values: Any) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
 
 
+def scalar(text: str) -> str:
+    """Return a YAML string, quoted where a reader of YAML 1.1 or 1.2 might take it for something else."""
+    is_plain = re.fullmatch(r"(?:\./|\.\./|/)?[A-Za-z_][A-Za-z0-9_./+-]*", text)
+    if is_plain and text.lower() not in ("null", "true", "false", "yes", "no", "on", "off", "y", "n"):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
+def setting(key: str, text: object) -> str:
+    """Return what stands behind `--set` to give a key this text, quoted where YAML would read something else."""
+    value = str(text)
+    with suppress(ConfigError):
+        if parse_yaml(value, key) == value:
+            return f"{key}={value}"
+    return f"{key}={scalar(value)}"
+
+
 def with_absolute_paths(config: Config) -> Config:
     """Return the same configuration, independent of the current directory."""
 
@@ -323,6 +342,13 @@ def _apply(values: dict[str, Any], override: str) -> None:
     if not equals or not key.strip():
         raise ConfigError(f"--set {override}: must be KEY=VALUE, such as training.max_steps=100")
     value = parse_yaml(text, f"--set {key}")
+    node = yaml.compose(text, Loader=_Loader)
+    end = 0 if node is None else node.end_mark.index
+    if text[end:].lstrip().startswith("#"):
+        raise ConfigError(
+            f"--set {override}: in YAML ` #` begins a comment, so the value would be {text[:end]!r}. Put the value "
+            "between double quotes, within those of the shell"
+        )
     place: Any = values
     *parents, last = key.strip().split(".")
     for name in parents:

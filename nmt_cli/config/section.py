@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 # Bounds beyond any use: a configuration may come with a stranger's model, and what it says is built.
+PositiveInt = Annotated[int, Field(gt=0, le=10**15)]
 Units = Annotated[int, Field(gt=0, le=65_536)]
 Layers = Annotated[int, Field(gt=0, le=64)]
 Count = Annotated[int, Field(gt=0, le=1_000_000)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.languages import Languages, language_in, order_of, other_language, primary
+from nmt_cli.formats.languages import LIKE_NUMBERS, Languages, language_in, named_by, order_of, other_language, primary
 from nmt_cli.formats.recognise import HEADER_WORDS
 from nmt_cli.formats.report import Found, ImportReport
 
@@ -100,7 +100,7 @@ def choose_columns(
             f"{name}: has one column only; a table needs the sentences in one column and their translations in "
             "another. If it is plain text, give the file of the translations too"
         )
-    if header is not None and (named := _named(header, name, languages)) is not None:
+    if header is not None and (named := _named(header, body, name, languages)) is not None:
         return Columns(
             *named, width, True, attribution, f"the header row ({header[named[0]].strip()}, {header[named[1]].strip()})"
         )
@@ -143,9 +143,9 @@ def _names_side(cell: str) -> bool:
     return is_short and (language_in(cell) is not None or bool(set(words) & HEADER_WORDS))
 
 
-def _named(header: list[str], name: str, languages: Languages) -> tuple[int, int] | None:
+def _named(header: list[str], body: Sequence[list[str]], name: str, languages: Languages) -> tuple[int, int] | None:
     """Return the columns that the header row names, or None where it names no two."""
-    in_language = [_column_of(header, language) for language in languages]
+    in_language = [_column_of(header, body, language) for language in languages]
     if primary(languages.source) != primary(languages.target) and None not in in_language:
         return in_language[0] or 0, in_language[1] or 0
     sides = [[c for c, cell in enumerate(header) if set(re.split(r"[\W_]+", cell.lower())) & side] for side in _SIDES]
@@ -160,9 +160,11 @@ def _named(header: list[str], name: str, languages: Languages) -> tuple[int, int
     return None
 
 
-def _column_of(header: list[str], language: str) -> int | None:
-    exact = [c for c, cell in enumerate(header) if cell.strip().lower() == language.lower()]
-    found = exact or [c for c, cell in enumerate(header) if language_in(cell) == primary(language)]
+def _column_of(header: list[str], body: Sequence[list[str]], language: str) -> int | None:
+    """Return the only column whose header names a language."""
+    found = named_by(header, language)
+    if language.lower() in LIKE_NUMBERS:
+        found = [column for column in found if _is_text(body, column)]
     return found[0] if len(found) == 1 else None
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.columns import two_parts
+from nmt_cli.formats.columns import SAMPLE_ROWS, two_parts
 from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.languages import Languages, language_in, primary
+from nmt_cli.formats.languages import Languages, named_by
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found, ImportReport
 
@@ -23,10 +24,28 @@ def read_json_lines(
     """Yield the two fields of each object; lines without them are counted.
 
     Raises:
-        InputError: it is not certain which two fields of the first object are meant.
+        InputError: it is not certain which two fields are meant.
     """
-    keys: tuple[str, str] | None = None
-    for number, line in enumerate(read_lines(given, facts, universal=facts.line_ends in ("CR", "mixed")), start=1):
+    records = _records(given, facts, report)
+    sample = list(islice(records, SAMPLE_ROWS))
+    if not sample:
+        raise InputError(f"{given.name}: holds no JSON object in any line")
+    keys = _keys([record for _, record in sample], given.name, languages, asked)
+    report.inputs[-1]["columns"] = list(keys)
+    for number, record in chain(sample, records):
+        texts = [record.get(key) for key in keys]
+        missing = [key for key, text in zip(keys, texts, strict=True) if not isinstance(text, str)]
+        if missing:
+            state = "is missing" if all(record.get(key) is None for key in missing) else "is not a string"
+            report.skip(f"the field {' and '.join(missing)} {state}", f"{given.name}:{number}")
+        else:
+            yield Found(number, *map(str, texts))
+
+
+def _records(given: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each line that holds an object, and the fields of it or of its `translation`."""
+    is_universal = facts.line_ends in ("CR", "mostly CR", "mixed")
+    for number, line in enumerate(read_lines(given, facts, universal=is_universal), start=1):
         place = f"{given.name}:{number}"
         if not line.strip():
             report.note("blank lines")
@@ -39,38 +58,25 @@ def read_json_lines(
         if not isinstance(record, dict):
             report.skip("not a JSON object", place)
             continue
-        if isinstance(record.get("translation"), dict):
-            record = record["translation"]
-        if keys is None:
-            keys = _keys(record, given.name, languages, asked)
-            report.inputs[-1]["columns"] = list(keys)
-        texts = [record.get(key) for key in keys]
-        missing = [key for key, text in zip(keys, texts, strict=True) if not isinstance(text, str)]
-        if missing:
-            state = "is missing" if all(record.get(key) is None for key in missing) else "is not a string"
-            report.skip(f"the field {' and '.join(missing)} {state}", place)
-        else:
-            yield Found(number, *map(str, texts))
-    if keys is None:
-        raise InputError(f"{given.name}: holds no JSON object in any line")
+        inner = record.get("translation")
+        yield number, inner if isinstance(inner, dict) else record
 
 
-def _keys(record: dict[str, Any], name: str, languages: Languages, asked: str | None) -> tuple[str, str]:
+def _keys(records: Sequence[dict[str, Any]], name: str, languages: Languages, asked: str | None) -> tuple[str, str]:
+    """Return the two fields that are meant, by the first record that tells them."""
+    fields = {key: value for record in records for key, value in record.items()}
     if asked is not None:
         source, target = two_parts(asked)
-        if missing := [key for key in (source, target) if key not in record]:
+        if missing := [key for key in (source, target) if key not in fields]:
             raise InputError(
                 f"--columns {asked}: {name} has no field {' or '.join(map(repr, missing))}; the fields are "
-                f"{', '.join(record)}"
+                f"{', '.join(fields)}"
             )
         return source, target
-    for language_keys in (_exact(record, languages), _named(record, languages)):
-        if language_keys is not None:
-            return language_keys
-    for source, target in _SIDES:
-        if source in record and target in record:
-            return source, target
-    texts = [key for key, value in record.items() if isinstance(value, str)]
+    for record in records:
+        if (keys := _named(record, languages)) is not None:
+            return keys
+    texts = [key for key, value in fields.items() if isinstance(value, str)]
     tries = "; or ".join(f"--columns {shlex.quote(order)}" for order in _orders(texts)) or "--columns SOURCE,TARGET"
     raise InputError(
         f"{name}: it is not certain which fields are {languages.source} and {languages.target}. Run the same command "
@@ -78,13 +84,13 @@ def _keys(record: dict[str, Any], name: str, languages: Languages, asked: str | 
     )
 
 
-def _exact(record: dict[str, Any], languages: Languages) -> tuple[str, str] | None:
-    return (languages.source, languages.target) if {*languages} <= record.keys() else None
-
-
 def _named(record: dict[str, Any], languages: Languages) -> tuple[str, str] | None:
-    found = [[key for key in record if language_in(key) == primary(language)] for language in languages]
-    return (found[0][0], found[1][0]) if len(found[0]) == len(found[1]) == 1 and found[0] != found[1] else None
+    """Return the fields named by the languages, or by their roles."""
+    names = list(record)
+    found = [named_by(names, language) for language in languages]
+    if len(found[0]) == len(found[1]) == 1 and found[0] != found[1]:
+        return names[found[0][0]], names[found[1][0]]
+    return next((sides for sides in _SIDES if {*sides} <= record.keys()), None)
 
 
 def _orders(keys: list[str]) -> list[str]:

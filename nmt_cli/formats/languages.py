@@ -58,6 +58,8 @@ _WORDS = {
 }
 _WORD = re.compile(r"\w+")
 _SURVEYED = 2_000
+LIKE_NUMBERS = ("id", "no")
+"""Codes of languages that name a number in many tables."""
 
 
 class Languages(NamedTuple):
@@ -115,6 +117,15 @@ def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -
             if part == language.lower() or _ALIASES.get(part) == primary(language):
                 return language
     return None
+
+
+def named_by(names: Sequence[str], language: str) -> list[int]:
+    """Return the places of the column headers or fields that name a language: those with its very code if there are
+    such. In a table, `id` and `no` often name a number, so there any other name of the language goes first."""
+    exact = [place for place, name in enumerate(names) if name.strip().lower() == language.lower()]
+    named = [place for place, name in enumerate(names) if language_in(name) == primary(language)]
+    others = [place for place in named if place not in exact]
+    return others or exact if language.lower() in LIKE_NUMBERS else exact or others
 
 
 def other_language(text: str) -> bool:

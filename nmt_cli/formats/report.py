@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 NUM_EXAMPLES = 5
 MAX_CONTRIBUTORS = 100_000
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_OUTER_LINE_ENDS = re.compile(r"\A[ \t]*[\r\n]\s*|\s*[\r\n][ \t]*\Z")
 _CONTRIBUTOR = re.compile(r"\s*(?:&\s*)?#\d+ \(([^()]*)\)")
 
 
@@ -99,11 +98,20 @@ def whole_pairs(found: Iterable[Found], name: str, report: ImportReport) -> Iter
             report.skip("not valid in its encoding", f"{name}:{place}")
             continue
         if "\n" in source or "\r" in source or "\n" in target or "\r" in target:
-            source, target = _OUTER_LINE_ENDS.sub("", source), _OUTER_LINE_ENDS.sub("", target)
+            source, target = _without_outer_line_ends(source), _without_outer_line_ends(target)
             report.joined += bool(_LINE_END.search(source) or _LINE_END.search(target))
             source, target = _LINE_END.sub(" ", source), _LINE_END.sub(" ", target)
         report.pairs += 1
         yield source, target
+
+
+def _without_outer_line_ends(text: str) -> str:
+    """Return the text without the white space at its beginning or end, where a line end is in it."""
+    begin = len(text) - len(text.lstrip())
+    if _LINE_END.search(text, 0, begin):
+        text = text[begin:]
+    end = len(text.rstrip())
+    return text[:end] if _LINE_END.search(text, end) else text
 
 
 def _is_encodable(text: str) -> bool:

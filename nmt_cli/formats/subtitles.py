@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
@@ -79,9 +81,13 @@ def seconds_of(parts: Sequence[str | None]) -> float:
 def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], report: ImportReport) -> Iterator[Found]:
     """Yield the texts that are shown at the same time; several cues of a side are joined if the other has one.
 
-    Cues without a partner are counted, and so are chains of cues that overlap across the whole of others.
+    Cues without a partner are counted, and so are those shown during many others and chains of cues that overlap.
     """
-    for group in _groups(sources, targets):
+    short_sources, short_targets = (
+        _without_long(cues, others, name, report)
+        for cues, others, name in ((sources, targets, names[0]), (targets, sources, names[1]))
+    )
+    for group in _groups(short_sources, short_targets):
         own, others = group
         if not own or not others:
             side = 0 if own else 1
@@ -89,11 +95,29 @@ def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], repo
                 report.skip(f"no cue of the other file at the same time ({'source' if own else 'target'})",
                             f"{names[side]}:{cue.line}")  # fmt: skip
         elif max(len(own), len(others)) > MAX_GROUP:
-            report.skip("cues that overlap in long chains", f"{names[0]}:{own[0].line}")
+            for cue in own:
+                report.skip("cues that overlap in long chains", f"{names[0]}:{cue.line}")
         else:
             if max(len(own), len(others)) > 1:
                 report.note("pairs of several cues")
             yield Found(own[0].line, "\n".join(c.text for c in own), "\n".join(c.text for c in others))
+
+
+def _without_long(cues: list[Cue], others: list[Cue], name: str, report: ImportReport) -> list[Cue]:
+    """Return the cues without those that are shown during many of the other file, such as the name of a station.
+
+    Such a cue would join all of them to one chain. It is counted.
+    """
+    begins = [other.begin for other in others]
+    kept = []
+    for cue in cues:
+        first, end = bisect_left(begins, cue.begin), bisect_right(begins, cue.end)
+        partners = (place for place in range(first, end) if _overlaps(cue, others[place]))
+        if sum(1 for _ in islice(partners, MAX_GROUP + 1)) > MAX_GROUP:
+            report.skip(f"a cue shown during more than {MAX_GROUP} of the other file", f"{name}:{cue.line}")
+        else:
+            kept.append(cue)
+    return kept
 
 
 def _groups(sources: list[Cue], targets: list[Cue]) -> Iterator[tuple[list[Cue], list[Cue]]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from nmt_cli.config.loader import parse_yaml, validate
+from nmt_cli.config.loader import parse_yaml, scalar, validate
 from nmt_cli.console import log
 from nmt_cli.data.holdout import hold_out
 from nmt_cli.data.output import open_new_outputs
@@ -60,6 +58,8 @@ def write_configuration(output: Path, header: Header, plan: Plan, text: TextSurv
 def write_with_held_out(output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey) -> None:
     """Hold out a dev set: write the four files of text, then the configuration, or nothing of it all."""
     directory = output.parent / f"{output.stem}.data"
+    if directory == output:
+        raise InputError(f"{output}: is also the name of the directory for the text held out. Choose another ending")
     paths = _paths_of_split(output, directory, header)
     dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
     # A name that cannot be written is found before the work.
@@ -138,11 +138,11 @@ def _values(header: Header, plan: Plan, text: TextSurvey) -> dict[str, object]:
     tokenize = tokenizer_for(header.target_lang)
     return {
         **asdict(sizes),
-        "name": _scalar(header.name),
-        "model_dir": _scalar(f"runs/{header.name}"),
+        "name": scalar(header.name),
+        "model_dir": scalar(f"runs/{header.name}"),
         "seed": header.seed,
-        "source_lang": _scalar(header.source_lang),
-        "target_lang": _scalar(header.target_lang),
+        "source_lang": scalar(header.source_lang),
+        "target_lang": scalar(header.target_lang),
         "num_pairs": f"{plan.num_pairs:,}",
         "train": "\n".join(f"    - {_paths(corpus)}" for corpus in plan.train),
         "dev": _paths(plan.dev),
@@ -160,13 +160,4 @@ def _values(header: Header, plan: Plan, text: TextSurvey) -> dict[str, object]:
 
 
 def _paths(corpus: Corpus) -> str:
-    return f"{{source: {_scalar(corpus.source)}, target: {_scalar(corpus.target)}}}"
-
-
-def _scalar(text: str) -> str:
-    """Return a YAML string, quoted where a reader of YAML 1.1 or 1.2 might take it for something else."""
-    is_plain = re.fullmatch(r"(?:\./|\.\./|/)?[A-Za-z_][A-Za-z0-9_./+-]*", text)
-    if is_plain and text.lower() not in ("null", "true", "false", "yes", "no", "on", "off", "y", "n"):
-        return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return f"{{source: {scalar(corpus.source)}, target: {scalar(corpus.target)}}}"

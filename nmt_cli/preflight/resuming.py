@@ -56,6 +56,7 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
 
 def _check_place(path: Path, config: Config) -> None:
     """Refuse the configuration of a run that was moved or copied, because its `model_dir` still names the old place."""
+    from nmt_cli.config.loader import setting
     from nmt_cli.experiment import Experiment
 
     here, named = Experiment(path.parent), Path(config.model_dir)
@@ -64,8 +65,8 @@ def _check_place(path: Path, config: Config) -> None:
     if not named.exists() or not here.directory.samefile(named):
         raise InputError(
             f"{path}: belongs to the run in {here.directory}, which was moved or copied: its model_dir is {named}. "
-            f"Add {command_line('--set', f'model_dir={here.directory}')} to go on with it there, or name another "
-            "directory"
+            f"Add {command_line('--set', setting('model_dir', here.directory))} to go on with it there, or "
+            "name another directory"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from nmt_cli.config.loader import setting
 from nmt_cli.console import counted
 from nmt_cli.preflight.advice import Advised
 from nmt_cli.preflight.check import Check
@@ -76,7 +77,7 @@ def train_command(found: Check, options: Sequence[str]) -> str | None:
     """Return the command that trains on the files that a cleaning makes; None where none is advised."""
     reports = [report for report in found.reports if report.is_training]
     sets = [
-        f"data.train.{number}.{side}={path}"
+        setting(f"data.train.{number}.{side}", path)
         for number, report in enumerate(reports)
         if report.name in found.advised.cleaned
         for side, path in zip(("source", "target"), found.advised.cleaned[report.name], strict=True)

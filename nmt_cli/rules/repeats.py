@@ -67,12 +67,12 @@ class Repeats:
 
 
 def hashes_of(paths: Sequence[str]) -> Hashes:
-    """Return the hashes of the sources in some files, 8 bytes each; `InputError` where one cannot be read."""
-    found: set[int] = set()
+    """Return the hashes of the sources in some files, 8 bytes a line; `InputError` where one cannot be read."""
+    found = array("Q")
     for path in paths:
         with open_input(path) as stream:
-            found.update(_hash64(line.strip()) for line in iter_lines(stream) if line.strip())
-    return np.fromiter(found, dtype=np.uint64, count=len(found))
+            found.extend(_hash64(line.strip()) for line in iter_lines(stream) if line.strip())
+    return np.unique(np.frombuffer(found, dtype=np.uint64))
 
 
 def _hash64(text: bytes) -> int:

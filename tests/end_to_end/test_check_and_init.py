@@ -442,6 +442,11 @@ def test_sides_that_are_exchanged_are_warned_of(corpus):
             "dev.en: is given as source and as target. Give two files",
         ),
         (
+            ["--dev-source", "dev.en", "--dev-target", "./dev.en"],
+            "dev.en: is given as source and as target. Give two files",
+        ),
+        (["-o", "x.data"], "x.data: is also the name of the directory for the text held out. Choose another ending"),
+        (
             ["-o", "-"],
             "-o -: the configuration must be a file, because the run takes its name from it. Give -o NAME.yaml",
         ),

@@ -199,6 +199,22 @@ def test_files_of_unequal_lengths_are_refused_with_the_place_where_they_part(her
     assert not list(here.glob("made*"))
 
 
+def test_the_command_that_trains_on_cleaned_files_names_them_so_that_they_are_found(here):
+    (here / "d #1").mkdir()
+    write(here, [PAIRS[0]], "dev")
+    write(here, [PAIRS[-1]], "test")
+    write(here / "d #1", NOISY, "a")
+    (here / "c.yaml").write_text(CONFIG.format(model_dir="runs/tiny", corpus="."), encoding="utf-8")
+    sets = ["--set", 'data.train=[{source: "d #1/a.en", target: "d #1/a.fr"}]', "--set", "data.invalid_utf8=skip"]
+    out = nmt("check", "--config", "c.yaml", *sets)[1]
+    cleaning = next(line for line in out.splitlines() if "nmt clean " in line).partition(": nmt ")[2]
+    assert nmt(*shlex.split(cleaning))[0] == 0
+    training = next(line for line in out.splitlines() if "to train on the cleaned files: " in line)
+    arguments = shlex.split(training.partition(": nmt train ")[2])
+    code, _, err = nmt("check", *arguments)
+    assert code == 0, err
+
+
 def test_no_command_trains_on_cleaned_files_with_links_that_do_not_fit_them(here):
     write(here, [PAIRS[0]], "dev")
     write(here, [PAIRS[-1]], "test")

@@ -264,10 +264,15 @@ def test_init_imports_first_and_leaves_nothing_where_it_fails(here):
     assert load_config(here / "my.yaml").data.train[0].source == "my.data/train.en"
     (here / "one.tsv").write_text("a\tb\n", encoding="utf-8")
     (here / "three.tsv").write_text("a b\tc d\te f\n" * 9, encoding="utf-8")
+    (here / "named.csv").write_text("English,German,Dutch\n" + "one two,eins zwei,een twee\n" * 9, encoding="utf-8")
     before = names(here)
     for arguments, message in (
         (("--pairs", "one.tsv"), "there is nothing to train on"),
         (("--pairs", "three.tsv"), "Run `nmt import three.tsv -o new --source-lang en --target-lang fr` with what is"),
+        (
+            ("--pairs", "named.csv"),
+            "`nmt import` has this option: `nmt import named.csv -o new --source-lang en --target-lang fr`. Then give",
+        ),
         (("--pairs", "one.tsv", "--source", "my.en"), "give --source and --target, or else --pairs with files that"),
         ((), "give --source and --target, or else --pairs with files that `nmt import` reads"),
         (("--source", "my.en"), "--source names 1 files and --target 0"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_cli.config.loader import dump_config, json_schema, load_config, parse_yaml, validate
+from nmt_cli.config.loader import dump_config, json_schema, load_config, parse_yaml, setting, validate
 from nmt_cli.errors import ConfigError
 
 GOOD = """
@@ -78,6 +78,23 @@ def test_an_override_that_cannot_be_applied_hides_no_other_problem(problems):
     ]
 
 
+@pytest.mark.parametrize(
+    ("override", "value"), [("data.train.0.source=d #1/a.en", "d"), ("name='x'  # mine", "'x'"), ("name= #x", "")]
+)
+def test_a_comment_in_an_override_is_refused(problems, override, value):
+    (refused,) = problems(override)
+    assert refused == (
+        f"--set {override}: in YAML ` #` begins a comment, so the value would be {value!r}. Put the value between "
+        "double quotes, within those of the shell"
+    )
+
+
+@pytest.mark.parametrize("text", ["d #1/a.en", "a: b", "@x", "[x", "&x *y", "null", "1e3", "ü", 'a "b"', "plain/a.en"])
+def test_an_override_from_setting_gives_the_text(problems, text):
+    assert problems(setting("nowhere", text)) == ["c.yaml: unknown key 'nowhere'; `nmt schema` lists the keys"]
+    assert parse_yaml(setting("", text).removeprefix("="), "here") == text
+
+
 @pytest.mark.parametrize("key", ["tokenizer.symbols.0.x", "tokenizer.symbols.0.x.y"])
 def test_an_override_below_a_single_value_is_refused(problems, key):
     assert problems("tokenizer.symbols=[<a>]", f"{key}=1") == [f"--set {key}=1: there is no 'x' below a single value"]
@@ -99,11 +116,21 @@ def test_text_that_is_no_unicode_is_said_to_be_that(problems):
 
 @pytest.mark.parametrize(
     "override",
-    ["tokenizer.vocab_size=9999999999999999999999999", "training.threads=99999999999", "data.train.0.weight=1e300"],
+    [
+        "tokenizer.vocab_size=9999999999999999999999999",
+        "training.threads=99999999999",
+        "data.train.0.weight=1e300",
+        f"training.max_epochs=1{'0' * 400}",
+        f"training.batch_size=1{'0' * 400}",
+    ],
 )
 def test_numbers_beyond_any_use_are_refused(problems, override):
     (found,) = problems(override)
     assert found.startswith(f"c.yaml: {override.partition('=')[0]}: must be less than or equal to ")
+
+
+def test_an_override_that_is_nested_too_deeply_is_refused(problems):
+    assert problems(f"{'a.' * 1500}a=1")[0].startswith("c.yaml: cannot be read: maximum recursion depth exceeded")
 
 
 def test_a_coverage_that_sentencepiece_does_not_take_is_refused_by_its_key(problems):

@@ -500,6 +500,28 @@ def test_cues_that_are_shown_at_the_same_time_are_pairs(tmp_path):
     assert made.report["format"] == "VTT, SRT"
 
 
+@pytest.mark.parametrize("side", ["en", "fr"])
+def test_a_cue_shown_during_many_others_is_left_out_alone(tmp_path, side):
+    times = "00:00:{:02},000 --> 00:00:{:02},000\n{}\n\n"
+    for language, word in (("en", "Line"), ("fr", "Ligne")):
+        cues = "".join(times.format(2 * number, 2 * number + 1, f"{word} {number}") for number in range(9))
+        watermark = times.format(0, 59, "A station") if language == side else ""
+        (tmp_path / f"a.{language}.srt").write_text(watermark + cues, encoding="utf-8")
+    made = imported(tmp_path / "a.en.srt", tmp_path / "a.fr.srt")
+    assert made.pairs == [(f"Line {number}", f"Ligne {number}") for number in range(9)]
+    assert made.report["skipped"] == {"a cue shown during more than 4 of the other file": 1}
+    place = made.report["skipped_places"]["a cue shown during more than 4 of the other file"]
+    assert [name.rpartition("/")[2] for name in place] == [f"a.{side}.srt:1"]
+
+
+def test_every_cue_of_a_long_chain_is_counted(tmp_path):
+    for language, first in (("en", 0), ("fr", 1)):  # each is shown during half of two of the other side
+        cues = (f"00:00:{n:02},000 --> 00:00:{n + 2:02},000\n{language}\n\n" for n in range(first, first + 14, 2))
+        (tmp_path / f"a.{language}.srt").write_text("".join(cues), encoding="utf-8")
+    with pytest.raises(InputError, match=r"no pair was found; 7: cues that overlap in long chains"):
+        imported(tmp_path / "a.en.srt", tmp_path / "a.fr.srt")
+
+
 def test_text_after_a_blank_line_in_a_cue_is_counted(tmp_path):
     srt = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n{}2\n00:00:03,000 --> 00:00:04,000\n{}\n\n3\n\n"
     (tmp_path / "a.en.srt").write_text(srt.format("One", "and\nmore\n\n", "Two"), encoding="utf-8")

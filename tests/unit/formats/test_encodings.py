@@ -6,7 +6,7 @@ import pytest
 from importing_here import imported
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.recognise import misread_lines, utf16_encoding
+from nmt_cli.formats.recognise import misread_lines, utf16_encoding, xml_format
 
 TEXTS = {
     "fr": ["Où est la gare ?", "Il a très faim à Noël.", "« Ça va ? » dit-elle.", "C’était l’été dernier."],
@@ -114,6 +114,8 @@ def test_utf_16_is_told_from_lines_of_arbitrary_bytes(head, encoding):
         (b"one\rtwo\rthree\r", "CR"),
         (b"one\rtwo\rthree\n", "CR"),
         (b"one\r\ntwo\r\n", None),
+        (b"one\r\n", None),
+        (b"one\r", "CR"),
         (b"a\rb\nc\n", None),
         (b"caf\xe9\nth\xe9\nno\nno\n", "encoding"),
         (b"no\n" * 99 + b"caf\xe9\n" * 3, "encoding"),
@@ -125,3 +127,10 @@ def test_utf_16_is_told_from_lines_of_arbitrary_bytes(head, encoding):
 def test_lines_that_training_would_misread_are_told_from_single_broken_ones(head, what):
     found = misread_lines(head)
     assert (None if found is None else found.what) == what
+
+
+@pytest.mark.parametrize("instruction", ["<?php the_title(); ?>", '<?xml version="1.0"?>', "<!DOCTYPE a [b]>"])
+def test_many_instructions_are_read_once(instruction):
+    """In a time that doubled with each, this test would never end."""
+    assert xml_format(f"{instruction}\n" * 200 + "Hello world.") is None
+    assert xml_format(f"{instruction}\n" * 200 + "<tmx version='1.4'>") == "TMX"

@@ -194,6 +194,52 @@ def test_a_damaged_csv_is_refused_at_the_line(tmp_path, text, message):
         imported(tmp_path / "t.csv")
 
 
+INDONESIAN = [("Good morning", "Selamat pagi"), ("Thank you", "Terima kasih")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "id,English,Indonesian\n1,Good morning,Selamat pagi\n2,Thank you,Terima kasih\n"),
+        ("t.tsv", "en\tsentence id\tindonesian\nGood morning\t1\tSelamat pagi\nThank you\t2\tTerima kasih\n"),
+        ("t.csv", "en,id\nGood morning,Selamat pagi\nThank you,Terima kasih\n"),
+        (
+            "t.jsonl",
+            "".join(
+                json.dumps({"id": f"a{i}", "en": e, "indonesian": n}) + "\n" for i, (e, n) in enumerate(INDONESIAN)
+            ),
+        ),
+    ],
+)
+def test_an_id_is_the_language_only_where_nothing_else_is(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    made = imported(tmp_path / name, target="id")
+    assert made.pairs == INDONESIAN
+
+
+def test_a_column_of_numbers_is_not_norwegian(tmp_path):
+    (tmp_path / "t.csv").write_text("No,English,Bokmaal\n1,Good morning,God morgen\n2,Thanks,Takk\n", encoding="utf-8")
+    with pytest.raises(InputError, match="choose the columns, such as --columns 1,2"):
+        imported(tmp_path / "t.csv", target="no")
+
+
+def test_json_lines_whose_first_object_lacks_a_field(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"en": "a"}\n{"en": "b", "fr": "c"}\n', encoding="utf-8")
+    for columns in (None, "en,fr"):
+        made = imported(tmp_path / "t.jsonl", columns=columns)
+        assert (made.pairs, made.report["skipped"]) == ([("b", "c")], {"the field fr is missing": 1})
+    with pytest.raises(InputError, match="has no field 'x'; the fields are en, fr"):
+        imported(tmp_path / "t.jsonl", columns="en,x")
+
+
+@pytest.mark.parametrize("ends", ["\r\r\r", "\r\r\n", "\r\n\n", "\n\n\n"])
+def test_json_lines_with_any_line_ends(tmp_path, ends):
+    records = (json.dumps({"en": f"a{number}", "fr": f"b{number}"}) for number in range(3))
+    text = "".join(record + end for record, end in zip(records, ends, strict=True))
+    (tmp_path / "t.jsonl").write_bytes(text.encode())
+    assert imported(tmp_path / "t.jsonl").pairs == [("a0", "b0"), ("a1", "b1"), ("a2", "b2")]
+
+
 def test_json_lines_of_any_shape(tmp_path):
     for record in ({"source": "a", "target": "b"}, {"src": "a", "tgt": "b"}, {"id": 1, "en": "a", "fr": "b"},
                    {"translation": {"fr": "b", "en": "a"}}, {"text_en": "a", "text_fr": "b"}):  # fmt: skip
