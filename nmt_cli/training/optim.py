@@ -88,6 +88,9 @@ class Schedule:
         """
         if step < self.warmup_steps:
             return self.peak * step / self.warmup_steps
+        if self.warmup_steps and step > 1:  # the share of the warm-up: as updates pass, so does the training
+            warmed = min(done, done * self.warmup_steps / (step - 1))
+            done = (done - warmed) / (1.0 - warmed) if warmed < 1.0 else 1.0
         match self.kind:
             case "inverse_sqrt":
                 return self.peak * math.sqrt(max(1, self.warmup_steps) / step)

@@ -15,14 +15,18 @@ import numpy as np
 import pytest
 import torch
 from chromium import Chromium, running_chromium
+from searching import in_order
 from unit.export.test_segmenter import odd_line, positions
 from unit.model.tiny_models import EVERY_OPTION, every_attention, every_kind, random_ids, tiny_config, tiny_model
+from unit.search.table_model import VOCABULARY, TableModel
 
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.demo import phrasebook
 from nmt_cli.export.page.description import model_record
 from nmt_cli.export.page.document import engine_script
 from nmt_cli.export.page.packing import Packer
+from nmt_cli.search.beam import beam_search
 from nmt_cli.translation.precision import prepared
 
 pytestmark = pytest.mark.slow
@@ -53,6 +57,26 @@ return Memory.open(wasm && fromBase64(wasm)).then((memory) => {
 ENCODE = """
 const piece = new LocalTranslation.SentencePiece(LocalTranslation.fromBase64(arguments[0]));
 return arguments[1].map((one) => { const found = piece.encode(one); return [found.ids, found.begins]; });
+"""
+SEARCH = """
+const [table, settings, width] = arguments, size = table.length, floats = new Float32Array(256);
+const kernels = {
+  largest: (at, count) => floats.subarray(at >> 2, (at >> 2) + count).reduce((best, one, piece, all) =>
+    one > all[best] ? piece : best, 0),
+  sum_exp: (at, count, largest) => floats.subarray(at >> 2, (at >> 2) + count).reduce((sum, one) =>
+    sum + Math.exp(one - largest), 0),
+};
+const memory = { floats, kernels, move: (from, count, to) => { floats[to >> 2] = floats[from >> 2]; } };
+const model = {
+  memory, stateSize: 4, output: { outputs: size }, encode() {},
+  begin: (count) => Array.from({ length: count }, (_, place) => (floats[32 + place] = settings.bos, 4 * (32 + place))),
+  step(piece, state, next) {  // a state is the piece before
+    floats.set(table[floats[state >> 2]][piece]);
+    floats[next >> 2] = piece;
+    return 0;
+  },
+};
+return LocalTranslation.beam(model, settings, [9], width);
 """
 
 
@@ -111,6 +135,24 @@ def test_every_option_of_the_model_steps_like_torch(browser):
     for name, options in EVERY_OPTION.items():
         recurrence = "luong" if name in ("no input feeding", "source reversed") else "conditional"
         check(browser, (recurrence, "additive", "lstm" if "zero" in name else "gru", True), **options)
+
+
+@pytest.mark.parametrize("no_repeat_ngram", [0, 1, 2, 3])
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_beam_finds_what_the_search_of_nmt_finds(browser, no_repeat_ngram, alpha):
+    """Also where a piece that is likely must not follow: what is lost with it is lost for the whole translation."""
+    model, width, limit = TableModel(12, 7, temperature=0.4), 4, 6
+    options = DecodingOptions(
+        beam_size=width, n_best=width, length_penalty=alpha, no_repeat_ngram=no_repeat_ngram,
+    )  # fmt: skip
+    steps = beam_search(model, in_order(model.start, [limit] * 12), VOCABULARY, options, at_once=12)
+    for sentence, hypotheses in filter(None, steps):
+        settings = {
+            "bos": VOCABULARY.bos, "eos": VOCABULARY.eos, "banned": VOCABULARY.banned, "lengthPenalty": alpha,
+            "noRepeatNgram": no_repeat_ngram, "maxLengthA": 0, "maxLengthB": limit,
+        }  # fmt: skip
+        found = browser.run(SEARCH, model.table[sentence].tolist(), settings, width)
+        assert [tuple(pieces) for pieces in found[:width]] == [hypothesis.ids for hypothesis in hypotheses]
 
 
 def check_segmentation(browser: Chromium, model_type: str, normalization: str, amount: int) -> None:

@@ -14,13 +14,14 @@ function repeated(pieces, order) {
   return ends;
 }
 
-/** Computes the scores of all pieces after a prefix; those that must not be said get minus infinity. */
-function scoresOf(model, settings, pieces, state, next) {
-  const logits = model.step(pieces.at(-1) ?? settings.bos, state, next);
+/** Computes the scores of all pieces after a prefix. */
+const scoresOf = (model, settings, pieces, state, next) => model.step(pieces.at(-1) ?? settings.bos, state, next);
+
+/** Gives minus infinity to the pieces that must not follow. */
+function forbid(model, settings, pieces, logits) {
   for (const piece of [...settings.banned, ...repeated(pieces, settings.noRepeatNgram)]) {
     model.memory.floats[(logits >> 2) + piece] = -Infinity;
   }
-  return logits;
 }
 
 function best(model, logits) {
@@ -35,7 +36,9 @@ export function greedy(model, settings, ids) {
   model.encode([...ids, settings.eos]);
   let [state, next] = model.begin(2);
   for (let length = limitOf(settings, ids.length); length > 0; length--) {
-    const piece = best(model, scoresOf(model, settings, pieces, state, next));
+    const logits = scoresOf(model, settings, pieces, state, next);
+    forbid(model, settings, pieces, logits);
+    const piece = best(model, logits);
     if (piece === settings.eos) break;
     pieces.push(piece);
     weights.push(model.weights());
@@ -44,11 +47,15 @@ export function greedy(model, settings, ids) {
   return { pieces, weights };
 }
 
-/** Returns the 2K best extensions of a prefix as [log-probability of the whole, piece], in any order. */
+/** Returns the logarithm of the sum of the exponentials of all scores. */
+function normalizerOf(model, logits) {
+  const { floats, kernels } = model.memory, largest = floats[(logits >> 2) + best(model, logits)];
+  return largest + Math.log(kernels.sum_exp(logits, model.output.outputs, largest));
+}
+
+/** Returns the `count` best extensions of a prefix with the log-probability of the whole, in any order. */
 function extensions(model, logits, total, count) {
-  const { floats, kernels } = model.memory, size = model.output.outputs, at = logits >> 2;
-  const largest = floats[at + best(model, logits)];
-  const normalizer = largest + Math.log(kernels.sum_exp(logits, size, largest));
+  const { floats } = model.memory, size = model.output.outputs, at = logits >> 2;
   const found = [];
   let least = -Infinity;
   for (let piece = 0; piece < size; piece++) {
@@ -59,7 +66,7 @@ function extensions(model, logits, total, count) {
     least = floats[at + found.at(-1)];
   }
   found.sort((one, other) => floats[at + other] - floats[at + one]);
-  return found.slice(0, count).map((piece) => ({ total: total + floats[at + piece] - normalizer, piece }));
+  return found.slice(0, count).map((piece) => ({ total: total + floats[at + piece], piece }));
 }
 
 /**
@@ -77,7 +84,9 @@ export function beam(model, settings, ids, width) {
   for (let length = 1; rows.length; length++) {
     const candidates = rows.flatMap(({ pieces, total }, parent) => {
       const logits = scoresOf(model, settings, pieces, places[parent], places[width + parent]);
-      return extensions(model, logits, total, 2 * width).map((one) => ({ ...one, parent }));
+      const normalizer = normalizerOf(model, logits);  // with what is forbidden: it takes its probability with it
+      forbid(model, settings, pieces, logits);
+      return extensions(model, logits, total - normalizer, 2 * width).map((one) => ({ ...one, parent }));
     });
     candidates.sort((one, other) => other.total - one.total).length = Math.min(candidates.length, 2 * width);
     for (const { piece, total, parent } of candidates.slice(0, width)) {

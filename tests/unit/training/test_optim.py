@@ -65,6 +65,20 @@ def test_linear_and_cosine_fall_from_the_peak_to_the_final_rate(kind, half, quar
     assert schedule.rate(7, done=1.0) == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+@pytest.mark.parametrize("warmup", [1, 2, 500, 999])
+def test_a_falling_rate_begins_at_the_peak_behind_the_warm_up(kind, warmup):
+    """The rates behind the warm-up are those of a shorter training without one, whose first is the peak."""
+    total = 1000
+    schedule = Schedule(kind, peak=0.4, warmup_steps=warmup, final=0.1)
+    rates = [schedule.rate(step, (step - 1) / total) for step in range(warmup + 1, total + 1)]
+    shorter = Schedule(kind, peak=0.4, final=0.1)
+    expected = [shorter.rate(1, step / (total - warmup)) for step in range(total - warmup)]
+    assert rates == pytest.approx(expected)
+    assert schedule.rate(warmup, (warmup - 1) / total) == pytest.approx(0.4)
+    assert schedule.rate(total + 1, 1.0) == pytest.approx(0.1)
+
+
 def test_the_average_of_weights_is_that_of_a_loop():
     """In float64 by hand; the decay grows as step / (step + 9) until it is the one asked for."""
     those = parameters()
