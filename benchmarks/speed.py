@@ -46,8 +46,9 @@ from nmt_cli.search.beam import Newcomers, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
+from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.shortlist import Shortlist
-from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
+from nmt_cli.translation.step_model import TrainedModels
 
 RECIPE = Path("configs/multi30k_en_de.yaml")
 VOCAB = 8000

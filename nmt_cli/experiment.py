@@ -75,7 +75,7 @@ class Experiment:
 
     @property
     def reports_path(self) -> Path:
-        """File that `nmt evaluate` writes."""
+        """Directory with what `nmt evaluate` writes."""
         return self.directory / "reports"
 
     @property
@@ -216,7 +216,11 @@ class Experiment:
         weights."""
         from nmt_cli.checkpoint import MODEL_FILE
 
-        weights = sha256_of(self.checkpoints.resolve(checkpoint) / MODEL_FILE)
+        path = self.checkpoints.resolve(checkpoint)
+        if not (path / MODEL_FILE).is_file():
+            others = self.checkpoints_beside(path)
+            raise ModelError(f"{path / MODEL_FILE}: there is no such file{'; ' if others else ''}{others}")
+        weights = sha256_of(path / MODEL_FILE)
         parts = [self.config.model.model_dump(mode="json"), self.fingerprints, weights]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

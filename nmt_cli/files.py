@@ -153,13 +153,17 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary)  # of an attempt of this program that was killed
     make_directory(path.parent)
     temporary.mkdir()
-    yield temporary
-    for file in temporary.iterdir():
-        sync(file)
-    sync(temporary)
-    if path.exists():
-        shutil.rmtree(path)
-    os.replace(temporary, path)
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            sync(file)
+        sync(temporary)
+        if path.exists():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
     sync(path.parent)
 
 
@@ -173,12 +177,14 @@ def remove_unfinished(directory: Path, *names: str) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory; killed on the way, it is whole or has the name of an unfinished one."""
+    """Remove a directory, if it is there, and what a killed attempt to do so left; killed on the way, the directory is
+    whole or has the name of an unfinished one."""
     doomed = unfinished(path)
     if doomed.exists():
         shutil.rmtree(doomed)
-    os.replace(path, doomed)
-    shutil.rmtree(doomed)
+    if path.exists():
+        os.replace(path, doomed)
+        shutil.rmtree(doomed)
 
 
 def unfinished(path: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, SourceText, TargetText, Threads
-from nmt_cli.console import counted, log
+from nmt_cli.console import counted, log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,15 +101,20 @@ def _check_links(place: str, links: set[Link], shape: tuple[int, ...]) -> None:
 
 
 def _record(pair: Pair, scored: PairScore, level: str, links: Sequence[Link]) -> dict[str, Any]:
+    from nmt_cli.translation.alignment import MAX_WEIGHTS
+
     words = level == "word"
     weights = scored.weights if words else scored.piece_weights
+    is_small = weights.size <= MAX_WEIGHTS
+    if not is_small:
+        warn(f"pair {pair.number:,} has links but no weights: it would have {weights.size:,}")
     return {
         "id": pair.number - 1,
         "source": pair.source.split() if words else list(scored.source_pieces),
         "target": pair.target.split() if words else list(scored.target_pieces),
         "log_prob": scored.log_prob,
         "links": [list(link) for link in links],
-        "weights": weights.round(6).tolist(),
+        "weights": weights.astype(float).round(6).tolist() if is_small else None,
     }
 
 

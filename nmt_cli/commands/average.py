@@ -9,7 +9,7 @@ import typer
 
 from nmt_cli.commands.options import ModelDir
 from nmt_cli.console import command_line, counted, log
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,9 +47,12 @@ def average(
         steps = _steps(model, checkpoints.index(), last, best)
         checkpoints.check_name(name)
         paths = [checkpoints.path_of(step) for step in steps]
-        for path in paths:
-            read_meta(path, experiment.fingerprints)
-        return steps, mean_of(paths)
+        try:
+            for path in paths:
+                read_meta(path, experiment.fingerprints)
+            return steps, mean_of(paths)
+        except ModelError as error:
+            raise ModelError(f"{error}; --last N and --best N choose which are averaged") from error
 
     steps, mean = experiment.read_checkpoints(read)
     snapshot = Snapshot(step=max(steps), model=mean, trainer={}, progress={})

@@ -203,6 +203,11 @@ def _make_directory(directory: Path, sets: Sequence[_TestSet], inputs: Sequence[
     for output in (*(_output_path(directory, test, config) for test in sets), directory / REPORT):
         check_writable(output)
         refuse_overwriting(output, inputs)
+        if output.is_file() and not (directory / REPORT).exists():
+            raise InputError(
+                f"{output}: exists, and no {REPORT} beside it says that `nmt evaluate` made it. Move it away or choose "
+                "another -o"
+            )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory}: is a file; -o names a directory. Choose another")
     try:

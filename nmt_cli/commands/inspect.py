@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import stat
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt_cli.console import counted
-from nmt_cli.errors import InputError
+from nmt_cli.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from nmt_cli.checkpoint import Checkpoints
 
 
 def inspect(
@@ -47,7 +52,6 @@ def inspect(
 
 
 def _report(experiment: Any) -> dict[str, Any]:
-    from nmt_cli.checkpoint import read_meta
     from nmt_cli.improve.record import RESULT, Provenance
 
     config = experiment.config
@@ -76,8 +80,7 @@ def _report(experiment: Any) -> dict[str, Any]:
         }
     checkpoints = experiment.checkpoints
     index = checkpoints.index()
-    names = checkpoints.names()
-    metas = {name: read_meta(checkpoints.resolve(name)) for name in names}
+    metas, damaged = _metas(checkpoints)
     if metas:
         shapes = next(reversed(metas.values()))["shapes"]
         report["parameters"] = _parameters(shapes)
@@ -89,16 +92,50 @@ def _report(experiment: Any) -> dict[str, Any]:
     }
     ranks = {str(ranked.step): place for place, ranked in enumerate(index.best, start=1)}
     report["checkpoints"] = {
-        name: _describe(meta, checkpoints.resolve(name), ranks.get(name)) for name, meta in metas.items()
-    }
+        name: _describe(meta, checkpoints.path_named(name), ranks.get(name)) for name, meta in metas.items()
+    } | {name: f"damaged: {problem}" for name, problem in damaged.items()}
     if experiment.confidence_path.is_file():
         report["confidence"] = _confidence(experiment)
     made_by = Provenance(experiment.directory / RESULT)
     if made_by.path.is_file():
         report |= made_by.sections()
-    files = [path for path in experiment.directory.rglob("*") if path.is_file()]
-    report["size"] = f"{sum(path.stat().st_size for path in files) / 1e6:,.1f} MB in {len(files)} files"
+    sizes = _sizes(experiment.directory)
+    report["size"] = f"{sum(sizes) / 1e6:,.1f} MB in {counted(len(sizes), 'file')}"
     return report
+
+
+def _metas(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return what each checkpoint says of itself, and what is wrong with those that are damaged.
+
+    A training may remove checkpoints meanwhile. Those are left out.
+    """
+    from nmt_cli.checkpoint import MODEL_FILE, read_meta
+
+    metas: dict[str, dict[str, Any]] = {}
+    damaged = {}
+    for name in checkpoints.names():
+        path = checkpoints.path_named(name)
+        try:
+            meta = read_meta(path)
+        except ModelError as error:
+            problem = str(error)
+        else:
+            problem = "" if (path / MODEL_FILE).is_file() else f"{path / MODEL_FILE}: there is no such file"
+            metas |= {} if problem else {name: meta}
+        if problem and path.is_dir():
+            damaged[name] = problem
+    return metas, damaged
+
+
+def _sizes(directory: Path) -> list[int]:
+    """Return the bytes of each file in a directory and those below it, which may come and go meanwhile."""
+    sizes = []
+    for path in directory.rglob("*"):
+        with suppress(FileNotFoundError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                sizes.append(status.st_size)
+    return sizes
 
 
 def _confidence(experiment: Any) -> str:
@@ -106,7 +143,10 @@ def _confidence(experiment: Any) -> str:
     from nmt_cli.commands.calibrating import described
     from nmt_cli.confidence.calibration import Calibration
 
-    calibration = Calibration.read(experiment.confidence_path)
+    try:
+        calibration = Calibration.read(experiment.confidence_path)
+    except ModelError as error:
+        return f"damaged: {error}"
     origin = calibration.origin
     return f"fitted to {origin.checkpoint} on {counted(origin.lines, 'line')}: {described(calibration)}"
 
@@ -126,7 +166,7 @@ def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
 
 
 def _describe(meta: dict[str, Any], path: Path, rank: int | None) -> str:
-    size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
+    size = sum(_sizes(path)) / 1e6
     scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
     marked = "" if rank is None else "  (best)" if rank == 1 else f"  (number {rank} by score)"
     return f"{size:,.1f} MB{scores}{marked}"

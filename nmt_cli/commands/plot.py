@@ -66,6 +66,8 @@ def attention(
     targets = given[0] if given else None
     if not any(line.strip() for line in lines):
         raise InputError(f"{input_name(file)}: has no line with text in it")
+    if targets is not None and not any(a.strip() and b.strip() for a, b in zip(lines, targets, strict=True)):
+        raise InputError(f"{' and '.join(map(input_name, inputs))}: have no line with text on both sides")
     if is_page and len(lines) > MAX_SENTENCES:
         warn(f"only the first {MAX_SENTENCES} of {len(lines):,} lines are drawn")
         lines = lines[:MAX_SENTENCES]
@@ -83,7 +85,8 @@ def attention(
     num_drawn = draw_attention(pictures, output)
     if translator.counts.cut:
         translator.report()
-        warn("the page leaves out the steps of the search for lines that were translated in parts")
+        if is_page:
+            warn("the page leaves out the steps of the search for lines that were translated in parts")
     log(f"{counted(num_drawn, 'sentence')} -> {output}")
 
 

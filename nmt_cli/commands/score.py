@@ -77,6 +77,8 @@ def score(
     else:
         if texts[-1] == hypotheses:
             warn("the hypotheses and the baseline are the same text, so there is nothing to compare")
+        elif len(hypotheses) == 1:
+            warn("one line carries no comparison: all samples of the bootstrap are the same, so p means nothing")
         comparisons = scoring.paired_bootstrap(
             hypotheses, texts[-1], references, metrics=metrics, lowercase=lowercase, tokenize=tokenize
         )

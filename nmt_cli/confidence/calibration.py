@@ -87,8 +87,11 @@ class Calibration:
         Raises:
             ModelError: the file is damaged, or of another version.
         """
-        values = read_json(path)
         advice = f"{_DAMAGED} {path.parent}"
+        try:
+            values = read_json(path)
+        except ModelError as error:
+            raise ModelError(f"{error}; {advice}") from error
         if values.get("format") != FORMAT:
             raise ModelError(
                 f"{path}: has format version {values.get('format')!r}, this program reads {FORMAT}; {advice}"

@@ -47,8 +47,8 @@ class Measured:
     asked_checkpoint: str
     is_configured: bool
     """False: a set that was given on the command line."""
-    tuned: bool
-    """The length penalty was chosen on the dev set."""
+    length_penalty: float | None
+    """That which was chosen on the dev set; None: the default."""
 
     @property
     def command(self) -> str:
@@ -60,7 +60,7 @@ class Measured:
         else:
             words += ["--source", *self.files[:1]]
             words += [word for reference in self.files[1:] for word in ("--reference", reference)]
-        return shlex.join(words + (["--tune-length-penalty"] if self.tuned else []))
+        return shlex.join(words + ([] if self.length_penalty is None else ["--tune-length-penalty"]))
 
 
 def card(experiments: Sequence[Experiment], checkpoint: str = "best") -> str:
@@ -155,11 +155,17 @@ class _Model:
     def result(self, measured: Measured) -> dict[str, Any]:
         """Return the scores of a set as hubs read them."""
         data = self.config.data
+        chosen = {} if measured.length_penalty is None else {"length_penalty": measured.length_penalty}
         return {
             "task": {"type": "translation", "name": f"Translation {data.source_lang}-{data.target_lang}"},
             "dataset": {"name": measured.name, "type": measured.name},
             "metrics": [
-                {"type": metric, "name": LABELS[metric], "value": round(score, 2), "args": {"signature": signature}}
+                {
+                    "type": metric,
+                    "name": LABELS[metric],
+                    "value": round(score, 2),
+                    "args": {"signature": signature, **chosen},
+                }
                 for metric, (score, signature) in measured.scores.items()
             ],
         }
@@ -261,7 +267,7 @@ class _Model:
         if not self.measured:
             yield f"On test sets: {UNKNOWN}. `nmt evaluate` measures them."
             return
-        yield "On test sets, with the decoding defaults in float32:"
+        yield "On test sets, with the decoding defaults in float32, unless something else is said:"
         for measured in self.measured:
             of_other = "" if self.is_of_this_model(measured) else ", which is not this checkpoint alone"
             made_by = ", ".join(
@@ -271,7 +277,11 @@ class _Model:
             yield ""
             yield f"### {plain(measured.name)}"
             yield ""
-            yield f"By {plain(made_by)}{of_other}:"
+            with_penalty = (
+                "" if (chosen := measured.length_penalty) is None
+                else f", with the length penalty {chosen:g}, which was chosen on the development set"
+            )  # fmt: skip
+            yield f"By {plain(made_by)}{of_other}{with_penalty}:"
             yield ""
             yield "| metric | score | signature |"
             yield "|---|---|---|"
@@ -324,10 +334,15 @@ def _measured(experiment: Experiment) -> list[Measured]:
             ),
             asked_checkpoint=entry["checkpoint"] if isinstance(entry.get("checkpoint"), str) else "best",
             is_configured=name in configured,
-            tuned="length_penalty" in entry,
+            length_penalty=_chosen_length_penalty(entry),
         )
         for name, entry in entries
     ]
+
+
+def _chosen_length_penalty(entry: Mapping[str, Any]) -> float | None:
+    chosen = entry["length_penalty"].get("chosen") if isinstance(entry.get("length_penalty"), dict) else None
+    return float(chosen) if isinstance(chosen, (int, float)) else None
 
 
 def _texts(values: Any) -> list[str]:

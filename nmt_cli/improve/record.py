@@ -210,7 +210,13 @@ class Provenance:
 
     @cached_property
     def _values(self) -> dict[str, Any]:
-        return _read(self.path)
+        try:
+            return _read(self.path)
+        except InputError as error:
+            raise InputError(
+                f"{self.path}: is damaged, so it cannot be told what the model was made from. The model works without "
+                "this file: move it away"
+            ) from error
 
     def texts(self) -> list[tuple[str, str, int | None]]:
         """Return the texts to learn from that were given, each with its SHA-256 and its lines, if these were counted.

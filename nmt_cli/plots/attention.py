@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.attention_page import END, AttentionPicture, render_page
-from nmt_cli.console import warn
+from nmt_cli.console import counted, warn
 from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError
 from nmt_cli.plots.canvas import canvas, check_picture, printable, save
@@ -116,8 +116,8 @@ def _place_panels(figure: Figure, panels: Sequence[_Panel], path: Path) -> None:
     grid = _Grid(panels)
     if max(grid.width, grid.height) > _WIDEST:
         raise InputError(
-            f"{path}: {len(panels)} sentences of these lengths need a figure of {grid.width:.0f} by {grid.height:.0f} "
-            "inches; draw fewer, or write an .html page"
+            f"{path}: {counted(len(panels), 'sentence')} of such length would need a figure of {grid.width:.0f} by "
+            f"{grid.height:.0f} inches; draw fewer or shorter ones, or write an .html page"
         )
     width, height = grid.width + _SCALE, max(grid.height, panels[0].top + 1.2)
     figure.set_size_inches(width, height)

@@ -39,7 +39,7 @@ def merge_to_words(
     return merged / np.maximum(counts, 1)[:, None]
 
 
-def hard_links(weights: Matrix) -> list[Link]:
+def hard_links(weights: NDArray[np.floating]) -> list[Link]:
     """Return each target word with its heaviest source word, in the order of the target; none where all weights are
     zero."""
     if weights.size == 0:

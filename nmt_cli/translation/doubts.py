@@ -16,8 +16,9 @@ from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.model.noise import SharedNoise
 from nmt_cli.translation.results import Translation
+from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.splitting import PartTranslations
-from nmt_cli.translation.step_model import MULTIPLE, Observed, TrainedModels, padded_width
+from nmt_cli.translation.step_model import Observed, TrainedModels
 
 
 class _Waiting(NamedTuple):

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt_cli.allocator import without_running_out
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords, Tokenizer
 from nmt_cli.translation.alignment import Matrix, merge_to_words
-from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
+from nmt_cli.translation.rows import MULTIPLE, padded_width
+from nmt_cli.translation.step_model import TrainedModels
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class PairScore:
     """Natural log-probability of the target with its </s>, not normalised."""
     weights_with_end: Matrix
     """All attention between words (target words, source words and `</s>`)."""
-    piece_weights: Matrix
+    piece_weights: NDArray[np.float32]
     """Attention between pieces (target pieces, source pieces)."""
     source_pieces: tuple[str, ...]
     target_pieces: tuple[str, ...]
@@ -57,9 +61,9 @@ class PairScorer:
         """Return the score of each pair, in order."""
         source_tokenizer, target_tokenizer = self.tokenizers
         scored: dict[int, PairScore] = {}
-        for pair, log_prob, weights_TS in self._forced(pairs):
+        for pair, log_prob, weights_TS in self._forced(pairs, with_weights=True):
             source, target = pair.source, pair.target
-            pieces = weights_TS[: len(target.ids), : len(source.ids) + 1].double().numpy()
+            pieces = weights_TS[: len(target.ids), : len(source.ids) + 1].numpy()
             shape = (target.num_words, source.num_words)
             weights = merge_to_words(pieces, source.words, target.words, shape)
             if not target_tokenizer.spells_bytes:
@@ -76,19 +80,20 @@ class PairScorer:
 
     def log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the `log_prob` of each pair, without the memory that the weights take."""
-        found = {pair.place: log_prob for pair, log_prob, _ in self._forced(pairs)}
+        found = {pair.place: log_prob for pair, log_prob, _ in self._forced(pairs, with_weights=False)}
         return [found[index] for index in range(len(pairs))]
 
-    def _forced(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[_Pair, float, Tensor]]:
+    def _forced(self, pairs: Sequence[tuple[str, str]], *, with_weights: bool) -> Iterator[tuple[_Pair, float, Tensor]]:
         """Yield each pair with its log-probability and its attention weights (T, S), which include padding, in any
-        order."""
+        order; without weights these are (T, 0)."""
         source_tokenizer, target_tokenizer = self.tokenizers
         encoded = [
             _Pair(index, source_tokenizer.encode_words(source), target_tokenizer.encode_words(target))
             for index, (source, target) in enumerate(pairs)
         ]
+        force = partial(self._force, with_weights=with_weights)
         for chunk in self._chunks(encoded):
-            for pair, (log_prob, weights_TS) in zip(chunk, without_running_out(chunk, self._force), strict=True):
+            for pair, (log_prob, weights_TS) in zip(chunk, without_running_out(chunk, force), strict=True):
                 yield pair, log_prob, weights_TS
 
     def _chunks(self, pairs: Sequence[_Pair]) -> Iterator[list[_Pair]]:
@@ -103,10 +108,12 @@ class PairScorer:
                 chunk.append(pair)
             yield chunk
 
-    def _force(self, pairs: Sequence[_Pair]) -> list[tuple[float, Tensor]]:
+    def _force(self, pairs: Sequence[_Pair], *, with_weights: bool) -> list[tuple[float, Tensor]]:
         batch = make_batch([pair.source.ids for pair in pairs], [pair.target.ids for pair in pairs])
         sources = pad_sources([pair.source.ids for pair in pairs], multiple=MULTIPLE)
-        log_probs_BT, weights_BTS = self.models.force(sources, batch.inputs_BT, batch.outputs_BT)
+        log_probs_BT, weights_BTS = self.models.force(
+            sources, batch.inputs_BT, batch.outputs_BT, with_weights=with_weights
+        )
         lengths = [len(pair.target.ids) + 1 for pair in pairs]
         sums = [float(row_T[:length].double().sum()) for row_T, length in zip(log_probs_BT, lengths, strict=True)]
         return list(zip(sums, weights_BTS, strict=True))

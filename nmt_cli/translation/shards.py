@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from nmt_cli.data.lines import is_special_file, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.errors import InputError, NmtError
-from nmt_cli.files import atomic_path, locked, remove_unfinished, sync
+from nmt_cli.files import atomic_path, locked, remove_directory, remove_unfinished, sync
 from nmt_cli.translation.json_lines import JsonField, LineFormat, PlainText, is_json_lines
 from nmt_cli.translation.results import Counts
 from nmt_cli.translation.translator import Translator
@@ -299,14 +298,22 @@ class Corpus:
 
     def _missing_parts(self, shard: Shard) -> set[int] | None:
         """Return the numbers of the parts that are to be done, or None for a shard that is whole."""
-        folder = self._parts_path / shard.name
-        if os.path.lexists(self.directory / shard.name):
-            if folder.is_dir():
-                shutil.rmtree(folder)  # killed after the shard was in its place
+        folder, output = self._parts_path / shard.name, self.directory / shard.name
+        there = set(os.listdir(folder)) if folder.is_dir() else None
+        missing = {number for number in range(len(shard.part_lines)) if there is None or f"{number:08d}" not in there}
+        if os.path.lexists(output):
+            if there is not None and missing:  # the parts of a shard are removed all at once
+                self._refuse_as_made_meanwhile(output)
+            remove_directory(folder)  # killed after the shard was in its place
             return None
         folder.mkdir(parents=True, exist_ok=True)
-        there = set(os.listdir(folder))
-        return {number for number in range(len(shard.part_lines)) if f"{number:08d}" not in there}
+        return missing
+
+    @staticmethod
+    def _refuse_as_made_meanwhile(output: Path) -> NoReturn:
+        raise InputError(
+            f"{output}: another program made this file meanwhile. Move it away and run the same command again"
+        )
 
     def _join_if_whole(self, shard: Shard) -> None:
         if self._missing.get(shard.name, {0}):
@@ -322,13 +329,11 @@ class Corpus:
                     raise NmtError(f"{path}: is damaged; remove it and run the same command again")
                 out.write(content)
         if os.path.lexists(output):
-            raise InputError(
-                f"{output}: another program made this file meanwhile. Move it away and run the same command again"
-            )
+            self._refuse_as_made_meanwhile(output)
         os.replace(joined, output)
         sync(self.directory)
         del self._missing[shard.name]
-        shutil.rmtree(self._parts_path / shard.name)
+        remove_directory(self._parts_path / shard.name)
 
 
 def _read_record(path: Path, conditions: Mapping[str, Any]) -> dict[str, Shard]:

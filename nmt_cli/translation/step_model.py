@@ -3,13 +3,12 @@
 Batch invariance in float32 is by construction: rows of a matrix product may change with their number, and sums over a
 source with its width, but neither between multiples of 16. So rows and sources are padded to such.
 
-Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary, U pieces that a batch may say, W
-pieces that a row may say, R readout.
+Shapes: B sentences, S source, T target, N rows, P rows padded to a multiple of 16, V vocabulary, W pieces that a row
+may say, R readout, C some of the steps or pieces, M pieces of all targets.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
@@ -17,105 +16,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.data.batch import Sources, round_up
+from nmt_cli.data.batch import Sources
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.errors import PredictionError
-from nmt_cli.model.cells import Product
-from nmt_cli.model.decoder import DecoderState
-from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.search.hypothesis import Prediction, Reading, SearchState
 from nmt_cli.translation.precision import prepared
+from nmt_cli.translation.rows import MULTIPLE, Rows, Words, padded_rows
 from nmt_cli.translation.shortlist import Candidates, Shortlist
-
-MULTIPLE = 16
-"""Rows and source positions are padded to multiples of this, which fit the vectors of a processor (docs/adr/0005)."""
 
 SCORED_AT_ONCE = 1024
 """Pieces of given beginnings whose probabilities over the whole vocabulary are held in memory at once."""
-
-
-class _Words(NamedTuple):
-    """The pieces that the rows may use, and the product with which each model scores them."""
-
-    products: tuple[Product, ...]
-    """For each model, the product that gives the logits (P, U) of the candidates' pieces, or of all (P, V)."""
-    candidates: Candidates | None = None
-    """Candidates of each row; None means that every row may use all pieces."""
-
-    def keep(self, rows: Tensor) -> _Words:
-        return self if self.candidates is None else _Words(self.products, self.candidates.select(rows))
-
-    def log_probs(self, part: int, readout_PR: Tensor, num_rows: int) -> Tensor:
-        """Return log-probabilities (N, W) of each row's pieces under one of the models."""
-        logits = self.products[part](readout_PR)[:num_rows].float()
-        if self.candidates is None:
-            return log_softmax_(logits)
-        # Each row's own, from the first column on: so its sum does not depend on what the others may say.
-        own_NW = logits.gather(1, self.candidates.columns_BW)
-        return F.log_softmax(own_NW.masked_fill_(~self.candidates.valid_BW, -math.inf), dim=-1)
-
-
-class _Rows(NamedTuple):
-    """The memory and state of every row in every model, with the rows that only pad."""
-
-    num_rows: int
-    """Without those."""
-    parts: tuple[tuple[Memory, DecoderState], ...]
-    shares: tuple[bool, ...]
-    """For each model, True if rows of one source may share its memory."""
-    words: _Words
-
-    def select(self, rows: Tensor) -> _Rows:
-        # A row keeps to its sentence, so its memory and its words stay what they are.
-        padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
-        return self._replace(parts=tuple((memory, state.select(padded)) for memory, state in self.parts))
-
-    def keep(self, rows: Tensor) -> _Rows:
-        padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
-        parts = tuple(
-            (_memory_of(memory, padded, len(rows), shared=shared), state.select(padded))
-            for (memory, state), shared in zip(self.parts, self.shares, strict=True)
-        )
-        return _Rows(len(rows), parts, self.shares, self.words.keep(padded[: len(rows)]))
-
-    def apart(self, rows: Tensor) -> _Rows:
-        # Each with a memory of its own: whether rows share one may change the last bit, and which are here is chance.
-        return self._replace(shares=(False,) * len(self.shares)).keep(rows)
-
-    def replace(self, rows: Tensor, other: SearchState) -> _Rows:
-        assert isinstance(other, _Rows)
-        rows = rows.to(self.parts[0][0].valid_BS.device)
-        parts = tuple(
-            (memory, state.replace(rows, new))
-            for (memory, state), (_, new) in zip(self.parts, other.parts, strict=True)
-        )
-        return self._replace(parts=parts)
-
-    def join(self, other: _Rows, words: _Words) -> _Rows:
-        """Return the rows of both, one after the other, with as little padding of the sources as they need."""
-        device = self.parts[0][0].valid_BS.device
-        num_rows = self.num_rows + other.num_rows
-        missing = -num_rows % MULTIPLE
-        first_P, second_P = (
-            torch.cat([torch.arange(count), torch.zeros(padding, dtype=torch.long)]).to(device)
-            for count, padding in ((self.num_rows, 0), (other.num_rows, missing))
-        )
-        width = round_up(max(rows.parts[0][0].longest for rows in (self, other)), MULTIPLE)
-        parts = tuple(
-            (
-                _memory_of(memory, first_P, self.num_rows, shared=shared)
-                .at_width(width)
-                .join(_memory_of(other_memory, second_P, other.num_rows, shared=shared).at_width(width)),
-                state.select(first_P).at_width(width).join(other_state.select(second_P).at_width(width)),
-            )
-            for (memory, state), (other_memory, other_state), shared in zip(
-                self.parts, other.parts, self.shares, strict=True
-            )
-        )
-        return _Rows(num_rows, parts, self.shares, words)
+FORCED_WEIGHTS = 2**22
+"""Attention weights, those of padding too, that a model computes at once for given targets."""
 
 
 class Observed(NamedTuple):
@@ -180,23 +95,23 @@ class TrainedModels:
             memory = model.encode(*padded).select(rows)
             parts.append((memory, model.start(memory)))
         shares = tuple(model.decoder.attention.shares_sources for model in self._models)
-        return _Rows(num_sentences * copies, tuple(parts), shares, self._words(sources, copies))
+        return Rows(num_sentences * copies, tuple(parts), shares, self._words(sources, copies))
 
-    def _words(self, sources: Sources, copies: int) -> _Words:
+    def _words(self, sources: Sources, copies: int) -> Words:
         if self._shortlist is None:
-            return _Words(tuple(model.logits for model in self._models))
+            return Words(tuple(model.logits for model in self._models))
         vocab_size = self._models[0].output_weight.shape[0]
         sentences = self._shortlist.candidates(sources, vocab_size, MULTIPLE).to(self._device)
         return self._words_of(sentences.select(torch.arange(len(sources.ids_BS)).repeat_interleave(copies)))
 
-    def _words_of(self, candidates: Candidates) -> _Words:
-        return _Words(tuple(model.logits_of(candidates.pieces_U) for model in self._models), candidates)
+    def _words_of(self, candidates: Candidates) -> Words:
+        return Words(tuple(model.logits_of(candidates.pieces_U) for model in self._models), candidates)
 
     @torch.inference_mode()
     def join(self, first: SearchState, second: SearchState) -> SearchState:
         """Return the rows of both, one after the other."""
-        assert isinstance(first, _Rows)
-        assert isinstance(second, _Rows)
+        assert isinstance(first, Rows)
+        assert isinstance(second, Rows)
         words = first.words
         if words.candidates is not None and second.words.candidates is not None:
             vocab_size = self._models[0].output_weight.shape[0]
@@ -210,7 +125,7 @@ class TrainedModels:
         Raises:
             PredictionError: a row's probabilities are no numbers.
         """
-        assert isinstance(state, _Rows)
+        assert isinstance(state, Rows)
         num_rows = len(ids_N)
         rows_P = padded_rows(torch.arange(num_rows))
         ids_P1 = ids_N[rows_P].unsqueeze(1).to(self._device)
@@ -239,7 +154,7 @@ class TrainedModels:
 
         A row that has read its pieces keeps its state while the others go on. All pieces are scored in one product.
         """
-        assert isinstance(state, _Rows)
+        assert isinstance(state, Rows)
         lengths_N = torch.tensor([len(ids) - 1 for ids in beginnings])
         longest = int(lengths_N.max())
         padded_NT = torch.tensor([[*ids, *[PAD] * (longest + 1 - len(ids))] for ids in beginnings])
@@ -283,9 +198,11 @@ class TrainedModels:
         return torch.cat(found)
 
     @torch.inference_mode()
-    def force(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> tuple[Tensor, Tensor]:
+    def force(
+        self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor, *, with_weights: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities (B, T), nan at padding, and weights (B, T, S) of given targets; sources are padded
-        to a multiple of 16.
+        to a multiple of 16. Without weights, which may take much memory, these are (B, T, 0).
 
         The padding of targets comes after them, so it changes nothing in them.
 
@@ -299,17 +216,24 @@ class TrainedModels:
         places_M = (outputs_BT != PAD).flatten().nonzero().squeeze(1)
         outputs_M = outputs_BT.flatten()[places_M]
         log_probs, weights = [], []
+        num_steps = max(1, FORCED_WEIGHTS // padded.ids_BS.numel())
+        num_kept = padded.ids_BS.shape[1] if with_weights else 0
         for model in self._models:
             memory = model.encode(*padded)
-            decoded = model.decode(inputs_PT, memory, model.start(memory))
-            readout_MR = decoded.readout_BTR.flatten(0, 1)[places_M.to(self._device)]
+            state, readouts, kept = model.start(memory), [], []
+            for inputs_PC in inputs_PT.split(num_steps, dim=1):
+                decoded = model.decode(inputs_PC, memory, state)
+                state = decoded.state
+                readouts.append(decoded.readout_BTR[:num_sentences])
+                kept.append(decoded.weights_BTS[:num_sentences, :, :num_kept].float().cpu())
+            readout_MR = torch.cat(readouts, dim=1).flatten(0, 1)[places_M.to(self._device)]
             log_probs.append(self._scored(model, readout_MR, outputs_M))
-            weights.append(decoded.weights_BTS[:num_sentences].float())
+            weights.append(torch.cat(kept, dim=1))
         log_probs_M = _log_mean(log_probs)
         if not bool(log_probs_M.isfinite().all()):
             self._refuse([~part_M.isfinite() for part_M in log_probs])
         log_probs_N = torch.full((outputs_BT.numel(),), torch.nan).index_copy(0, places_M, log_probs_M)
-        return log_probs_N.view_as(outputs_BT), _mean(weights).cpu()
+        return log_probs_N.view_as(outputs_BT), _mean(weights)
 
     @torch.inference_mode()
     def observe(
@@ -363,29 +287,6 @@ class TrainedModels:
         """Raise what is to be said of the first model that is broken in some place."""
         part = next(part for part, places in enumerate(is_broken) if bool(places.any()))
         raise PredictionError(self._refusals[part] if self._refusals else "the model's predictions are not finite")
-
-
-def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool) -> Memory:
-    """Return the memory of the rows given by their old numbers, of which those after `num_rows` only pad."""
-    source_P = padded_P // memory.rows
-    if shared and num_rows:
-        sources, counts = source_P[:num_rows].unique_consecutive(return_counts=True)
-        rows = int(counts[0])
-        if bool((counts == rows).all()):
-            missing = -(-len(source_P) // rows) - len(sources)
-            return memory.select(torch.cat([sources, sources[:1].expand(missing)]), rows)
-    return memory.select(source_P)
-
-
-def padded_width(ids: Sequence[int]) -> int:
-    """Return the source positions of a sentence in a batch, with </s> and padding."""
-    return round_up(len(ids) + 1, MULTIPLE)
-
-
-def padded_rows(rows: Tensor) -> Tensor:
-    """Return row numbers, the first repeated at the end up to a multiple of 16."""
-    missing = -len(rows) % MULTIPLE
-    return torch.cat([rows, rows[:1].expand(missing)]) if missing else rows
 
 
 def _log_mean(log_probs: list[Tensor]) -> Tensor:

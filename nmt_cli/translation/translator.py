@@ -32,9 +32,10 @@ from nmt_cli.translation.markup import PlainLine, strip_tags
 from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of
 from nmt_cli.translation.restoring import restored
 from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
+from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.stand_ins import with_numbers
-from nmt_cli.translation.step_model import MULTIPLE, TrainedModels, padded_width
+from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.windows import WINDOW_SIZE
 from nmt_cli.translation.writing import Writing

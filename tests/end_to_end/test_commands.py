@@ -352,6 +352,33 @@ def test_inspect_says_what_is_damaged(nmt, model: Path, tmp_path: Path):
     assert "tokenizer    not trained yet" in nmt("inspect", tmp_path / "run").out.decode()
 
 
+def test_inspect_goes_on_where_a_part_is_damaged(nmt, model: Path, tmp_path: Path):
+    run = shutil.copytree(model, tmp_path / "run", ignore=shutil.ignore_patterns("mean-*"))
+    steps = sorted((run / "checkpoints").glob("step-*"))
+    (run / "confidence.json").write_text("[")
+    (steps[-1] / "dangling").symlink_to("/nowhere")
+    names = [str(int(step.name.removeprefix("step-"))) for step in steps]
+    meta = (steps[0] / "meta.json").read_bytes()
+    (steps[0] / "meta.json").write_text("{")
+    report = json.loads(nmt("inspect", run, "--json").out)
+    assert f"damaged: {steps[0] / 'meta.json'}: is not valid JSON" in report["checkpoints"][names[0]]
+    assert " MB, " in report["checkpoints"][names[-1]]
+    assert report["confidence"].startswith(f"damaged: {run / 'confidence.json'}: is not valid JSON")
+    assert report["confidence"].endswith(f"; fit it anew: nmt evaluate --calibrate --model {run}")
+    (steps[0] / "meta.json").write_bytes(meta)
+    (steps[0] / "model.safetensors").unlink()
+    report = json.loads(nmt("inspect", run, "--json").out)
+    assert report["checkpoints"][names[0]] == f"damaged: {steps[0] / 'model.safetensors'}: there is no such file"
+    missing = nmt("card", "--model", run, "--checkpoint", names[0])
+    assert missing.code == 2
+    assert f"model.safetensors: there is no such file; --checkpoint takes another: {names[1]}" in missing.err
+    assert "--last N and --best N choose which are averaged" in nmt("average", "--model", run, "--name", "m").err
+    (run / "improve.json").write_text("{")
+    refused = nmt("inspect", run)
+    message = "so it cannot be told what the model was made from. The model works without this file: move it away"
+    assert (refused.code, refused.err) == (2, f"nmt: {run / 'improve.json'}: is damaged, {message}\n")
+
+
 def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, corpus: Path, tmp_path: Path):
     result = nmt("evaluate", "--model", model)
     assert result.code == 0, result.err
@@ -488,6 +515,17 @@ def test_evaluate_does_not_write_over_a_reference(nmt, model: Path, corpus: Path
         "file; choose another name\n"
     )
     assert (corpus / "test.fr").read_bytes() == reference
+
+
+def test_evaluate_replaces_only_what_it_has_made(nmt, model: Path, tmp_path: Path):
+    own = tmp_path / "book.fr"
+    own.write_text("mine\n")
+    result = nmt("evaluate", "--model", model, "-o", tmp_path)
+    assert (result.code, result.out) == (2, b"")
+    assert f"{own}: exists, and no report.json beside it says that `nmt evaluate` made it. Move it away" in result.err
+    assert own.read_text() == "mine\n"
+    for _ in range(2):
+        assert nmt("evaluate", "--model", model, "-o", tmp_path / "new").code == 0
 
 
 def test_evaluate_refuses_before_it_translates(nmt, model: Path, tmp_path: Path):

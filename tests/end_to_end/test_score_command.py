@@ -146,6 +146,16 @@ def test_a_baseline_is_compared_by_paired_bootstrap(files):
     )
 
 
+def test_a_comparison_on_one_line_is_warned_of(files):
+    for name, line in (("one", SYSTEM[0]), ("two", SYSTEM[1]), ("right", REFERENCE[0])):
+        _write(files / name, [line])
+    code, _, stderr = _nmt_score(files, "one", "--reference", "right", "--baseline", "two")
+    assert (
+        code,
+        stderr.startswith("warning: one line carries no comparison: all samples of the bootstrap are the same"),
+    ) == (0, True)
+
+
 def test_a_system_against_its_copy_is_called_identical(files):
     _write(files / "copy", SYSTEM)
     options = ["hyp", "--reference", "ref", "--baseline", "copy"]

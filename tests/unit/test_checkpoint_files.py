@@ -1,11 +1,13 @@
 """Tensors in files."""
 
+import errno
 import stat
 
 import pytest
 import torch
 
 from nmt_cli.checkpoint import Checkpoints, Index, read_tensors, save_tensors
+from nmt_cli.files import atomic_directory
 
 
 def test_a_file_may_be_read_by_whom_the_user_lets_read_files(tmp_path):
@@ -25,3 +27,14 @@ def test_a_step_and_what_is_left_of_it_go_together(tmp_path, number):
         (tmp_path / name / "meta.json").write_text("{}")
     Checkpoints(tmp_path).prune(Index(last=1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "step-00000001"]
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path):
+    def fails():
+        with atomic_directory(tmp_path / "deep/avg") as directory:
+            (directory / "model.safetensors").write_bytes(bytes(99))
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    with pytest.raises(OSError, match="no space"):
+        fails()
+    assert list((tmp_path / "deep").iterdir()) == []

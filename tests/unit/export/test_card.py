@@ -175,6 +175,15 @@ def test_scores_belong_to_the_weights_whatever_the_directory_is_called(tmp_path)
     assert "By before step-00000001, which is not this checkpoint alone:" in text
 
 
+def test_a_length_penalty_that_was_chosen_is_told(tmp_path):
+    tuned = {"chosen": 1.2, "dev_bleu": {"1.2": 9.0}}
+    entry = {"models": ["/x/run"], "checkpoints": ["step-00000001"], "chrf": {"score": 50.0, "signature": "s"}}
+    text = card([experiment(tmp_path / "run", reports={"t": {**entry, "length_penalty": tuned}})])
+    assert "By run step-00000001, with the length penalty 1.2, which was chosen on the development set:" in text
+    (results,) = front_matter(text)[0]["model-index"][0]["results"]
+    assert results["metrics"][0]["args"] == {"signature": "s", "length_penalty": 1.2}
+
+
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"sets": {"a": 3}}', '{"sets": {"a": {"bleu": 3, "models": 1}}}'])
 def test_a_damaged_report_takes_no_card_away(tmp_path, damaged):
     one = experiment(tmp_path / "run", reports={})

@@ -15,7 +15,8 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import SharedNoise
 from nmt_cli.translation.doubts import Doubts
 from nmt_cli.translation.results import Part, Translation
-from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
+from nmt_cli.translation.rows import MULTIPLE
+from nmt_cli.translation.step_model import TrainedModels
 
 VOCAB = 200
 

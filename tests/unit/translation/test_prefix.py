@@ -11,7 +11,8 @@ from nmt_cli.data.tokenizer import BOS, Tokenizer, train_tokenizer
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.search.constraints import FREE
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
-from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
+from nmt_cli.translation.rows import MULTIPLE
+from nmt_cli.translation.step_model import TrainedModels
 
 
 @pytest.mark.parametrize("recurrence", ["bahdanau", "conditional", "luong"])

@@ -126,7 +126,7 @@ def test_killed_while_a_shard_is_put_in_its_place_it_is_whole_or_made_again(tmp_
         if moment == "before the rename":
             broken.setattr(os, "replace", _replace_but(die, tmp_path / "out/a.txt"))
         elif moment == "after the rename":
-            broken.setattr(shards.shutil, "rmtree", die)
+            broken.setattr(shards, "remove_directory", die)
         else:
             broken.setattr(shards, "open_output", die)
         with pytest.raises(KeyboardInterrupt):
@@ -223,6 +223,34 @@ def test_a_file_of_somebody_else_is_not_overwritten(tmp_path, sources):
         work(corpus)
     assert (directory / "a.txt").read_text() == "mine"
     assert (directory / "open").read_text() == "mine too"
+
+
+def test_a_file_of_somebody_else_is_no_finished_shard_for_a_run_that_goes_on(tmp_path, sources):
+    directory = tmp_path / "out"
+    corpus = begin(directory, sources[0])
+    work(corpus, 2)
+    parts = sorted((directory / FOLDER / "parts/a.txt").iterdir())
+    (directory / "a.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"a\.txt: another program made this file meanwhile\. Move it away and run"):
+        work(begin(directory, sources[0]))
+    assert (directory / "a.txt").read_text() == "mine"
+    assert sorted((directory / FOLDER / "parts/a.txt").iterdir()) == parts
+    (directory / "a.txt").unlink()
+    work(begin(directory, sources[0]))
+    assert (directory / "a.txt").read_bytes() == sources[0].read_bytes().upper()
+
+
+def test_parts_of_a_shard_that_is_in_its_place_are_removed(tmp_path, sources):
+    """As after a kill between the two."""
+    directory = tmp_path / "out"
+    work(begin(directory, sources[0]))
+    folder = directory / FOLDER / "parts/a.txt"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number:08d}").touch()
+    assert work(begin(directory, sources[0])) == []
+    assert not folder.exists()
+    assert (directory / "a.txt").read_bytes() == sources[0].read_bytes().upper()
 
 
 def test_inputs_of_one_name_are_refused(tmp_path, sources):

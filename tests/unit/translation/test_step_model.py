@@ -24,8 +24,9 @@ from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.translation import step_model
+from nmt_cli.translation.rows import MULTIPLE
 from nmt_cli.translation.shortlist import NONE, Shortlist
-from nmt_cli.translation.step_model import MULTIPLE, TrainedModels
+from nmt_cli.translation.step_model import TrainedModels
 
 VOCAB = 500
 BANNED = (PAD, BOS)
@@ -309,6 +310,28 @@ def test_targets_are_scored_a_part_at_a_time_with_the_same_result(precision, mon
     monkeypatch.setattr(step_model, "SCORED_AT_ONCE", 32)
     torch.testing.assert_close(forced(trained, ids), whole, rtol=0, atol=0, equal_nan=True)
     assert max(rows) <= 32
+
+
+@pytest.mark.parametrize("num_steps", [1, 3])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_targets_are_read_some_steps_at_a_time_with_the_same_result(precision, num_steps, monkeypatch):
+    """Breaks where the attention of all rows and steps is held at once."""
+    trained = models(precision)
+    ids = of_lengths([15 - number % 9 for number in range(20)])
+    batch, sources = make_batch(ids, ids), pad_sources(ids, multiple=MULTIPLE)
+    whole, weights = trained.force(sources, batch.inputs_BT, batch.outputs_BT)
+    steps: list[int] = []
+    decode = Seq2Seq.decode
+    monkeypatch.setattr(
+        Seq2Seq, "decode", lambda model, ids_PT, *rest: steps.append(ids_PT.shape[1]) or decode(model, ids_PT, *rest)
+    )
+    monkeypatch.setattr(step_model, "FORCED_WEIGHTS", num_steps * 32 * 16)
+    for with_weights, expected in ((True, weights), (False, weights[:, :, :0])):
+        found = trained.force(sources, batch.inputs_BT, batch.outputs_BT, with_weights=with_weights)
+        torch.testing.assert_close(found[0], whole, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(found[1], expected, rtol=0, atol=0)
+    assert max(steps) == num_steps
+    assert sum(steps) % batch.inputs_BT.shape[1] == 0
 
 
 def drawn(trained: TrainedModels, ids):

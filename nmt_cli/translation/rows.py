@@ -1,0 +1,130 @@
+"""The rows of a search: what each model remembers of their sources and says of their next piece.
+
+Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary, U pieces that a batch may say, W
+pieces that a row may say, R readout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt_cli.data.batch import round_up
+from nmt_cli.model.cells import Product
+from nmt_cli.model.decoder import DecoderState
+from nmt_cli.model.memory import Memory
+from nmt_cli.ops.log_softmax import log_softmax_
+from nmt_cli.search.hypothesis import SearchState
+from nmt_cli.translation.shortlist import Candidates
+
+MULTIPLE = 16
+"""Rows and source positions are padded to multiples of this, which fit the vectors of a processor (docs/adr/0005)."""
+
+
+class Words(NamedTuple):
+    """The pieces that the rows may use, and the product with which each model scores them."""
+
+    products: tuple[Product, ...]
+    """For each model, the product that gives the logits (P, U) of the candidates' pieces, or of all (P, V)."""
+    candidates: Candidates | None = None
+    """Candidates of each row; None means that every row may use all pieces."""
+
+    def keep(self, rows: Tensor) -> Words:
+        return self if self.candidates is None else Words(self.products, self.candidates.select(rows))
+
+    def log_probs(self, part: int, readout_PR: Tensor, num_rows: int) -> Tensor:
+        """Return log-probabilities (N, W) of each row's pieces under one of the models."""
+        logits = self.products[part](readout_PR)[:num_rows].float()
+        if self.candidates is None:
+            return log_softmax_(logits)
+        # Each row's own, from the first column on: so its sum does not depend on what the others may say.
+        own_NW = logits.gather(1, self.candidates.columns_BW)
+        return F.log_softmax(own_NW.masked_fill_(~self.candidates.valid_BW, -math.inf), dim=-1)
+
+
+class Rows(NamedTuple):
+    """The memory and state of every row in every model, with the rows that only pad."""
+
+    num_rows: int
+    """Without those."""
+    parts: tuple[tuple[Memory, DecoderState], ...]
+    shares: tuple[bool, ...]
+    """For each model, True if rows of one source may share its memory."""
+    words: Words
+
+    def select(self, rows: Tensor) -> Rows:
+        # A row keeps to its sentence, so its memory and its words stay what they are.
+        padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
+        return self._replace(parts=tuple((memory, state.select(padded)) for memory, state in self.parts))
+
+    def keep(self, rows: Tensor) -> Rows:
+        padded = padded_rows(rows).to(self.parts[0][0].valid_BS.device)
+        parts = tuple(
+            (_memory_of(memory, padded, len(rows), shared=shared), state.select(padded))
+            for (memory, state), shared in zip(self.parts, self.shares, strict=True)
+        )
+        return Rows(len(rows), parts, self.shares, self.words.keep(padded[: len(rows)]))
+
+    def apart(self, rows: Tensor) -> Rows:
+        # Each with a memory of its own: whether rows share one may change the last bit, and which are here is chance.
+        return self._replace(shares=(False,) * len(self.shares)).keep(rows)
+
+    def replace(self, rows: Tensor, other: SearchState) -> Rows:
+        assert isinstance(other, Rows)
+        rows = rows.to(self.parts[0][0].valid_BS.device)
+        parts = tuple(
+            (memory, state.replace(rows, new))
+            for (memory, state), (_, new) in zip(self.parts, other.parts, strict=True)
+        )
+        return self._replace(parts=parts)
+
+    def join(self, other: Rows, words: Words) -> Rows:
+        """Return the rows of both, one after the other, with as little padding of the sources as they need."""
+        device = self.parts[0][0].valid_BS.device
+        num_rows = self.num_rows + other.num_rows
+        missing = -num_rows % MULTIPLE
+        first_P, second_P = (
+            torch.cat([torch.arange(count), torch.zeros(padding, dtype=torch.long)]).to(device)
+            for count, padding in ((self.num_rows, 0), (other.num_rows, missing))
+        )
+        width = round_up(max(rows.parts[0][0].longest for rows in (self, other)), MULTIPLE)
+        parts = tuple(
+            (
+                _memory_of(memory, first_P, self.num_rows, shared=shared)
+                .at_width(width)
+                .join(_memory_of(other_memory, second_P, other.num_rows, shared=shared).at_width(width)),
+                state.select(first_P).at_width(width).join(other_state.select(second_P).at_width(width)),
+            )
+            for (memory, state), (other_memory, other_state), shared in zip(
+                self.parts, other.parts, self.shares, strict=True
+            )
+        )
+        return Rows(num_rows, parts, self.shares, words)
+
+
+def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool) -> Memory:
+    """Return the memory of the rows given by their old numbers, of which those after `num_rows` only pad."""
+    source_P = padded_P // memory.rows
+    if shared and num_rows:
+        sources, counts = source_P[:num_rows].unique_consecutive(return_counts=True)
+        rows = int(counts[0])
+        if bool((counts == rows).all()):
+            missing = -(-len(source_P) // rows) - len(sources)
+            return memory.select(torch.cat([sources, sources[:1].expand(missing)]), rows)
+    return memory.select(source_P)
+
+
+def padded_width(ids: Sequence[int]) -> int:
+    """Return the source positions of a sentence in a batch, with </s> and padding."""
+    return round_up(len(ids) + 1, MULTIPLE)
+
+
+def padded_rows(rows: Tensor) -> Tensor:
+    """Return row numbers, the first repeated at the end up to a multiple of 16."""
+    missing = -len(rows) % MULTIPLE
+    return torch.cat([rows, rows[:1].expand(missing)]) if missing else rows
