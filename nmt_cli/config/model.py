@@ -170,6 +170,11 @@ class ModelConfig(Section):
                 f"decoder.readout_size: is {decoder.readout_size}, but lexical_model adds to the readout and needs "
                 f"embedding_size, {self.embedding_size}"
             )
+        if attention.type == "none" and attention.context == "initial" and decoder.initial_state == "zero":
+            problems.append(
+                "decoder.initial_state: zero leaves the decoder without the source, because attention.type is none and "
+                "attention.context initial"
+            )
         if decoder.initial_state == "backward" and not self.encoder.bidirectional:
             problems.append("decoder.initial_state: backward needs encoder.bidirectional: true")
         if decoder.initial_state == "backward" and self.encoder.reverse_source:

@@ -70,6 +70,15 @@ def test_all_that_does_not_agree_in_a_section_is_named(problems):
     ]
 
 
+def test_a_decoder_that_never_sees_the_source_is_refused(problems):
+    sets = ("model.attention.type=none", "model.attention.context=initial", "model.decoder.initial_state=zero")
+    (problem,) = problems(*sets)
+    assert problem == (
+        "c.yaml: model.decoder.initial_state: zero leaves the decoder without the source, because attention.type is "
+        "none and attention.context initial"
+    )
+
+
 def test_an_override_that_cannot_be_applied_hides_no_other_problem(problems):
     assert problems("nokey", "training.foo=1", "data.train.9.source=x") == [
         "--set nokey: must be KEY=VALUE, such as training.max_steps=100",
