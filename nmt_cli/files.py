@@ -158,12 +158,12 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         for file in temporary.iterdir():
             sync(file)
         sync(temporary)
-        if path.exists():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+    if path.exists():
+        shutil.rmtree(path)
+    os.replace(temporary, path)
     sync(path.parent)
 
 

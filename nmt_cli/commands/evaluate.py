@@ -123,7 +123,8 @@ def evaluate(
         [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads
     )
     directory = output or experiments[0].reports_path
-    _make_directory(directory, sets, [path for test in (*sets, dev) if test for path in test.files], config)
+    inputs = [path for test in (*sets, dev) if test for path in test.files]
+    _make_directory(directory, sets, inputs, config, is_own=output is None)
     how: dict[str, Any] = {
         "models": [os.path.abspath(experiment.directory) for experiment in experiments],
         "checkpoint": checkpoint,
@@ -196,14 +197,17 @@ def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
     return directory / f"{test.name}.{config.data.target_lang}"
 
 
-def _make_directory(directory: Path, sets: Sequence[_TestSet], inputs: Sequence[str], config: Config) -> None:
-    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input."""
+def _make_directory(
+    directory: Path, sets: Sequence[_TestSet], inputs: Sequence[str], config: Config, *, is_own: bool
+) -> None:
+    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, or a file of
+    the user's in a directory that is not the program's own."""
     from nmt_cli.data.output import check_writable
 
     for output in (*(_output_path(directory, test, config) for test in sets), directory / REPORT):
         check_writable(output)
         refuse_overwriting(output, inputs)
-        if output.is_file() and not (directory / REPORT).exists():
+        if output.is_file() and not is_own and not (directory / REPORT).exists():
             raise InputError(
                 f"{output}: exists, and no {REPORT} beside it says that `nmt evaluate` made it. Move it away or choose "
                 "another -o"

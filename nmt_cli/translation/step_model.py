@@ -220,15 +220,18 @@ class TrainedModels:
         num_kept = padded.ids_BS.shape[1] if with_weights else 0
         for model in self._models:
             memory = model.encode(*padded)
-            state, readouts, kept = model.start(memory), [], []
-            for inputs_PC in inputs_PT.split(num_steps, dim=1):
-                decoded = model.decode(inputs_PC, memory, state)
+            state, readouts = model.start(memory), []
+            looked_BTS = torch.empty(*inputs_BT.shape, num_kept)
+            for first in range(0, inputs_BT.shape[1], num_steps):
+                steps = slice(first, first + num_steps)
+                decoded = model.decode(inputs_PT[:, steps], memory, state)
                 state = decoded.state
-                readouts.append(decoded.readout_BTR[:num_sentences])
-                kept.append(decoded.weights_BTS[:num_sentences, :, :num_kept].float().cpu())
+                # Copies, because a view would hold what the padding rows have.
+                readouts.append(decoded.readout_BTR[:num_sentences].clone())
+                looked_BTS[:, steps] = decoded.weights_BTS[:num_sentences, :, :num_kept]
             readout_MR = torch.cat(readouts, dim=1).flatten(0, 1)[places_M.to(self._device)]
             log_probs.append(self._scored(model, readout_MR, outputs_M))
-            weights.append(torch.cat(kept, dim=1))
+            weights.append(looked_BTS)
         log_probs_M = _log_mean(log_probs)
         if not bool(log_probs_M.isfinite().all()):
             self._refuse([~part_M.isfinite() for part_M in log_probs])

@@ -330,6 +330,7 @@ def test_targets_are_read_some_steps_at_a_time_with_the_same_result(precision, n
         found = trained.force(sources, batch.inputs_BT, batch.outputs_BT, with_weights=with_weights)
         torch.testing.assert_close(found[0], whole, rtol=0, atol=0, equal_nan=True)
         torch.testing.assert_close(found[1], expected, rtol=0, atol=0)
+        assert found[1].untyped_storage().nbytes() == 4 * found[1].numel()
     assert max(steps) == num_steps
     assert sum(steps) % batch.inputs_BT.shape[1] == 0
 
