@@ -127,7 +127,9 @@ def test_a_figure_takes_as_many_sentences_as_can_be_read(tmp_path, capsys):
 def test_a_figure_too_large_to_read_is_refused(tmp_path):
     words = tuple("w" for _ in range(700))
     picture = AttentionPicture(words, ("t",), ((0.0,) * 701,))
-    with pytest.raises(InputError, match=r"a\.png: 1 sentence of .* need a figure of 211 by .* draw fewer or shorter ones, or write an"):
+    with pytest.raises(
+        InputError, match=r"a\.png: 1 sentence of .* need a figure of 211 by .* draw fewer or shorter ones, or write an"
+    ):
         draw_attention([picture], tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
 
