@@ -48,7 +48,7 @@ class Measured:
     is_configured: bool
     """False: a set that was given on the command line."""
     length_penalty: float | None
-    """That which was chosen on the dev set; None: the default."""
+    """The length penalty, where it was chosen on the dev set; None: it is the default."""
 
     @property
     def command(self) -> str:
