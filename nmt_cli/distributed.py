@@ -96,6 +96,11 @@ class Processes(World):
         self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self._patient = dist.new_group(backend="gloo", timeout=WORK_TIMEOUT)
 
+    def leave(self) -> None:
+        """Leave the group of all processes, after which no other method may be called."""
+        del self._patient  # with it end its threads, of which one could abort the process while the interpreter ends
+        dist.destroy_process_group()
+
     def take_device(self, name: str) -> None:
         if name in ("auto", "cuda") and torch.cuda.is_available():
             name = f"cuda:{os.environ['LOCAL_RANK']}"
@@ -175,6 +180,7 @@ def open_world() -> Iterator[World]:
         return
     _check_environment()
     rank = int(os.environ["RANK"])
+    world = None
     try:
         _meet()
         world = Processes()
@@ -193,7 +199,9 @@ def open_world() -> Iterator[World]:
             "why. The last checkpoint is whole, and the same command goes on from it"
         ) from error
     finally:
-        if dist.is_initialized():
+        if world is not None:
+            world.leave()
+        elif dist.is_initialized():
             dist.destroy_process_group()
 
 

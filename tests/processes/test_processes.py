@@ -40,6 +40,28 @@ def test_several_processes_make_the_updates_of_one(launch, tmp_path, size, accum
         assert (parameter - many_parameters[name]).abs().max() < 1e-9, name
 
 
+THREADS_AFTER = """
+from pathlib import Path
+from nmt_cli.distributed import open_world
+def threads():
+    return [name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")]
+with open_world() as world:
+    world.gathered(1)
+    world.sums(1.0)
+    during = threads()
+print(*(sum("gloo" in name for name in names) for names in (during, threads())))
+"""
+
+
+@pytest.mark.slow
+def test_no_thread_of_the_group_outlives_it(launch):
+    """A thread of gloo that wakes while the interpreter ends aborts the process after its work is done."""
+    for end in outcomes(launch.python(2, "-c", THREADS_AFTER)):
+        during, after = map(int, end.out.split())
+        assert during > 0, end.err
+        assert after == 0
+
+
 def finished(processes):
     ends = outcomes(processes)
     assert [end.code for end in ends] == [0] * len(ends), ends[0].err
