@@ -32,6 +32,7 @@ def check(
     """
     from nmt_cli.commands.measuring import with_speed
     from nmt_cli.commands.tokenizer import trained_tokenizers
+    from nmt_cli.config.idle import idle_keys
     from nmt_cli.config.loader import load_config, with_absolute_paths
     from nmt_cli.data.pairs import Corpus
     from nmt_cli.preflight.check import check_all
@@ -40,6 +41,8 @@ def check(
     from nmt_cli.scoring import tokenizer_for
 
     given = load_config(config, set_ or (), check_files=check_text_files)
+    for line in idle_keys(given):
+        warn(line)
     data = given.data
     pairs = [*data.train, *([data.dev] if data.dev else []), *data.test]
     warn_of_exchanged_sides([Corpus(p.source, p.target) for p in pairs], (data.source_lang, data.target_lang))

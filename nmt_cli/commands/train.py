@@ -56,12 +56,15 @@ def train(
 
     Example: nmt train --config configs/multi30k_en_de.yaml
     """
+    from nmt_cli.config.idle import idle_keys
     from nmt_cli.config.loader import dump_config
     from nmt_cli.distributed import open_world
     from nmt_cli.experiment import Experiment
 
     with open_world() as world:
         effective = world.agreed(lambda: config_to_train(config, set_ or ()))
+        for line in idle_keys(effective):
+            warn(line)
         experiment = Experiment(Path(effective.model_dir))
         if dry_run:
             world.agreed(lambda: check_inputs(experiment, effective))

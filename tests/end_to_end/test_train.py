@@ -310,6 +310,16 @@ def test_a_dry_run_prints_the_effective_configuration_and_makes_nothing(nmt, con
     assert not (config.parent / "run").exists()
 
 
+@pytest.mark.parametrize("command", [("train", "--dry-run"), ("check", "--no-measure")], ids=lambda words: words[0])
+def test_a_key_that_does_nothing_is_told(nmt, config: Path, command):
+    name, option = command
+    result = nmt(name, option, "--config", config, "--set", "training.momentum=0.9")
+    assert result.code == 0
+    told = [line for line in result.err.splitlines() if "momentum" in line]
+    assert told == ["warning: training.momentum: does nothing with training.optimizer adam; it is an option of sgd"]
+    assert "does nothing" not in nmt(name, option, "--config", config).err
+
+
 def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path):
     err = nmt("train", "--config", config).err
     assert "pieces/s" in err

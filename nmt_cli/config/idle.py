@@ -1,0 +1,63 @@
+"""Keys that are set to no purpose: options of a choice that the configuration does not make."""
+
+from __future__ import annotations
+
+from nmt_cli.config.loader import differing_values
+from nmt_cli.config.model import ModelConfig
+from nmt_cli.config.schema import Config, TrainingConfig
+
+OPTIONS: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
+    "model.attention.type": {
+        ("local-m", "local-p"): ("model.attention.score", "model.attention.window"),
+        ("multihead",): ("model.attention.heads",),
+        ("location",): (
+            *("model.attention.filters", "model.attention.filter_width"),
+            *("model.attention.sharpening", "model.attention.smoothing"),
+        ),
+        ("none",): ("model.attention.context",),
+    },
+    "model.decoder.recurrence": {("luong",): ("model.decoder.input_feeding",)},
+    "training.optimizer": {
+        ("adam", "adamw"): ("training.adam_beta1", "training.adam_beta2"),
+        ("adadelta",): ("training.adadelta_rho",),
+        ("sgd",): ("training.momentum",),
+        ("adam", "adamw", "adadelta"): ("training.epsilon",),
+    },
+    "training.schedule": {
+        ("linear", "cosine"): ("training.final_learning_rate",),
+        ("plateau",): ("training.plateau_factor", "training.plateau_patience"),
+    },
+}
+"""By choice, the keys that only some of its values read. `model.attention.size` is not among them: `nmt init` writes
+it, and it may stay where another attention is tried."""
+
+
+def idle_keys(config: Config) -> list[str]:
+    """Return a line for each key that is not at its default and does nothing: what it is, and what would read it."""
+    values = {
+        "model": config.model.model_dump(mode="json"),
+        "training": config.training.model_dump(mode="json"),
+    }
+    defaults = {"model": ModelConfig().model_dump(mode="json"), "training": TrainingConfig().model_dump(mode="json")}
+    is_set = set(differing_values(values, defaults))
+
+    def value(key: str) -> object:
+        found: object = values
+        for name in key.split("."):
+            assert isinstance(found, dict)
+            found = found[name]
+        return found
+
+    lines = [
+        f"{key}: does nothing with {choice} {value(choice)}; it is an option of {', '.join(readers)}"
+        for choice, options in OPTIONS.items()
+        for readers, keys in options.items()
+        if value(choice) not in readers
+        for key in keys
+        if key in is_set
+    ]
+    is_guided = any(corpus.alignment for corpus in config.data.train)
+    guidance = "training.guided_alignment_weight"
+    if guidance in is_set and config.training.guided_alignment_weight and not is_guided:
+        lines.append(f"{guidance}: does nothing, because no corpus of data.train has an alignment")
+    return lines

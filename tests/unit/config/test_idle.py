@@ -1,0 +1,56 @@
+"""What is set and would never be read is told, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt_cli.config.idle import OPTIONS, idle_keys
+from nmt_cli.config.loader import load_config
+
+GOOD = """
+name: x
+model_dir: x
+data: {source_lang: en, target_lang: de, train: [{source: a, target: b}], dev: {source: c, target: d}}
+"""
+OTHER = {
+    "model.attention.score": "dot", "model.attention.context": "initial", "model.attention.smoothing": "true",
+    "model.attention.filter_width": "7", "model.decoder.input_feeding": "false", "model.attention.window": "3",
+    "model.attention.heads": "2", "model.attention.filters": "3", "training.plateau_patience": "3",
+}  # fmt: skip
+"""Values that are not the default; for the other keys 0.0005 is none."""
+CASES = [
+    (choice, readers, key) for choice, options in OPTIONS.items() for readers, keys in options.items() for key in keys
+]
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    return lambda *overrides: idle_keys(load_config(path, overrides))
+
+
+@pytest.mark.parametrize(("choice", "readers", "key"), CASES, ids=lambda value: value if isinstance(value, str) else "")
+def test_an_option_is_told_of_unless_its_choice_is_made(lines, choice, readers, key):
+    setting = f"{key}={OTHER.get(key, '0.0005')}"
+    lexical = "model.lexical_model=false"
+    for reader in readers:
+        assert lines(lexical, f"{choice}={reader}", setting) == []
+    outside = {"model.attention.type": "dot", "model.decoder.recurrence": "bahdanau", "training.schedule": "constant"}
+    other = outside.get(choice, "sgd" if "sgd" not in readers else "adadelta")
+    expected = f"{key}: does nothing with {choice} {other}; it is an option of {', '.join(readers)}"
+    assert lines(lexical, f"{choice}={other}", setting) == [expected]
+
+
+def test_a_weight_of_alignments_needs_alignments(lines):
+    weight = "training.guided_alignment_weight=0.9"
+    assert lines(weight) == [
+        "training.guided_alignment_weight: does nothing, because no corpus of data.train has an alignment"
+    ]
+    assert lines(weight, "data.train.0.alignment=links") == []
+    assert lines("training.guided_alignment_weight=0") == []
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.yaml")), ids=str)
+def test_no_configuration_that_we_ship_sets_a_key_for_nothing(path):
+    assert idle_keys(load_config(path, ())) == []
