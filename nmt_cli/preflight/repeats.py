@@ -1,5 +1,6 @@
 """Pairs that stand twice in the same corpora, and held-out sources that stand in training.
 
+White space around a side makes no difference, here as in `nmt clean`.
 Texts are known by 64-bit hashes, which take 8 bytes each. Several corpora are numbered as one, one after the other.
 """
 
@@ -33,10 +34,10 @@ class TextHashes:
         """Take the next rows, each of source, target and perhaps more; return the hashes of their sources."""
         sources = array("Q")
         for number, (source, target, *_) in enumerate(rows, start=len(self.pairs) + 1):
-            clean_source = source.strip()
-            is_whole = clean_source and target.strip()
+            clean_source, clean_target = source.strip(), target.strip()
+            is_whole = clean_source and clean_target
             # An empty side is a finding of its own: the pair gets a hash that no other has.
-            self.pairs.append(_hash64(b"%b\n%b" % (source, target) if is_whole else b"\n\n%d" % number))
+            self.pairs.append(_hash64(b"%b\n%b" % (clean_source, clean_target) if is_whole else b"\n\n%d" % number))
             sources.append(_hash64(clean_source) if clean_source else 0)
         return sources
 

@@ -54,6 +54,7 @@ def test_clean_text_has_no_findings(write):
         (("a b c", "w " * 101), "too_long", "train.de:41 (101)"),
         (("no", "a very long sentence"), "length_ratio", "train.en:41 (2 and 20 characters)"),
         (SENTENCES[6], "duplicates", "train.en:41 = train.en:7"),
+        ((SENTENCES[6][0] + " ", " " + SENTENCES[6][1]), "duplicates", "train.en:41 = train.en:7"),
         (("Berlin", " Berlin "), "copies", "train.en:41"),
     ],
 )
