@@ -22,6 +22,10 @@ TAG = "<BT>"
 SAMPLE_FROM = 500_000
 """Pairs from which on sampled translations teach more than the best ones (Edunov et al., 2018, figure 4)."""
 
+FEWEST_LINES = 10
+"""Lines of each translated corpus in an epoch, if it has so many. Training leaves some out and refuses a corpus that
+then has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -264,10 +268,11 @@ class _Planner:
 
     def _weighted(self, pairs: list[Corpus], corpora: list[Corpus]) -> list[Corpus]:
         """Return corpora with the weight at which an epoch has the lines of the ratio, at most all. It has three
-        digits, as one types."""
+        digits, as one types. A corpus much smaller than the others gets a higher one, so that it has lines too."""
         wanted = self._recipe.ratio * sum(pair.visits for pair in pairs)
-        weight = float(f"{min(1.0, wanted / max(1, sum(corpus.lines for corpus in corpora))):.3g}")
-        return [replace(corpus, weight=weight) for corpus in corpora]
+        usual = wanted / max(1, sum(corpus.lines for corpus in corpora))
+        weights = [min(1.0, max(usual, FEWEST_LINES / max(1, corpus.lines))) for corpus in corpora]
+        return [replace(corpus, weight=float(f"{weight:.3g}")) for corpus, weight in zip(corpora, weights, strict=True)]
 
     # Training -----------------------------------------------------------------------------------------------------
 

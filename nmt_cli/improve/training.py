@@ -50,8 +50,8 @@ def training_config(
         corpora: what it learns from, in its own direction.
         model: its model directory.
         seed: of the training.
-        factor: lines of an epoch, as a multiple of those of the user's configuration. An epoch has as many times the
-            updates, so that validations keep their distance in epochs.
+        factor: lines of an epoch, as a multiple of those of the user's configuration. Validations keep their distance
+            in epochs, and `max_steps` its number of epochs.
         symbols: marks that the tokenizer keeps whole, beside those of the configuration.
         sizes: dotted keys with values that suit these corpora better than those of the configuration.
         is_reverse: translate from the target language into the source language.
@@ -65,11 +65,12 @@ def training_config(
         _turn(values)
     if values["tokenizer"]["model_type"] != "word":
         values["tokenizer"]["symbols"] = list(dict.fromkeys((*values["tokenizer"]["symbols"], *symbols)))
-    training = values["training"]
-    training["validation_freq"] = max(1, round(training["validation_freq"] * factor))
-    if training["max_steps"] is not None:
-        training["max_steps"] = max(1, round(training["max_steps"] * factor))
     _set_sizes(values, sizes)
+    training = values["training"]
+    updates = factor * config.training.batch_size / training["batch_size"]  # of an epoch, as a multiple
+    training["validation_freq"] = max(1, round(training["validation_freq"] * updates))
+    if training["max_steps"] is not None:
+        training["max_steps"] = max(1, round(training["max_steps"] * updates))
     return validate(values, str(model))
 
 

@@ -180,17 +180,22 @@ def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
     # `before`, because `nmt init` counts the pairs without those that it holds out.
     usual = _is_near(config.tokenizer.vocab_size, before.vocab_size) and now.vocab_size > before.vocab_size
     changes: dict[str, Any] = {"tokenizer.vocab_size": now.vocab_size} if usual else {}
+    heads = model.attention.heads if model.attention.type == "multihead" else 1
     pairs = {
         "model.embedding_size": (model.embedding_size, before.embedding_size, now.embedding_size),
         "model.encoder.hidden_size": (model.encoder.hidden_size, before.hidden_size, now.hidden_size),
         "model.decoder.hidden_size": (model.decoder.hidden_size, before.hidden_size, now.hidden_size),
         "model.encoder.num_layers": (model.encoder.num_layers, before.num_layers, now.num_layers),
         "model.decoder.num_layers": (model.decoder.num_layers, before.num_layers, now.num_layers),
-        "model.attention.size": (model.attention.size, before.hidden_size, now.hidden_size),
+        "model.attention.size": (model.attention.size, before.hidden_size, -(-now.hidden_size // heads) * heads),
         "training.batch_size": (training.batch_size, before.batch_size, now.batch_size),
         "training.learning_rate": (training.learning_rate, before.learning_rate, now.learning_rate),
     }
+    if model.pretrained.source or model.pretrained.target:
+        del pairs["model.embedding_size"]  # the vectors have it
     changes |= {key: new for key, (given, old, new) in pairs.items() if _is_near(given, old) and given != new}
+    if "model.embedding_size" in changes and model.decoder.readout_size == model.embedding_size:
+        changes["model.decoder.readout_size"] = now.embedding_size
     rates = zip(*(each.model_dump().values() for each in (model.dropout, before.dropout)), strict=True)
     if all(abs(given - old) <= SAME_RATE for given, old in rates) and model.dropout != now.dropout:
         changes["model.dropout"] = now.dropout.model_dump()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt_cli.config.loader import validate
+from nmt_cli.data.sampler import check_weights
 from nmt_cli.improve.plan import Amounts, Recipe, final_models, plan
 
 HERE = Path("/work/de-improved")
@@ -97,6 +98,15 @@ def test_translated_text_is_tagged_and_weighted_by_the_ratio_at_most_all_of_it()
         assert forward.tokenizer.symbols == ("<BT>",)
 
 
+def test_a_small_corpus_beside_a_huge_one_has_lines_in_an_epoch_too():
+    """Its share by the ratio would be 0.3 lines, which training refuses after all else is done."""
+    data = {**DATA_OF_BOTH, "monolingual": {"target": ["/d/huge.de", "/d/small.de", "/d/tiny.de"]}}
+    corpora = trained(stages(amounts=Amounts((5_000,), (5_000_000, 150, 7)), data=data))[-1].config.data.train
+    weights = [corpus.weight for corpus in corpora]
+    assert weights[1:] == [0.004, 0.0667, 1.0]
+    check_weights([5_000, 5_000_000, 150, 7], weights)
+
+
 def test_weights_and_lengths_follow_from_the_lines_that_cleaning_has_left():
     made = {
         HERE / "stages/01-pairs/pairs.de": 500, HERE / "stages/02-text/text.de": 3_000,
@@ -118,6 +128,16 @@ def test_words_that_a_model_of_words_does_not_know_are_copied_into_the_text_to_l
         translating = [stage.arguments for stage in found if stage.arguments[0] == "translate"]
         assert len(translating) > 5
         assert {"--copy-unknown" in arguments for arguments in translating} == {is_copying}
+
+
+def test_an_update_of_more_pieces_counts_for_more():
+    sizes = {"training.batch_size": 8_192}
+    found = plan(
+        config(training={"max_steps": 1_000, "validation_freq": 100}),
+        Recipe(ratio=4.0), Amounts((1_000,), (10_000,)), HERE, sizes,
+    )  # fmt: skip
+    training = trained(found)[-1].config.training
+    assert (training.batch_size, training.validation_freq, training.max_steps) == (8_192, 250, 2_500)
 
 
 def test_validations_keep_their_distance_in_epochs():

@@ -84,6 +84,31 @@ def test_sizes_that_the_user_chose_stay():
     assert changes["tokenizer.vocab_size"] == more.vocab_size
 
 
+def with_model(few, **changes):
+    values = written(few).model_dump(mode="json")
+    for key, value in changes.items():
+        values["model"][key] = values["model"][key] | value if isinstance(value, dict) else value
+    return validate(values, "test")
+
+
+def test_sizes_that_must_agree_with_another_one_go_with_it():
+    few, more = sizes_for(text(29_000)), sizes_for(text(87_000))
+    alike = with_model(few, decoder={"readout_size": few.embedding_size})
+    assert resized(alike, few, more)["model.decoder.readout_size"] == more.embedding_size != few.embedding_size
+    own = with_model(few, decoder={"readout_size": 77}, tied_embeddings="none")
+    assert "model.decoder.readout_size" not in resized(own, few, more)
+    heads = with_model(few, attention={"type": "multihead", "size": 252, "heads": 6})
+    assert resized(heads, few, more)["model.attention.size"] == 324
+    assert more.hidden_size == 320
+
+
+def test_embeddings_of_given_vectors_keep_their_size():
+    few, more = sizes_for(text(29_000)), sizes_for(text(87_000))
+    assert "model.embedding_size" in resized(with_model(few), few, more)
+    for side in ("source", "target"):
+        assert "model.embedding_size" not in resized(with_model(few, pretrained={side: "vectors"}), few, more)
+
+
 @pytest.mark.parametrize("num_pairs", [1, 50, 1_000, 29_000, 400_000, 5_000_000, 50_000_000])
 def test_a_run_has_some_ten_to_twenty_validations_and_regular_checkpoints(num_pairs):
     sizes = sizes_for(text(num_pairs))
