@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 from unicodedata import category
 
@@ -15,6 +16,9 @@ from nmt_cli.errors import ModelError
 MAX_LINES = 300_000
 """Lines of each corpus that are read."""
 MAX_WORDS = 100_000
+MAX_WORD_BYTES = 4_000_000
+"""Bytes of all words that are kept, which JSON has twice or three times. A language without spaces has clauses for
+words."""
 MIN_CAPITALS = 2
 """Times that a word in capitals must stand in a text to be a form of its own, such as *US* beside *us*. Once may be
 stress."""
@@ -131,8 +135,7 @@ class WritingProfile:
                 key = lower(word, language)
                 # The first word of a sentence has a capital by its place: it shows that the word exists, no more.
                 forms[key][key if begins_sentence and not is_capital(word[1:]) else word] += not begins_sentence
-        most_frequent = sorted(forms, key=lambda key: -forms[key].total())[:MAX_WORDS]
-        usual = {key: forms[key].most_common(1)[0][0] for key in most_frequent}
+        usual = {key: forms[key].most_common(1)[0][0] for key in _most_frequent(forms)}
         letters = sum(count for one, count in characters.items() if one.isupper() or one.islower())
         capitals = sum(count for one, count in characters.items() if one.isupper())
         return cls(
@@ -142,7 +145,7 @@ class WritingProfile:
             begins_with_capital=begins[True] > begins[False],
             ends_with_stop=ends[True] > _MOST_LINES * ends.total(),
             other_forms=tuple(_other_forms(forms, usual)),
-            has_all_words=len(forms) <= MAX_WORDS and num_lines < MAX_LINES,
+            has_all_words=len(usual) == len(forms) and num_lines < MAX_LINES,
             sign_words=dict(sign_words.most_common(MAX_SIGN_WORDS)),
         )
 
@@ -194,6 +197,13 @@ class WritingProfile:
     def to_json(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def _most_frequent(counts: Mapping[str, Counter[str]]) -> list[str]:
+    """Return the words that are kept, the most frequent first."""
+    words = sorted(counts, key=lambda key: -counts[key].total())[:MAX_WORDS]
+    sizes = accumulate(len(word.encode()) for word in words)
+    return words[: sum(size <= MAX_WORD_BYTES for size in sizes)]
 
 
 def _other_forms(counts: Mapping[str, Counter[str]], usual: Mapping[str, str]) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 
 import pytest
 
+from nmt_cli.checkpoint import read_json, write_json
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
 from nmt_cli.errors import ModelError
@@ -131,3 +133,15 @@ def test_a_sharp_s_among_capitals_is_a_capital():
 )
 def test_a_word_has_its_accents_and_vowel_signs(text, words):
     assert WORD.findall(text) == words
+
+
+def test_the_profile_of_a_language_without_spaces_is_one_that_can_be_read_again(tmp_path):
+    """Its words are whole clauses, which are all different. Breaks where the number of words alone is bounded."""
+    draw = random.Random(1)
+    letters = [chr(one) for one in range(0x0E01, 0x0E2F)]
+    lines = ["".join(draw.choices(letters, k=40)) for _ in range(70_000)]
+    profile = WritingProfile.of(lines, "th")
+    assert 10_000 < len(profile.forms) < len(lines)
+    assert not profile.has_all_words
+    write_json(tmp_path / "writing.json", profile.to_json())
+    assert WritingProfile.from_json(read_json(tmp_path / "writing.json"), "") == profile
