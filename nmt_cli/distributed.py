@@ -103,7 +103,13 @@ class Processes(World):
 
     def take_device(self, name: str) -> None:
         if name in ("auto", "cuda") and torch.cuda.is_available():
-            name = f"cuda:{os.environ['LOCAL_RANK']}"
+            own = os.environ.get("LOCAL_RANK", "")
+            if not own.isdecimal():
+                raise InputError(
+                    f"the environment says WORLD_SIZE={self.size}, but LOCAL_RANK, by which each process takes a GPU of "
+                    "its own, cannot be read from it; start all by torchrun, or set training.device to cpu"
+                )
+            name = f"cuda:{own}"
         self.device = find_device(name)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)

@@ -127,6 +127,10 @@ class Experiment:
         except ConfigError as error:
             raise ModelError(str(error)) from error
 
+    def forget_config(self) -> None:
+        """Read the configuration again when it is asked for next: the run has written another one."""
+        self.__dict__.pop("config", None)
+
     def tokenizer_path(self, side: str) -> Path:
         """Return the path of one tokenizer; `side` is joint, source or target."""
         return self.directory / "tokenizer" / f"{side}.model"
@@ -296,7 +300,7 @@ def newest_finished(root: Path) -> Experiment | None:
     for index_path in root.glob("*/checkpoints/index.json"):
         experiment = Experiment(index_path.parent.parent)
         try:
-            if experiment.checkpoints.index().finished:
+            if experiment.config_path.is_file() and experiment.checkpoints.index().finished:
                 candidates.append((index_path.stat().st_mtime_ns, experiment))
         except (InputError, OSError):
             continue

@@ -79,6 +79,7 @@ def write_config(experiment: Experiment, config: Config) -> None:
         )
     with atomic_path(experiment.config_path) as temporary:
         temporary.write_text(dump_config(config), encoding="utf-8")
+    experiment.forget_config()
 
 
 def _is_of_a_run(config_path: Path) -> bool:

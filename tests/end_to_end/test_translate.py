@@ -201,6 +201,9 @@ def test_without_a_model_the_newest_finished_run_is_taken_and_named(nmt, model: 
     assert none.code == 2
     assert "no model: give --model DIR, set NMT_MODEL, or train one" in none.err
     shutil.copytree(model, tmp_path / "runs/mine")
+    shutil.copytree(model, tmp_path / "runs/begun")  # `nmt improve` was killed before it wrote the configuration
+    (tmp_path / "runs/begun/config.yaml").unlink()
+    os.utime(tmp_path / "runs/begun/checkpoints/index.json", (2**33, 2**33))
     found = nmt("translate", stdin=b"Where is the car?\n")
     assert found.code == 0
     assert "model: runs/mine (the newest finished run below runs/)" in found.err
