@@ -109,19 +109,14 @@ class Recovery:
         Raises:
             DivergenceError: training is not to go back, there is no checkpoint, or this happened too often.
         """
-        steps = self._checkpoints.index().steps
-        if not self._rewinds:
-            raise self.divergence(before)
-        if not steps:
-            raise self.divergence(before, " before the first checkpoint")
-        if before.rewinds >= MAX_REWINDS:
-            raise self.divergence(before, f" again after {MAX_REWINDS} rewinds")
-        sound = [step for step in steps if self._is_sound(step)]
-        step = next((step for step in sound if self._rhythm.is_due(step)), (sound or steps)[0])
-        state = self._restored(step)
-        self._world.gathered(step)  # nobody prunes while another still reads
+        # The first process decides for all: a file system may show another one an older index.
+        step, *_ = self._world.gathered(
+            self._world.agreed(lambda: self._step_to_go_back_to(before) if self._world.is_primary else None)
+        )
+        state = self._world.agreed(lambda: self._restored(step))
         kept = self._leave_branch(step)
         self._saved_step = step
+        self._saved_is_judged = state.validated_step == step
         if self._world.is_primary:
             self._checkpoints.prune(kept)
         rate_factor = before.rate_factor * REWIND_FACTOR
@@ -132,6 +127,17 @@ class Recovery:
             f"{state.rate_factor:g} times the learning rate (rewind {state.rewinds} of at most {MAX_REWINDS})"
         )
         return state
+
+    def _step_to_go_back_to(self, before: TrainingState) -> int:
+        steps = self._checkpoints.index().steps
+        if not self._rewinds:
+            raise self.divergence(before)
+        if not steps:
+            raise self.divergence(before, " before the first checkpoint")
+        if before.rewinds >= MAX_REWINDS:
+            raise self.divergence(before, f" again after {MAX_REWINDS} rewinds")
+        sound = [step for step in steps if self._is_sound(step)]
+        return next((step for step in sound if self._rhythm.is_due(step)), (sound or steps)[0])
 
     def divergence(self, state: TrainingState, when: str = "") -> DivergenceError:
         """Return the error that ends a training which has diverged and does not go back."""
@@ -176,11 +182,11 @@ class Recovery:
     # Saving -------------------------------------------------------------------------------------------------------
 
     def is_saved(self, step: int) -> bool:
-        """Return whether a step has a checkpoint."""
+        """Return whether the checkpoint that was saved or restored last is of this step."""
         return self._saved_step == step
 
     def is_judged(self, step: int) -> bool:
-        """Return whether a step has a checkpoint with what the dev set says of it."""
+        """Return whether that checkpoint is of this step, with what the dev set says of it."""
         return self.is_saved(step) and self._saved_is_judged
 
     def lacks_judgement(self, step: int) -> bool:

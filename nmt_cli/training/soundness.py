@@ -30,6 +30,11 @@ class Soundness:
         """Remember that the weights do not predict."""
         self._known = False
 
+    @property
+    def is_denied(self) -> bool:
+        """True if the present weights are known not to predict."""
+        return self._known is False
+
     def __call__(self, step: int) -> bool:
         """Return True where both the weights that translate and those that training goes on with predict."""
         if self._known is None:

@@ -120,11 +120,13 @@ class Trainer:
             self._make_up_validation()
             reason = self._limits.reached(self.state)
             self._feed.begin(self.state)
-            while reason is None:
-                self._step()
-                if self._has_diverged():
+            while reason is None or not self._judge_the_end():
+                if reason is None:
+                    self._step()
+                if reason is not None or self._has_diverged():
                     diverged_at, self._meter = self.state.step, _Meter()
                     self.state = self._recovery.rewound(self.state)
+                    reason = self._limits.reached(self.state)
                     self._begun = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                     bar.advance(self.state.step + 1 - diverged_at)
                     self._feed.begin(self.state)
@@ -132,7 +134,6 @@ class Trainer:
                 self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                 bar.advance(note=self._meter.note(self.state))
                 reason = self._after_step()
-            self._judge_the_end()
             (num_signals,) = self._world.sums(bool(self._signals.received))
             if num_signals:
                 raise self._interrupted(f"interrupted after the last step, {self.state.step}, which is saved: {reason}")
@@ -232,19 +233,22 @@ class Trainer:
         # A process that ends because another one has received a signal ends as if by SIGTERM.
         return Interrupted(message, self._signals.received or signal.SIGTERM)
 
-    def _judge_the_end(self) -> None:
-        """Judge and save the last step; `DivergenceError` where the dev set shows that its weights do not predict."""
+    def _judge_the_end(self) -> bool:
+        """Judge and save the last step; return False where the dev set shows that its weights do not predict."""
         step = self.state.step
         # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
         is_wanted = self._validator is not None and not self._recovery.is_judged(step)
+        if self._is_sound.is_denied:
+            return False
         try:
             values = self._validate("at the end") if is_wanted else {}
         except PredictionError:
-            raise self._recovery.divergence(self.state) from None
+            return False
         if values is None:
             self._interrupt()
         if values or not self._recovery.is_saved(step):
             self._save(values)
+        return True
 
     def _expected_steps(self) -> int | None:
         """Return about how many updates there will be, for the progress bar."""

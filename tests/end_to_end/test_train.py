@@ -851,6 +851,32 @@ def test_a_training_that_ends_needs_weights_that_translate_and_can_be_gone_on_wi
     assert kept(config.parent / "run")[:2] == (3 * ((last - 1) // 3), None)
 
 
+@pytest.mark.parametrize("freq", [100, 12])
+def test_a_training_goes_back_if_only_the_dev_set_shows_at_its_end_that_it_broke(
+    nmt, config: Path, monkeypatch, freq: int
+):
+    """The last step is judged once, as one that is validated anyway and as one that is not."""
+    from nmt_cli.errors import PredictionError
+    from nmt_cli.training.validation import Validator
+
+    real, judged = Validator.__call__, []
+
+    def judge(self, *rest):
+        judged.append(self)
+        if len(judged) == 1:
+            raise PredictionError("not finite")
+        return real(self, *rest)
+
+    monkeypatch.setattr(Validator, "__call__", judge)
+    sets = [f"training.validation_freq={freq}", "training.checkpoint_freq=5", "training.on_divergence=rewind"]
+    result = nmt("train", "--config", config, *(word for one in sets for word in ("--set", one)))
+    assert result.code == 0, result.err
+    assert len(judged) == 2
+    assert "validation at step 12: the loss is not finite; these weights are not kept" in result.err
+    assert "going back to step 10 with 0.5 times the learning rate (rewind 1 of at most 5)\n" in result.err
+    assert kept(config.parent / "run")[:2] == (12, "max_steps 12 reached")
+
+
 def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_stopped_meanwhile(
     nmt, config: Path, monkeypatch
 ):
