@@ -174,6 +174,11 @@ class Snapshot:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
+def sign(metric: str) -> float:
+    """Return -1 where less of a metric is better, else 1."""
+    return -1.0 if metric in ("loss", "perplexity") else 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A checkpoint with the score for which it is kept."""

@@ -106,8 +106,8 @@ class Processes(World):
             own = os.environ.get("LOCAL_RANK", "")
             if not own.isdecimal():
                 raise InputError(
-                    f"the environment says WORLD_SIZE={self.size}, but LOCAL_RANK, by which each process takes a GPU of "
-                    "its own, cannot be read from it; start all by torchrun, or set training.device to cpu"
+                    f"the environment says WORLD_SIZE={self.size}, but LOCAL_RANK, by which each process takes a GPU "
+                    "of its own, cannot be read from it; start all by torchrun, or set training.device to cpu"
                 )
             name = f"cuda:{own}"
         self.device = find_device(name)

@@ -38,7 +38,8 @@ class DecoderConfig(Section):
     hidden_size: Units = 512
     """Units of the state of each layer."""
     num_layers: Layers = 1
-    """Recurrent layers, one above the other; the first one attends, in `luong` the last."""
+    """Recurrent layers, one above the other. `conditional`: the first one attends. `luong`: the last. `bahdanau`: the
+    last state of the last one asks, and the context enters the first."""
     initial_state: Literal["auto", "mean", "backward", "final", "zero"] = "auto"
     """A learned projection of the mean annotation, of the backward state at the first word (the paper's), of the last
     states, or zeros. `auto`: backward for `bahdanau` over a bidirectional encoder, final without attention, or mean."""

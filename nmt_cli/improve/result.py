@@ -7,12 +7,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt_cli.checkpoint import Checkpoints
+from nmt_cli.checkpoint import Checkpoints, sign
 from nmt_cli.config.loader import dump_config
 from nmt_cli.experiment import Experiment
 from nmt_cli.files import atomic_directory, atomic_path, make_directory
-
-LOWER_IS_BETTER = ("loss", "perplexity")
 
 
 def best_of(models: Sequence[Path]) -> Path:
@@ -22,7 +20,7 @@ def best_of(models: Sequence[Path]) -> Path:
         best = Checkpoints(model / "checkpoints").index().best
         if not best:
             return 0.0
-        return best[0].value if best[0].metric in LOWER_IS_BETTER else -best[0].value
+        return -sign(best[0].metric) * best[0].value
 
     return min(models, key=rank)
 

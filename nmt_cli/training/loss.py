@@ -1,4 +1,4 @@
-"""The training loss. A loss is a sum and a count, divided once by the count of the whole update.
+"""The training loss: a sum, which is divided once by the number of target pieces of the whole update.
 
 Shapes: B batch, T target, S source, R readout, N valid target positions.
 """
@@ -24,8 +24,7 @@ class LossSum:
     total: Tensor
     """The loss that is minimised. It carries the gradient."""
     nll: Tensor
-    """The negative log-likelihood alone, in float64. Like the count it stays on the device until somebody looks."""
-    num_tokens: Tensor
+    """The negative log-likelihood alone, in float64. It stays on the device until somebody looks."""
 
 
 def coverage_penalty(weights_BTS: Tensor, valid_BT: Tensor) -> Tensor:
@@ -77,7 +76,7 @@ class TranslationLoss:
             total = total + self.coverage_weight * coverage_penalty(decoded.weights_BTS, valid_BT)
         if self.alignment_weight and batch.links_BTS is not None:
             total = total + self.alignment_weight * alignment_cross_entropy(decoded.weights_BTS, batch.links_BTS)
-        return LossSum(total, nll.double(), valid_BT.sum())
+        return LossSum(total, nll.double())
 
 
 @torch.no_grad()

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from nmt_cli.checkpoint import PROGRESS_FILE, Checkpoints, Index, Ranked, Snapshot, read_meta, read_progress
+from nmt_cli.checkpoint import PROGRESS_FILE, Checkpoints, Index, Ranked, Snapshot, read_meta, read_progress, sign
 from nmt_cli.console import warn
 from nmt_cli.distributed import World
 from nmt_cli.errors import DivergenceError, ModelError
 from nmt_cli.training.metrics_log import MetricsLog
-from nmt_cli.training.state import Limits, Rhythm, TrainingState, sign
+from nmt_cli.training.state import Limits, Rhythm, TrainingState
 from nmt_cli.training.weights import Weights
 
 MAX_SKIPPED_IN_A_ROW = 10

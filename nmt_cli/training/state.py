@@ -9,18 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt_cli.data.sampler import Cursor
+from nmt_cli.checkpoint import sign
+from nmt_cli.data.sampler import Cursor, Drawn
 from nmt_cli.errors import ModelError
 from nmt_cli.ops import native
 
 ADDED = ("pool", "rewinds", "path", "text", "accumulate", "validated_step", "graphs_failed", "num_threads")
 """Fields that the states of earlier versions lack."""
-HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
-
-
-def sign(metric: str) -> float:
-    """Return 1 where more of a metric is better, else -1."""
-    return 1.0 if HIGHER_IS_BETTER[metric] else -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +73,22 @@ class TrainingState:
     @property
     def cursor(self) -> Cursor:
         return Cursor(self.epoch, self.pool, self.batch)
+
+    def stepped(self, drawn: Drawn, nll: float, num_tokens: int, num_padded: int, *, is_finite: bool) -> TrainingState:
+        """Return the state after an update with the batch `drawn`, which was skipped if it was not finite."""
+        return replace(
+            self,
+            step=self.step + 1,
+            epoch=drawn.next.epoch,
+            pool=drawn.next.pool,
+            batch=drawn.next.batch,
+            epochs_done=drawn.progress,
+            skipped_in_a_row=0 if is_finite else self.skipped_in_a_row + 1,
+            target_tokens=self.target_tokens + num_tokens,
+            logged_nll=self.logged_nll + (nll if is_finite else 0.0),
+            logged_tokens=self.logged_tokens + (num_tokens if is_finite else 0),
+            logged_padded=self.logged_padded + (num_padded if is_finite else 0),
+        )
 
     def validated(self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int) -> TrainingState:
         """Return the state after a validation that gave `value`."""

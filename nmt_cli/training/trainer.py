@@ -11,6 +11,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
+from nmt_cli.checkpoint import sign
 from nmt_cli.console import Progress, log, warn
 from nmt_cli.distributed import World
 from nmt_cli.errors import Interrupted, PredictionError
@@ -20,8 +21,8 @@ from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import MAX_SKIPPED_IN_A_ROW, Recovery
 from nmt_cli.training.soundness import Soundness
-from nmt_cli.training.state import Limits, Rhythm, TrainingState, sign
-from nmt_cli.training.update import Feed, Share, Updates
+from nmt_cli.training.state import Limits, Rhythm, TrainingState
+from nmt_cli.training.update import Feed, Updates
 from nmt_cli.training.validation import Validator
 from nmt_cli.training.weights import Weights
 
@@ -163,27 +164,10 @@ class Trainer:
             self._weights.move(step, rate)
         else:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
-        self.state = self._stepped(share, nll, num_tokens, num_padded, is_finite=is_finite)
+        self.state = self.state.stepped(share.drawn, nll, num_tokens, num_padded, is_finite=is_finite)
         self._meter.num_tokens += num_tokens
         self._meter.grad_norm, self._meter.loss = norm, nll / num_tokens
         self._meter.seconds += time.monotonic() - began
-
-    def _stepped(self, share: Share, nll: float, num_tokens: int, num_padded: int, *, is_finite: bool) -> TrainingState:
-        """Return the state after an update, which was skipped if it was not finite."""
-        state, following = self.state, share.drawn.next
-        return replace(
-            state,
-            step=state.step + 1,
-            epoch=following.epoch,
-            pool=following.pool,
-            batch=following.batch,
-            epochs_done=share.drawn.progress,
-            skipped_in_a_row=0 if is_finite else state.skipped_in_a_row + 1,
-            target_tokens=state.target_tokens + num_tokens,
-            logged_nll=state.logged_nll + (nll if is_finite else 0.0),
-            logged_tokens=state.logged_tokens + (num_tokens if is_finite else 0),
-            logged_padded=state.logged_padded + (num_padded if is_finite else 0),
-        )
 
     def _gradient_norm(self) -> Tensor:
         """Clip the gradients, and return their norm before that."""
