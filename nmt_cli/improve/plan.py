@@ -14,7 +14,7 @@ from typing import Any
 
 from nmt_cli.config.schema import Config
 from nmt_cli.improve.stages import STAGES, Stage, Work
-from nmt_cli.improve.training import Corpus, training_config, visits
+from nmt_cli.improve.training import Corpus, files_read, training_config, visits
 from nmt_cli.rules.corpus import cleaned_names
 
 TAG = "<BT>"
@@ -324,7 +324,7 @@ class _Planner:
             directory,
             purpose,
             (),
-            inputs=tuple(dict.fromkeys(path for c in corpora for path in (c.source, c.target))),
+            inputs=files_read(config),
             outputs=(model,),
             work=Work("train", visits(config, corpora), stored=sum(corpus.lines for corpus in corpora)),
             config=config,

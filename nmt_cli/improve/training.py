@@ -74,6 +74,14 @@ def training_config(
     return validate(values, str(model))
 
 
+def files_read(config: Config) -> tuple[Path, ...]:
+    """Return what a training learns from or begins with: texts, alignments, vectors, and the run before it."""
+    texts = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
+    links = [corpus.alignment for corpus in config.data.train]
+    begins = (config.model.pretrained.source, config.model.pretrained.target, config.training.init_from)
+    return tuple(dict.fromkeys(Path(path) for path in (*texts, *links, *begins) if path is not None))
+
+
 def visits(config: Config, corpora: Sequence[Corpus]) -> float:
     """Return the pairs that a training goes through, if nothing ends it early."""
     an_epoch = sum(corpus.visits for corpus in corpora)

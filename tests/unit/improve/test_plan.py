@@ -67,6 +67,19 @@ def test_each_stage_reads_what_a_stage_before_it_made_or_a_file_of_the_user():
             made.update(stage.outputs)
 
 
+def test_a_training_reads_alignments_vectors_and_the_run_before_it_too():
+    data = {
+        "source_lang": "en", "target_lang": "de",
+        "train": [{"source": "/d/a.en", "target": "/d/a.de", "alignment": "/d/links"}],
+        "monolingual": {"target": ["/d/m.de"]},
+    }  # fmt: skip
+    found = stages(data=data, model={"pretrained": {"target": "/d/v"}}, training={"max_epochs": 1, "init_from": "/d/r"})
+    reverse, forward = ({str(path) for path in stage.inputs} for stage in trained(found))
+    assert {"/d/links", "/d/v", "/d/r"} <= forward
+    assert {"/d/links", "/d/r"}.isdisjoint(reverse)
+    assert "/d/v" in reverse
+
+
 DATA_OF_BOTH = {
     "source_lang": "en",
     "target_lang": "de",
