@@ -30,8 +30,6 @@ DEFAULT_SEED = 12345  # sacreBLEU's own
 DEFAULT_LENGTH_EDGES = (10, 20, 30, 40, 50, 60)
 
 _TOKENIZER_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
-_WITHOUT_BLANKS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
-"""BLEU's tokenizers for languages without blanks between words. sacreBLEU's own for Japanese and Korean need more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +232,6 @@ def check_tokenizer(name: str | None) -> None:
         extra = _TOKENIZER_EXTRAS.get(name)
         advice = f"install it: pip install '{extra}'" if extra else str(error).strip() or type(error).__name__
         raise InputError(f"the tokenizer {name!r} cannot be used here; {advice}") from None
-
-
-def tokenizer_for(language: str) -> str | None:
-    """Return what BLEU should count in a language whose words are not separated by blanks; None means words."""
-    return _WITHOUT_BLANKS.get(re.split("[_-]", language.lower())[0])
 
 
 def check_line_counts(counts: Sequence[tuple[str, int]]) -> None:

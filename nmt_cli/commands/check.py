@@ -35,10 +35,10 @@ def check(
     from nmt_cli.config.idle import idle_keys
     from nmt_cli.config.loader import load_config, with_absolute_paths
     from nmt_cli.data.pairs import Corpus
+    from nmt_cli.language_codes import bleu_tokenizer
     from nmt_cli.preflight.check import check_all
     from nmt_cli.preflight.inputs import check_text_files, warn_of_exchanged_sides
     from nmt_cli.preflight.wording import as_text, as_values
-    from nmt_cli.scoring import tokenizer_for
 
     given = load_config(config, set_ or (), check_files=check_text_files)
     for line in idle_keys(given):
@@ -50,7 +50,7 @@ def check(
     if measure:
         found = with_speed(found)
     language = given.data.target_lang
-    tokenize = tokenizer_for(language)
+    tokenize = bleu_tokenizer(language)
     if given.scoring.tokenize is None and tokenize is not None:
         warn(f"scoring.tokenize: BLEU counts words, which {language} does not part by blanks; set it to {tokenize}")
     options = ["--config", str(config), *(word for one in set_ or () for word in ("--set", one))]

@@ -49,7 +49,7 @@ class _Side:
     """One side of the training text: what its words are, and how they are written."""
 
     def __init__(self, language: str, tokenizer: Tokenizer) -> None:
-        from nmt_cli.data.writing import writes_spaces
+        from nmt_cli.language_codes import writes_spaces
 
         self._language, self._tokenizer = language, tokenizer
         self._has_spaces = writes_spaces(language)

@@ -12,6 +12,7 @@ from unicodedata import category
 
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import ModelError
+from nmt_cli.language_codes import is_turkic, primary
 
 MAX_LINES = 300_000
 """Lines of each corpus that are read."""
@@ -41,8 +42,6 @@ _MOST_LINES = 0.9
 """Share of the lines that end with a full stop, a question mark or an exclamation mark, from which they usually do."""
 _FEW_CAPITALS = 0.001
 """Share of the letters below which capitals are slips in a text without case."""
-_WITHOUT_SPACES = frozenset(("zh", "yue", "wuu", "lzh", "ja", "th", "lo", "my", "km"))
-_TURKIC = ("tr", "az", "crh")
 _GEORGIAN = re.compile("([\u10d0-\u10ff]+)")
 _TONOS = str.maketrans("ΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩ")
 
@@ -62,21 +61,7 @@ def upper(text: str, language: str) -> str:
     if is_turkic(language):
         text = text.replace("i", "İ")
     text = "".join(part if _GEORGIAN.match(part) else part.upper() for part in _GEORGIAN.split(text))
-    return text.translate(_TONOS) if _primary(language) == "el" else text
-
-
-def is_turkic(language: str) -> bool:
-    """Return whether a language writes i with and without a dot as two letters."""
-    return _primary(language) in _TURKIC
-
-
-def writes_spaces(language: str) -> bool:
-    """Return whether a language separates words by spaces."""
-    return _primary(language) not in _WITHOUT_SPACES
-
-
-def _primary(language: str) -> str:
-    return re.split("[-_]", language.lower())[0]
+    return text.translate(_TONOS) if primary(language) == "el" else text
 
 
 def is_capital(text: str) -> bool:

@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.errors import InputError
+from nmt_cli.language_codes import primary
 
 Splitter = Callable[[str], Sequence[str]]
 """Returns the sentences of a text, which are the text when they are joined."""
@@ -43,7 +44,7 @@ def splitter(language: str) -> Splitter:
         raise InputError(
             "documents and --paragraphs need sentencex, which finds sentences: pip install 'nmt-cli[documents]'"
         ) from None
-    code = language.replace("_", "-").split("-")[0].lower()
+    code = primary(language)
 
     def split(text: str) -> Sequence[str]:
         found = list(segment(code, text))

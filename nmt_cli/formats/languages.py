@@ -14,23 +14,8 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from nmt_cli.console import warn
+from nmt_cli.language_codes import ALIASES, primary
 
-_NAMES = """
-en eng english anglais|fr fra fre french français
-de deu ger german deutsch|es spa spanish español
-it ita italian italiano|pt por portuguese português|nl nld dut dutch nederlands
-ru rus russian русский|zh zho chi cmn chinese mandarin 中文 汉语
-ja jpn japanese 日本語|ko kor korean 한국어|ar ara arabic العربية|vi vie vietnamese
-tr tur turkish türkçe
-pl pol polish polski|cs ces cze czech čeština|sv swe swedish svenska|da dan danish dansk
-fi fin finnish suomi|no nor nb nob norwegian norsk
-hu hun hungarian magyar|el ell gre greek ελληνικά|he heb hebrew עברית|hi hin hindi हिन्दी|th tha thai ไทย
-uk ukr ukrainian українська|ro ron rum romanian română|bg bul bulgarian|id ind indonesian|fa fas per persian farsi
-la lat latin|eo epo esperanto|ca cat catalan català|sk slk slo slovak|hr hrv croatian|sr srp serbian|sw swa swahili
-"""
-_ALIASES = {
-    name: names.split()[0] for line in _NAMES.split("\n") for names in line.split("|") for name in names.split()
-}
 _SCRIPTS = {
     "zh": r"[\u3400-\u9fff]", "ja": r"[\u3040-\u30ff\u3400-\u9fff]", "ko": r"[\uac00-\ud7a3]",
     "ar": r"[\u0600-\u06ff]", "fa": r"[\u0600-\u06ff]", "he": r"[\u0590-\u05ff]", "el": r"[\u0370-\u03ff]",
@@ -69,22 +54,6 @@ class Languages(NamedTuple):
     target: str
 
 
-def primary(code: str) -> str:
-    """Return the language of a code or name without its region or script: `sr` for sr-RS, sr@latin and Serbian."""
-    language = re.split(r"[-_@]", code.strip().lower())[0]
-    return _ALIASES.get(language, language)
-
-
-def english_name(code: str) -> str:
-    """Return the English name of the language of a code, or the code where the name is not known."""
-    for line in _NAMES.split("\n"):
-        for names in line.split("|"):
-            known = names.split()
-            if known and known[0] == primary(code):
-                return next(name for name in known if len(name) > 3).capitalize()
-    return code
-
-
 def is_exactly(code: str, language: str) -> bool:
     """Return True if two codes are the same apart from case and the separator."""
     return code.strip().lower().replace("_", "-") == language.lower().replace("_", "-")
@@ -99,9 +68,9 @@ def warn_of_region(name: str, code: str, language: str) -> None:
 def language_in(text: str) -> str | None:
     """Return the language that a column header or a part of a file name stands for, or None."""
     text = text.strip().lower()
-    if text in _ALIASES or re.fullmatch(r"[a-z]{2,3}[-_][a-z]{2,4}", text):
-        return _ALIASES.get(text) or (primary(text) if primary(text) in _ALIASES.values() else None)
-    found = {_ALIASES[word] for word in re.split(r"[\W_]+", text) if word in _ALIASES}
+    if text in ALIASES or re.fullmatch(r"[a-z]{2,3}[-_][a-z]{2,4}", text):
+        return ALIASES.get(text) or (primary(text) if primary(text) in ALIASES.values() else None)
+    found = {ALIASES[word] for word in re.split(r"[\W_]+", text) if word in ALIASES}
     return found.pop() if len(found) == 1 else None
 
 
@@ -114,7 +83,7 @@ def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -
     parts = [part for part in re.split(r"[/._ -]+", name) if part]
     for part in parts[-1:] if at_end else reversed(parts):
         for language in languages:
-            if part == language.lower() or _ALIASES.get(part) == primary(language):
+            if part == language.lower() or ALIASES.get(part) == primary(language):
                 return language
     return None
 
@@ -130,7 +99,7 @@ def named_by(names: Sequence[str], language: str) -> list[int]:
 
 def other_language(text: str) -> bool:
     """Return True if a text is nothing but the name or the code of a language."""
-    return text.strip().lower() in _ALIASES
+    return text.strip().lower() in ALIASES
 
 
 class Order(NamedTuple):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.languages import Languages, primary
+from nmt_cli.formats.languages import Languages
+from nmt_cli.language_codes import primary
 
 _OLDER = {
     "zh": ("gb18030", "big5"), "ja": ("cp932", "euc_jp"), "ko": ("cp949",), "el": ("cp1253",), "tr": ("cp1254",),

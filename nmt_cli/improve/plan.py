@@ -22,9 +22,9 @@ TAG = "<BT>"
 SAMPLE_FROM = 500_000
 """Pairs from which on sampled translations teach more than the best ones (Edunov et al., 2018, figure 4)."""
 
-FEWEST_LINES = 10
-"""Lines of each translated corpus in an epoch, if it has so many. Training leaves some out and refuses a corpus that
-then has none."""
+FEWEST_LINES = 2
+"""Lines of each translated corpus in an epoch. Training refuses a corpus of which no line is left, and leaves out some
+for their length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from nmt_cli.data.holdout import hold_out
 from nmt_cli.data.output import open_new_outputs
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.errors import InputError
+from nmt_cli.language_codes import bleu_tokenizer
 from nmt_cli.preflight.sizing import sizes_for
 from nmt_cli.preflight.survey import TextSurvey
-from nmt_cli.scoring import tokenizer_for
 
 SCHEDULES = {
     "constant": "the average below takes the place of a falling rate, so a training may end anywhere or go on",
@@ -135,7 +135,7 @@ def _values(header: Header, plan: Plan, text: TextSurvey) -> dict[str, object]:
     limit = ""
     if sizes.vocab_size != sizes.usual_vocab_size:
         limit = f", and this text has {'few words' if sizes.vocab_size < sizes.usual_vocab_size else 'many characters'}"
-    tokenize = tokenizer_for(header.target_lang)
+    tokenize = bleu_tokenizer(header.target_lang)
     return {
         **asdict(sizes),
         "name": scalar(header.name),

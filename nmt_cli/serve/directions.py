@@ -7,7 +7,7 @@ from typing import Any
 
 from nmt_cli.data.profile import LanguageProfile, probabilities
 from nmt_cli.errors import InputError
-from nmt_cli.formats.languages import english_name, primary
+from nmt_cli.language_codes import english_name, primary
 from nmt_cli.serve.texts import Direction
 
 MIN_ALONE = 40

@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt_cli.data.tokenizer import BOS, EOS
 from nmt_cli.errors import InputError
 from nmt_cli.export.page.packing import Packer, Record
-from nmt_cli.formats.languages import english_name
+from nmt_cli.language_codes import english_name
 from nmt_cli.model.attention import (
     AdditiveScore,
     Attention,

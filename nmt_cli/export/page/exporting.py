@@ -10,7 +10,7 @@ from nmt_cli.errors import InputError
 from nmt_cli.export.card import card
 from nmt_cli.export.page.description import packed_model
 from nmt_cli.export.page.document import PageModel, check_replaceable, write
-from nmt_cli.formats.languages import english_name
+from nmt_cli.language_codes import english_name
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment

@@ -116,7 +116,7 @@ def test_a_small_corpus_beside_a_huge_one_has_lines_in_an_epoch_too():
     data = {**DATA_OF_BOTH, "monolingual": {"target": ["/d/huge.de", "/d/small.de", "/d/tiny.de"]}}
     corpora = trained(stages(amounts=Amounts((5_000,), (5_000_000, 150, 7)), data=data))[-1].config.data.train
     weights = [corpus.weight for corpus in corpora]
-    assert weights[1:] == [0.004, 0.0667, 1.0]
+    assert weights[1:] == [0.004, 0.0133, 0.286]
     check_weights([5_000, 5_000_000, 150, 7], weights)
 
 

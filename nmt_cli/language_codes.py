@@ -1,0 +1,65 @@
+"""Codes and names of languages, and what follows from a code alone.
+
+A language may be given by its code of two letters, its code of three (ISO 639-2 and 639-3), or its name.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAMES = """
+en eng english anglais|fr fra fre french français
+de deu ger german deutsch|es spa spanish español
+it ita italian italiano|pt por portuguese português|nl nld dut dutch nederlands
+ru rus russian русский|zh zho chi cmn chinese mandarin 中文 汉语
+ja jpn japanese 日本語|ko kor korean 한국어|ar ara arabic العربية|vi vie vietnamese
+tr tur turkish türkçe
+pl pol polish polski|cs ces cze czech čeština|sv swe swedish svenska|da dan danish dansk
+fi fin finnish suomi|no nor nb nob norwegian norsk
+hu hun hungarian magyar|el ell gre greek ελληνικά|he heb hebrew עברית|hi hin hindi हिन्दी|th tha thai ไทย
+uk ukr ukrainian українська|ro ron rum romanian română|bg bul bulgarian|id ind indonesian|fa fas per persian farsi
+la lat latin|eo epo esperanto|ca cat catalan català|sk slk slo slovak|hr hrv croatian|sr srp serbian|sw swa swahili
+"""
+ALIASES = {name: names.split()[0] for line in _NAMES.split("\n") for names in line.split("|") for name in names.split()}
+"""By code or name, the shortest code."""
+_CODES = {"lao": "lo", "khm": "km", "mya": "my", "bur": "my", "aze": "az", "azj": "az"}
+"""More codes of three letters. Those of two letters would be words of file names, such as `my`."""
+_CHINESE = ("zh", "yue", "wuu", "lzh")
+_WITHOUT_SPACES = (*_CHINESE, "ja", "th", "lo", "my", "km")
+_TURKIC = ("tr", "az", "crh")
+
+
+def primary(code: str) -> str:
+    """Return the language of a code or name without its region or script: `sr` for sr-RS, sr@latin and Serbian."""
+    language = re.split(r"[-_@]", code.strip().lower())[0]
+    return ALIASES.get(language) or _CODES.get(language, language)
+
+
+def english_name(code: str) -> str:
+    """Return the English name of the language of a code, or the code where the name is not known."""
+    for line in _NAMES.split("\n"):
+        for names in line.split("|"):
+            known = names.split()
+            if known and known[0] == primary(code):
+                return next(name for name in known if len(name) > 3).capitalize()
+    return code
+
+
+def writes_spaces(language: str) -> bool:
+    """Return whether a language separates words by spaces."""
+    return primary(language) not in _WITHOUT_SPACES
+
+
+def bleu_tokenizer(language: str) -> str | None:
+    """Return what BLEU should count in a language whose words are not separated by spaces; None means words.
+
+    Korean has spaces, but its words end in particles, so whole words seldom match. sacreBLEU's own tokenizers for
+    Japanese and Korean need more packages.
+    """
+    one = primary(language)
+    return "zh" if one in _CHINESE else "char" if one in (*_WITHOUT_SPACES, "ko") else None
+
+
+def is_turkic(language: str) -> bool:
+    """Return whether a language writes i with and without a dot as two letters."""
+    return primary(language) in _TURKIC
