@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import NamedTuple, NoReturn
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.encoding import text_codec
+from nmt_cli.formats.encoding import declared_codec, text_codec
 from nmt_cli.formats.recognise import utf16_encoding, why_not_text
 
 MAX_BYTES = 32_000_000
@@ -45,7 +45,7 @@ def decoded(name: str, data: bytes, declared: str | None) -> Characters:
     if encoding is None:
         encoding = "UTF-8" if has_mark or declared is None else declared
     try:
-        codec = text_codec(encoding)
+        codec = declared_codec(encoding) if encoding == declared else text_codec(encoding)
         text = data.decode(codec)
     except LookupError:
         raise InputError(

@@ -51,7 +51,7 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None, dec
     """
     head = given.head(1 << 12)
     marked = utf16_encoding(head)
-    if asked is not None:
+    if asked is not None and (marked is None or asked_codec(asked) != "utf-16"):
         return _asked(given, asked)
     if marked is not None:
         return _counted(given, marked, marked, has_mark=not marked.endswith("E"))
@@ -73,7 +73,7 @@ def _is_valid(given: Input, codec: str) -> bool:
         for chunk in given.chunks():
             decoder.decode(chunk)
         decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
+    except UnicodeError:
         return False
     return True
 
@@ -99,6 +99,22 @@ def text_codec(encoding: str) -> str:
     return name
 
 
+def declared_codec(declared: str) -> str:
+    """Return Python's name of the encoding that a text declares in ASCII characters.
+
+    It is UTF-8 where UTF-16 or UTF-32 is declared, as some programs do: a text in these has zero bytes.
+
+    Raises:
+        LookupError: as `text_codec` does.
+    """
+    codec = text_codec(declared)
+    return "utf-8" if _has_zero_bytes(codec) else codec
+
+
+def _has_zero_bytes(codec: str) -> bool:
+    return codec.replace("_", "-").lower().startswith(("utf-16", "utf-32"))
+
+
 def asked_codec(asked: str) -> str:
     """Return Python's name of the encoding that --encoding names; `InputError` where it is none of texts."""
     try:
@@ -115,7 +131,7 @@ def _asked(given: Input, asked: str) -> TextFacts:
 def _declared(given: Input, declared: str) -> TextFacts | None:
     """Return the encoding that a text declares, or None where it is not known or the text is not valid in it."""
     try:
-        codec = text_codec(declared)
+        codec = declared_codec(declared)
     except LookupError:
         return None
     # Programs of Windows call their own encoding Latin-1. The two differ only in bytes that are no text in Latin-1.
@@ -127,7 +143,7 @@ def _declared(given: Input, declared: str) -> TextFacts | None:
 def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False, is_broken: bool = False) -> TextFacts:
     decoder = codecs.getincrementaldecoder(codec)("surrogateescape" if is_broken else "strict")
     num_lf = num_cr = num_crlf = 0
-    is_single_byte = not codec.replace("_", "-").lower().startswith(("utf-16", "utf-32"))
+    is_single_byte = not _has_zero_bytes(codec)
     last = ""
     try:
         for chunk in given.chunks():
@@ -139,9 +155,10 @@ def _counted(given: Input, encoding: str, codec: str, *, has_mark: bool = False,
             num_crlf += text.count("\r\n") + (last == "\r" and text.startswith("\n"))
             last = text[-1:] or last
         decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        reason = getattr(error, "reason", error)
         raise InputError(
-            f"{given.name}: is not valid {encoding} ({error.reason}); give its encoding, such as --encoding cp1252"
+            f"{given.name}: is not valid {encoding} ({reason}); give its encoding, such as --encoding cp1252"
         ) from None
     kinds = [name for name, num in (("LF", num_lf - num_crlf), ("CRLF", num_crlf), ("CR", num_cr - num_crlf)) if num]
     line_ends = "none" if not kinds else kinds[0] if len(kinds) == 1 else "mixed"

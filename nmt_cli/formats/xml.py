@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol, TypeVar
 from xml.parsers import expat
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.encoding import TextFacts, asked_codec, text_codec
+from nmt_cli.formats.encoding import TextFacts, asked_codec, declared_codec, text_codec
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import utf16_encoding
 
@@ -43,9 +43,11 @@ def declared_encoding(given: Input, asked: str | None) -> TextFacts:
     head = given.head(1 << 12)
     marked = utf16_encoding(head)
     declared = DECLARED.search(head)
+    if marked and asked and asked_codec(asked) == "utf-16":
+        asked = None  # the mark, or the zero bytes, tell which of the two orders it has
     encoding = asked or marked or (declared[1].decode("ascii") if declared else "UTF-8")
     try:
-        codec = asked_codec(asked) if asked else text_codec(encoding)
+        codec = asked_codec(asked) if asked else text_codec(marked) if marked else declared_codec(encoding)
     except LookupError:
         raise InputError(
             f"{given.name}: declares the encoding {encoding}, which is not known; give --encoding"
@@ -99,9 +101,9 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
         parser.Parse(decoder.decode(b"", final=True), True)
     except expat.ExpatError as error:
         _refuse(given.name, error.lineno, f"is not well-formed XML: {expat.ErrorString(error.code)}; mend the line")
-    except UnicodeDecodeError as error:
-        line = parser.CurrentLineNumber
-        _refuse(given.name, line, f"is not valid {facts.encoding} after this line ({error.reason}); give --encoding")
+    except UnicodeError as error:
+        line, reason = parser.CurrentLineNumber, getattr(error, "reason", error)
+        _refuse(given.name, line, f"is not valid {facts.encoding} after this line ({reason}); give --encoding")
     yield from events.found
     events.found.clear()
 

@@ -77,17 +77,14 @@ class Directions:
     def detect_each(self, texts: Sequence[str], target: str) -> list[dict[str, Any]]:
         """Return the most probable language of each text among those that are translated into the target, and the
         target itself."""
-        sources = {source for source, other in self._by_pair if other == target} | {target}
-        together = self._likeliest("\n".join(texts), sources)
-        return [self._likeliest(text, sources) if len(text) > MIN_ALONE else together for text in texts]
+        sources = {source for source, other in self._by_pair if other == target}
+        together = self._likeliest("\n".join(texts), sources, target)
+        return [self._likeliest(text, sources, target) if len(text) > MIN_ALONE else together for text in texts]
 
-    def _likeliest(self, text: str, sources: set[str]) -> dict[str, Any]:
-        detected = [one for one in self.detect(text) if one["language"] in sources]
-        if detected and (detected[0]["confidence"] or len(sources) > 2):
+    def _likeliest(self, text: str, sources: set[str], target: str) -> dict[str, Any]:
+        detected = [one for one in self.detect(text) if one["language"] in sources | {target}]
+        if detected and detected[0]["confidence"]:
             return detected[0]
-        # Nothing speaks for any language: the one that is translated into the target.
-        return {"confidence": 0.0, "language": min(source for source in self._sources_first(sources))}
-
-    def _sources_first(self, sources: set[str]) -> list[str]:
-        translated = [source for source in sources if any(pair[0] == source for pair in self._by_pair)]
-        return translated or sorted(sources)
+        # Nothing speaks for any language, and only a text in another one than the target is worth asking for.
+        languages = [one["language"] for one in detected if one["language"] != target] or sorted(sources) or [target]
+        return {"confidence": 0.0, "language": languages[0]}

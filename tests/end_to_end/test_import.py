@@ -51,6 +51,41 @@ def test_a_table_becomes_two_files_and_a_report_and_what_was_seen_is_said(here):
     assert (report["pairs"], report["format"], report["encoding"], report["skipped"]) == (60, "TSV", "UTF-16", {})
 
 
+TMX = (
+    '<?xml version="1.0" encoding="utf-16"?><tmx version="1.4"><body><tu><tuv xml:lang="en"><seg>café one</seg></tuv>'
+    '<tuv xml:lang="fr"><seg>café un</seg></tuv></tu></body></tmx>'
+)
+PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-16\\n"\n\nmsgid "café one"\nmsgstr "café un"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "encoding"),
+    [
+        ("a.tmx", TMX.encode(), (), "UTF-8"),  # as programs on .NET write it
+        ("a.tmx", TMX.encode("utf-16-le"), ("--encoding", "UTF-16"), "UTF-16-LE"),
+        ("a.tsv", "café one\tcafé un\n".encode("utf-16-le"), ("--encoding", "UTF-16"), "UTF-16-LE"),
+        ("a.po", PO.encode("cp1252"), (), "cp1252"),
+    ],
+)
+def test_a_text_that_says_utf16_is_read_as_what_it_is(here, name, content, options, encoding):
+    (here / name).write_bytes(content)
+    code, _, err = nmt("import", name, "-o", "made", *LANGUAGES, *options)
+    assert code == 0, err
+    assert (here / "made.en").read_text(encoding="utf-8") == "café one\n"
+    assert json.loads((here / "made.report.json").read_text(encoding="utf-8"))["encoding"] == encoding
+
+
+def test_utf16_that_is_asked_for_and_is_none_is_told(here):
+    (here / "a.tmx").write_bytes(TMX.encode())
+    code, _, err = nmt("import", "a.tmx", "-o", "made", *LANGUAGES, "--encoding", "UTF-16")
+    assert code == 2
+    assert "a.tmx:1: is not valid UTF-16 after this line (UTF-16 stream does not start with BOM); give --enc" in err
+    (here / "a.tsv").write_bytes(TABLE.encode())
+    code, _, err = nmt("import", "a.tsv", "-o", "made", *LANGUAGES, "--encoding", "UTF-16")
+    assert code == 2
+    assert "a.tsv: is not valid UTF-16 (UTF-16 stream does not start with BOM); give its encoding, such as" in err
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_standard_input_is_read_as_a_file_is(here, pack):
     (here / "table").write_bytes(pack(TABLE.encode("utf-16")))
