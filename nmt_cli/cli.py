@@ -115,6 +115,10 @@ class _Closed(io.StringIO):
         """The stream that takes data as bytes."""
         raise InputError("standard output is closed")
 
+    def fileno(self) -> int:
+        """Return the number of standard output, which leads to nowhere."""
+        return 1
+
     def write(self, _: str) -> NoReturn:
         raise InputError("standard output is closed")
 

@@ -61,9 +61,11 @@ def import_(
 
     Example: nmt import fra-eng.zip -o tatoeba --source-lang en --target-lang fr
     """
+    from nmt_cli.data.output import check_prefix
     from nmt_cli.formats.languages import Languages
     from nmt_cli.formats.members import FORMATS, Settings
 
+    check_prefix(output, example=f"-o corpus for corpus.{source_lang}")
     if format_ is not None and format_ not in FORMATS:
         raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
     languages = Languages(source_lang, target_lang)
@@ -89,10 +91,9 @@ def imported_paths(prefix: str, languages: tuple[str, str]) -> Imported:
         InputError: a language code cannot end a file name, or a file is there already or cannot be made.
     """
     from nmt_cli.commands.reading import refuse_odd_languages
-    from nmt_cli.data.output import check_new, check_prefix
+    from nmt_cli.data.output import check_new
 
     refuse_odd_languages(languages)
-    check_prefix(prefix, example=f"-o corpus for corpus.{languages[0]}")
     if languages[0].lower() == languages[1].lower():
         languages = (f"source.{languages[0]}", f"target.{languages[1]}")
     made = Imported(*(Path(f"{prefix}.{ending}") for ending in (*languages, "report.json")))

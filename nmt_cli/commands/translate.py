@@ -245,7 +245,8 @@ def _prefixes(path: str | None, chosen: range | None, file: str | None) -> Itera
     with open_input(path) as stream:
         lines = iter_lines(stream)
         own = lines if chosen is None else islice(lines, chosen.start, chosen.stop)
-        yield partial(with_prefixes, prefixes=own, names=(input_name(file), input_name(path)))
+        first_line = 1 if chosen is None else chosen.start + 1
+        yield partial(with_prefixes, prefixes=own, names=(input_name(file), input_name(path)), first_line=first_line)
 
 
 def _translate(

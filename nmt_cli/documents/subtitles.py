@@ -85,8 +85,10 @@ def _cues(document: Characters, notes: list[str], *, is_vtt: bool) -> Iterator[_
             number += 1  # the number or the name of the cue
         times = TIMES.match(lines[number].lstrip("\ufeff")) if number < len(lines) else None
         end = end_of_text(lines, number)
-        if times is None and is_vtt and not any("->" in line for line in lines[number - 1 : end]):
-            num_others, number = num_others + 1, end  # players leave out what is no cue
+        # In SRT, a number without times is where a file was cut off, and other lines are text behind an empty line.
+        is_other = is_vtt or (num_cues and not line.strip().isdecimal())
+        if times is None and is_other and not any("->" in line for line in lines[number - 1 : end]):
+            num_others, number = num_others + 1, end
             continue
         if times is None:
             document.refuse(
@@ -103,7 +105,8 @@ def _cues(document: Characters, notes: list[str], *, is_vtt: bool) -> Iterator[_
             moments = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
             yield _Cue(begin, begin + sum(map(len, own)), *moments, tuple(own))
     if num_others:
-        notes.append(f"{counted(num_others, 'block')} without times, which players do not show, left as it stands")
+        why = "which players do not show, " if is_vtt else ""
+        notes.append(f"{counted(num_others, 'block')} without times, {why}left as it stands")
     if not num_cues and (num_others or not is_vtt):
         document.refuse(0, "has no cue with times such as 00:00:01,000 --> 00:00:02,500")
 

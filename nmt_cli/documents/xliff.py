@@ -100,9 +100,11 @@ def _add(
     holder = unit.start
     if unit.target is None:
         place = events[(unit.seg_source or unit.source)[1]].end
-        before = text[: events[begin].start]
-        indent = before[len(before.rstrip(" \t\r\n")) :]
-        name = text[events[begin].start :].partition("source")[0].lstrip("<") + "target"
+        start = indented = events[begin].start
+        while indented and text[indented - 1] in " \t\r\n":
+            indented -= 1
+        indent = text[indented:start]
+        name = text[start + 1 : text.index("source", start)] + "target"
         first, last, opening, closing = place, place, f"{indent}<{name}>", f"</{name}>"
     else:
         opened, closed = (events[index] for index in unit.target)

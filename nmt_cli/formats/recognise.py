@@ -173,6 +173,8 @@ def _is_json_object(line: str, *, is_whole: bool) -> bool:
         return False
     try:
         return isinstance(json.loads(line), dict)
+    except RecursionError:
+        return False
     except ValueError:
         return not is_whole and bool(re.match(r'\s*\{\s*"[^"]+"\s*:', line))
 

@@ -29,7 +29,7 @@ OUTLIER_FACTOR = 3.0
 """A pair is an outlier if its ratio of lengths in characters is this many times the corpus's median ratio, or less than
 this part of it. The median takes the languages into account: Chinese is a third as long as English."""
 MIN_OUTLIER_CHARACTERS = 20
-"""Fewest words of the longer side. The ratio of shorter pairs says nothing."""
+"""Fewest characters of the longer side. The ratio of shorter pairs says nothing."""
 OUTLIER_PAIRS = 2**20
 """Pairs whose ratios are reckoned at a time."""
 FINDINGS = (

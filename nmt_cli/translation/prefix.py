@@ -251,9 +251,15 @@ def _word_of(ends: Sequence[int], place: int) -> int:
 
 
 def with_prefixes(
-    windows: Iterable[list[bytes]], prefixes: Iterator[bytes], names: tuple[str, str]
+    windows: Iterable[list[bytes]], prefixes: Iterator[bytes], names: tuple[str, str], first_line: int = 1
 ) -> Iterator[tuple[list[bytes], list[str]]]:
     """Yield windows of lines with the prefixes of their translations.
+
+    Args:
+        windows: the lines.
+        prefixes: their prefixes.
+        names: the names of the two files.
+        first_line: the number of the first prefix in its file.
 
     Raises:
         InputError: there are more lines than prefixes, or fewer (both counts are named); a prefix is not valid UTF-8.
@@ -266,8 +272,9 @@ def with_prefixes(
         num_prefixes += len(of_window)
         if len(of_window) < len(window):
             raise other_length(names, num_lines + sum(map(len, waiting)), num_prefixes)
-        first = num_prefixes - len(of_window) + 1
-        yield window, [_decoded(names[1], number, line) for number, line in enumerate(of_window, start=first)]
+        first = num_prefixes - len(of_window)
+        numbered = enumerate(of_window, start=first_line + first)
+        yield window, [_decoded(names[1], number, line) for number, line in numbered]
     num_prefixes += sum(1 for _ in prefixes)
     if num_prefixes > num_lines:
         raise other_length(names, num_lines, num_prefixes)

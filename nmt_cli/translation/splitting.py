@@ -6,6 +6,7 @@ into pieces segment by segment, so that it needs no more memory than its text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, groupby, zip_longest
@@ -20,6 +21,8 @@ from nmt_cli.translation.results import Part, Translation
 
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
+LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")
+"""A piece that is a byte of a character, and not its first."""
 PartTranslations = tuple[Part, list[Translation]]
 """A part with its translations, best first."""
 
@@ -110,11 +113,13 @@ def parts_of(
 
 def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
     """Return the ends of a long line's parts, each of at most `limit` pieces: the beginning of a word where there is
-    one in the last half of the part."""
+    one in the last half of the part, else that of a character."""
     cuts, start = [], 0
     while len(ids) - start > limit:
         half, end = start + limit // 2 + 1, start + limit
         near = tokenizer.pieces(ids[half : end + 1])
+        while end > half and LATER_BYTE.fullmatch(near[end - half]):
+            end -= 1
         start = max((half + at for at, piece in enumerate(near) if piece.startswith("▁")), default=end)
         cuts.append(start)
     return [*cuts, len(ids)]

@@ -445,6 +445,15 @@ def test_training_text_in_an_old_encoding_or_with_cr_line_ends_is_refused(here, 
     assert not os.path.exists("x.yaml")
 
 
+def test_init_writes_the_pairs_beside_a_directory_of_the_same_name(here):
+    (here / "data").mkdir()
+    (here / "table.tsv").write_text(TABLE, encoding="utf-8")
+    code, _, err = nmt("init", "--pairs", "table.tsv", *LANGUAGES, "-o", "data.yaml")
+    assert code == 0, err
+    assert {"data.en", "data.fr", "data.yaml"} <= set(names(here))
+    assert names(here / "data") == []
+
+
 def test_init_refuses_an_old_encoding_that_begins_late(here):
     (here / "late.en").write_bytes(b"plain words\n" * 9000 + b"caf\xe9\n" * 900)
     (here / "fine.fr").write_text("ligne\n" * 9900, encoding="utf-8")

@@ -177,6 +177,17 @@ def test_a_shard_takes_its_own_prefixes(nmt, model: Path, tmp_path: Path):
     assert [line for shard in shards for line in shard] == whole
 
 
+def test_a_prefix_that_is_not_utf8_is_named_by_its_line_in_the_whole_file(nmt, model: Path, tmp_path: Path):
+    source, prefix = write(tmp_path / "source", ["The car."] * 8), tmp_path / "prefix"
+    prefix.write_bytes(b"a\n" * 6 + b"\xff\n" + b"a\n")
+    for shard in ((), ("--shard", "2/2")):
+        result = nmt("translate", source, "--model", model, "--prefix", prefix, *shard)
+        assert result.code == 2
+        assert result.err.endswith(
+            f"nmt: {prefix}:7: the prefix is not valid UTF-8, so it cannot be kept in an output that is\n"
+        )
+
+
 @pytest.mark.parametrize("prefix", ["Oui, non non non non non", "........", "非常非常非常非常", "-------------------"])
 @pytest.mark.parametrize("order", ["1", "3"])
 def test_a_prefix_may_repeat_what_the_model_may_not(nmt, model: Path, tmp_path: Path, prefix: str, order: str):

@@ -129,6 +129,12 @@ def test_paragraphs_are_translated_sentence_by_sentence(nmt, model: Path):
     assert "1 line not valid UTF-8" in result.err
 
 
+def test_a_paragraph_of_white_space_becomes_an_empty_line(nmt, model: Path):
+    result = nmt("translate", "--paragraphs", "--model", model, stdin="  \t\nThe car.\n\u3000\n\n".encode())
+    assert result.code == 0
+    assert [bool(line) for line in result.lines] == [False, True, False, False]
+
+
 @pytest.mark.parametrize("name", ["a.html", None])
 def test_options_that_change_nothing_in_a_document_or_in_paragraphs_are_told(nmt, model: Path, tmp_path: Path, name):
     (tmp_path / "a.html").write_bytes(PAGE)

@@ -1,6 +1,6 @@
 // Text in, its translation out: sentences, pieces, search, and attention between words.
 
-import { SentencePiece, wordsOf } from "../programs/sentencepiece.mjs";
+import { LATER_BYTE, SentencePiece, wordsOf } from "../programs/sentencepiece.mjs";
 import { Memory } from "./memory.mjs";
 import { Model } from "./model.mjs";
 import { beam, greedy } from "./search.mjs";
@@ -69,7 +69,10 @@ export class Translator {
       const half = start + Math.floor(limit / 2) + 1;
       let cut = start + limit;
       while (cut >= half && !this.source.pieces[ids[cut]].startsWith("\u2581")) cut--;
-      if (cut < half) cut = start + limit;
+      if (cut < half) {
+        cut = start + limit;
+        while (cut > half && LATER_BYTE.test(this.source.pieces[ids[cut]])) cut--;
+      }
       parts.push({ ids: ids.slice(start, cut), words: words.slice(start, cut) });
       start = cut;
     }

@@ -8,6 +8,8 @@ const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, BYTE = 6; // types
 const UNIGRAM = 1, BPE = 2, WORD = 3, CHAR = 4; // types of models
 const SPACE = "\u2581";
 const UNKNOWN_PENALTY = 10;
+// A piece that is a byte of a character, and not its first.
+export const LATER_BYTE = /^<0x[89AB][0-9A-F]>$/;
 const SMALLEST_FLOAT = 1.1754943508222875e-38; // where the search for the largest score begins
 
 const utf8 = new TextEncoder();

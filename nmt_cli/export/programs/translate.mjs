@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import ort from "onnxruntime-node";
-import { SentencePiece, wordsOf } from "./sentencepiece.mjs";
+import { LATER_BYTE, SentencePiece, wordsOf } from "./sentencepiece.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const BATCH_TOKENS = 2048; // rows of the beam times source positions that are searched together
@@ -217,7 +217,10 @@ class Translator {
       let cut = start + limit;
       const half = start + Math.floor(limit / 2) + 1;
       while (cut >= half && !this.source.pieces[ids[cut]].startsWith("\u2581")) cut--;
-      if (cut < half) cut = start + limit;
+      if (cut < half) {
+        cut = start + limit;
+        while (cut > half && LATER_BYTE.test(this.source.pieces[ids[cut]])) cut--;
+      }
       parts.push({ line, ids: ids.slice(start, cut), words: words.slice(start, cut) });
       start = cut;
     }

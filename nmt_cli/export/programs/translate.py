@@ -27,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 WINDOW_BYTES = 1 << 20  # of lines that are translated together
 MAX_BEAM, MAX_LENGTH_PENALTY = 1000, 10
 BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched together
+LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")  # a piece that is a byte of a character, and not its first
 Array = np.ndarray[Any, Any]
 
 
@@ -243,6 +244,8 @@ class Translator:
         while len(ids) - start > limit:
             half, end = start + limit // 2 + 1, start + limit
             begins = [at for at in range(half, end + 1) if self.source.id_to_piece(ids[at]).startswith("▁")]
+            while end > half and LATER_BYTE.fullmatch(self.source.id_to_piece(ids[end])):
+                end -= 1
             cut = begins[-1] if begins else end
             yield Part(line, ids[start:cut], words[start:cut])
             start = cut

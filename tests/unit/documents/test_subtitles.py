@@ -109,6 +109,13 @@ def test_blocks_of_webvtt_without_times_stay(before: str, after: str | None):
     assert done == (before.replace("\none", "\nONE") if after is None else after)
 
 
+def test_text_behind_an_empty_line_within_a_cue_stays_and_is_told():
+    text = "1\n00:00:01,000 --> 00:00:02,000\none\n\nmore text\n\n2\n00:00:03,000 --> 00:00:04,000\ntwo\n"
+    done = translate_document("a.srt", text.encode(), upper, SPLIT, target_lang=None)
+    assert done.content.decode() == text.replace("\none", "\nONE").replace("two", "TWO")
+    assert done.counts.notes == ["1 block without times, left as it stands"]
+
+
 @pytest.mark.parametrize("text", ["one", "one\ntwo", ""])
 @pytest.mark.parametrize(("name", "header"), [("a.srt", ""), ("a.vtt", "WEBVTT\n"), ("a.vtt", "WEBVTT\n\nNOTE a\nb\n")])
 @pytest.mark.parametrize("numbers", [("1\n", "2\n", "3\n"), ("", "", "")])

@@ -8,6 +8,7 @@ import pytest
 from importing_here import imported
 
 from nmt_cli.errors import InputError
+from nmt_cli.formats.recognise import suspicion, text_format
 
 PAIRS = [
     ("The cat is here.", "Le chat est ici."), ("You have it.", "Vous avez ça."), ("I am not old.", "Je suis ici."),
@@ -263,3 +264,9 @@ def test_a_damaged_archive_is_refused(tmp_path):
     path.write_bytes(bz2.compress(b"a\tb\n" * 99_999)[:-20])
     with pytest.raises(InputError, match=r"t\.tsv\.bz2: the compressed data is damaged or cut off"):
         imported(path)
+
+
+def test_a_line_of_brackets_is_text_and_no_endless_json():
+    deep = b'{"a":' + b"[" * 3_000
+    assert suspicion(deep, "train.en") is None
+    assert text_format(deep.decode() + "\nsome words\n", "train.en") == "text"
