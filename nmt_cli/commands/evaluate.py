@@ -119,18 +119,15 @@ def evaluate(
     check_tokenizer(config.scoring.tokenize)
     dev = _dev_set(experiments[0], "--tune-length-penalty") if tune_length_penalty else None
     sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, reference or [], config)]
-    translator = open_translator(
-        [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads
-    )
+    how: dict[str, Any] = {}
+    while how != (named := _names(experiments, checkpoint)):  # a training may make another checkpoint the best meanwhile
+        translator = open_translator(
+            [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads
+        )
+        how = named
     directory = output or experiments[0].reports_path
     inputs = [path for test in (*sets, dev) if test for path in test.files]
     _make_directory(directory, sets, inputs, config, is_own=output is None)
-    how: dict[str, Any] = {
-        "models": [os.path.abspath(experiment.directory) for experiment in experiments],
-        "checkpoint": checkpoint,
-        "checkpoints": [experiment.checkpoints.resolve(checkpoint).name for experiment in experiments],
-        "fingerprints": [experiment.fingerprint(checkpoint) for experiment in experiments],
-    }
     if dev is not None:
         how["length_penalty"] = _tune(translator, dev, config)
     for test in sets:
@@ -264,6 +261,16 @@ def _tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, An
     translator.options = translator.options.model_copy(update={"length_penalty": best})
     log(f"length penalty {best:g} is best. To use it: nmt translate --length-penalty {best:g}")
     return {"chosen": best, "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()}}
+
+
+def _names(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
+    """Return the models by which a report tells what it is of."""
+    return {
+        "models": [os.path.abspath(experiment.directory) for experiment in experiments],
+        "checkpoint": checkpoint,
+        "checkpoints": [experiment.checkpoints.resolve(checkpoint).name for experiment in experiments],
+        "fingerprints": [experiment.fingerprint(checkpoint) for experiment in experiments],
+    }
 
 
 def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequence[Score]) -> None:

@@ -27,12 +27,13 @@ MIN_NAME = 3
 """Times that a word must stand with a capital, and never without one, to be wrong in small letters."""
 MAX_CHARACTERS = 20_000
 MAX_SIGN_WORDS = 1_000
-_MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
-_JOINING = rf"(?=[^\0-\u02ff])[{_MARKS}\u200c\u200d]"
+MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
+"""Accents, vowel signs and other marks, which stand behind their letter."""
+_JOINING = rf"(?=[^\0-\u02ff])[{MARKS}\u200c\u200d]"
 """An accent or a vowel sign, which stands behind its letter, or a sign that joins letters or keeps them apart. The look
 ahead is ten times as fast for text that has none of them."""
 _LETTERS = rf"[^\W\d_]++(?:(?:{_JOINING})++[^\W\d_]*+)*+"
-WORD = re.compile(rf"\b(?<![^\0-\u02ff](?<=[{_MARKS}\u200c\u200d])){_LETTERS}(?:['’]{_LETTERS})*+(?!\w)")
+WORD = re.compile(rf"\b(?<![^\0-\u02ff](?<=[{MARKS}\u200c\u200d])){_LETTERS}(?:['’]{_LETTERS})*+(?!\w)")
 """Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
 SIGN_WORD = re.compile(r"(?<!\S)[^\w\s]+(?!\S)")
 """Signs that are a word of their own, such as a dash between blanks."""

@@ -15,12 +15,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
+from nmt_cli.data.writing import MARKS
 from nmt_cli.errors import InputError
 
 WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 """Characters of scripts that do not write spaces between words: Thai, Lao, Burmese, Khmer, Han, kana."""
+
+_LETTER = re.compile(rf"\s+|\S[{MARKS}\u1160-\u11ff]*")
+"""White space, or a character with its accents and other marks, or with the vowel and the end of a Korean syllable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Glossary:
         folded: dict[str, Entry] = {}
         lengths: dict[str, set[int]] = {}
         for entry in entries:
-            key = entry.term if entry.exact else _folded(entry.term).text
+            key = _composed(entry.term) if entry.exact else _folded(entry.term).text
             earlier = (exact if entry.exact else folded).setdefault(key, entry)
             if earlier.forms != entry.forms:
                 raise InputError(
@@ -125,21 +129,23 @@ class Glossary:
             stop = place + length
             if stop > len(folded.text) or folded.text[place:stop] not in self._terms:
                 continue
-            end = folded.places[stop - 1] + 1
+            end = folded.ends[stop - 1]
             if not (folded.begins(stop) and _is_boundary(text, end)):
                 continue
-            found = self._exact.get(" ".join(text[begin:end].split())) or self._folded.get(folded.text[place:stop])
+            found = self._exact.get(_composed(text[begin:end])) or self._folded.get(folded.text[place:stop])
             if found is not None:
                 return Match(found, begin, end)
         return None
 
 
 class _Folded(NamedTuple):
-    """A text without case, each run of white space as one blank."""
+    """A text without case, each run of white space as one blank, and each letter with its marks composed (NFC)."""
 
     text: str
     places: list[int]
     """The place in the text of each of its characters."""
+    ends: list[int]
+    """The place where each of them ends in the text."""
 
     def begins(self, place: int) -> bool:
         """Return whether a character of the text begins here: one may fold to several."""
@@ -149,16 +155,18 @@ class _Folded(NamedTuple):
 def _folded(text: str) -> _Folded:
     folded: list[str] = []
     places: list[int] = []
-    for place, character in enumerate(text):
-        if character.isspace():
-            if not folded or folded[-1] != " ":
-                folded.append(" ")
-                places.append(place)
-            continue
-        own = character.casefold()
+    ends: list[int] = []
+    for match in _LETTER.finditer(text):
+        own = " " if match[0].isspace() else unicodedata.normalize("NFC", match[0]).casefold()
         folded.extend(own)
-        places.extend([place] * len(own))
-    return _Folded("".join(folded), places)
+        places.extend([match.start()] * len(own))
+        ends.extend([match.end()] * len(own))
+    return _Folded("".join(folded), places, ends)
+
+
+def _composed(text: str) -> str:
+    """Return a text with its letters composed and its runs of white space as blanks: macOS writes letters in parts."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _is_boundary(text: str, place: int) -> bool:

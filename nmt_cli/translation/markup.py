@@ -54,6 +54,7 @@ def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
     plain: list[str] = []
     place = 0
     open_tags: list[tuple[str, str, int, int]] = []
+    num_open: Counter[str] = Counter()
     tags: list[Tag] = []
     begins: dict[int, tuple[int, int]] = {}
     position = 0
@@ -63,8 +64,9 @@ def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
         position = match.end()
         text = match[0]
         name = _name(text)
-        if text.startswith("</") and any(opened[1] == name for opened in open_tags):
-            index = max(i for i, opened in enumerate(open_tags) if opened[1] == name)
+        if text.startswith("</") and num_open[name]:
+            index = next(i for i in reversed(range(len(open_tags))) if open_tags[i][1] == name)
+            num_open[name] -= 1
             begins.update((crossing[3], (place, order)) for crossing in open_tags[index + 1 :])
             begin, _, start, first = open_tags.pop(index)
             start, opens = begins.get(first, (start, first))
@@ -73,6 +75,7 @@ def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
             tags.append(Tag(text, None, place, place, order, order))
         else:
             open_tags.append((text, name, place, order))
+            num_open[name] += 1
     tags.extend(Tag(text, None, start, start, order, order) for text, _, start, order in open_tags)
     plain.append(line[position:])
     # A tag inside a word parts it: "<b>a</b>b" is two words to the model, and to whoever counts them.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -22,6 +24,15 @@ def test_terms_are_found_as_whole_words_whatever_their_case():
     assert found("The dog, a DOG and dogs. hotdog dog_house do\u0301g", "dog") == ["dog", "DOG"]
     assert found("The dog, a DOG", "DOG", exact=True) == ["DOG"]
     assert found("Straße STRASSE strasse", "straße") == ["Straße", "STRASSE", "strasse"]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("word", ["café", "Việt", "한국", "ガイド", "நாடு", "naïveté"])
+def test_a_letter_in_parts_is_the_letter(word, exact):
+    """As macOS writes file names and some of its programs text."""
+    for term, written in product((word, normalize("NFD", word)), repeat=2):
+        assert found(f"a {written}, {written} b", term, exact=exact) == [written, written]
+    assert found(f"{word[:-1]}e\u0323 x", word) == []
 
 
 def test_the_longest_term_wins_and_terms_do_not_overlap():
