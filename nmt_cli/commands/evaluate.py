@@ -120,7 +120,7 @@ def evaluate(
     dev = _dev_set(experiments[0], "--tune-length-penalty") if tune_length_penalty else None
     sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, reference or [], config)]
     how: dict[str, Any] = {}
-    while how != (named := _names(experiments, checkpoint)):  # a training may make another checkpoint the best meanwhile
+    while how != (named := _names(experiments, checkpoint)):  # a training may choose another checkpoint
         translator = open_translator(
             [experiment.directory for experiment in experiments], checkpoint=checkpoint, device=device, threads=threads
         )
