@@ -51,10 +51,11 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None, dec
     """
     head = given.head(1 << 12)
     marked = utf16_encoding(head)
-    if asked is not None and (marked is None or asked_codec(asked) != "utf-16"):
+    has_no_mark = marked is not None and marked.endswith("E")  # but zero bytes, which tell the order
+    if asked is not None and not (has_no_mark and asked_codec(asked) == "utf-16"):
         return _asked(given, asked)
     if marked is not None:
-        return _counted(given, marked, marked, has_mark=not marked.endswith("E"))
+        return _counted(given, marked, marked, has_mark=not has_no_mark)
     has_mark = head.startswith(codecs.BOM_UTF8)
     if not _is_valid(given, "utf-8"):
         if not has_mark and declared is not None and (facts := _declared(given, declared)) is not None:

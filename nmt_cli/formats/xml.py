@@ -43,8 +43,8 @@ def declared_encoding(given: Input, asked: str | None) -> TextFacts:
     head = given.head(1 << 12)
     marked = utf16_encoding(head)
     declared = DECLARED.search(head)
-    if marked and asked and asked_codec(asked) == "utf-16":
-        asked = None  # the mark, or the zero bytes, tell which of the two orders it has
+    if marked and marked.endswith("E") and asked and asked_codec(asked) == "utf-16":
+        asked = None  # it has no mark, but zero bytes, which tell the order
     encoding = asked or marked or (declared[1].decode("ascii") if declared else "UTF-8")
     try:
         codec = asked_codec(asked) if asked else text_codec(marked) if marked else declared_codec(encoding)
