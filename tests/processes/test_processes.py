@@ -96,6 +96,24 @@ def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, con
     assert again[0].err == "finished already (max_steps 12 reached); raise training.max_steps to go on\n"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["rewind", "stop"])
+def test_two_processes_that_diverge_go_back_or_end_together(launch, config, tmp_path, way):
+    """Weight decay blows the weights up, at a sixteenth of the rate too. Breaks where one process waits for the other,
+    or tells the end a second time."""
+    sets = (
+        "training.optimizer=sgd", "training.learning_rate=1", "training.weight_decay=200", "training.ema_decay=0",
+        "training.max_steps=14", "training.checkpoint_freq=3", f"training.on_divergence={way}",
+    )  # fmt: skip
+    first, second = outcomes(launch.python(2, *train(config, *sets)))
+    assert (first.code, second.code) == (1, 1), first.err
+    assert second.err == ""
+    again = " again after 5 rewinds" if way == "rewind" else ""
+    assert first.err.count("going back to step") == (5 if way == "rewind" else 0)
+    assert first.err.count(f"training has diverged{again}; begin anew in another model_dir") == 1
+    assert json.loads((tmp_path / "run/checkpoints/index.json").read_text())["finished"] is None
+
+
 @pytest.mark.parametrize(
     ("environment", "unread"),
     [
