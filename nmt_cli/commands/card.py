@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nmt_cli.commands.options import Checkpoint, ModelDirs, OutputFile
+from nmt_cli.commands.options import Checkpoint, DescribedDirs, OutputFile
 
 
-def card(model: ModelDirs = None, output: OutputFile = None, checkpoint: Checkpoint = "best") -> None:
+def card(model: DescribedDirs = None, output: OutputFile = None, checkpoint: Checkpoint = "best") -> None:
     """Write a model card: languages, training data, size, scores, decoding defaults, limits.
 
     It is Markdown with the YAML front matter that model hubs read. The scores are those of `nmt evaluate`. What the

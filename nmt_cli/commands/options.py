@@ -30,6 +30,14 @@ ModelDirs = Annotated[
         "finished run below runs/.",
     ),
 ]  # fmt: skip
+DescribedDirs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--model", "-m", metavar="DIR",
+        help="The model directory; several give a section each. Without it, nmt takes $NMT_MODEL, or else the newest "
+        "finished run below runs/.",
+    ),
+]  # fmt: skip
 DirectionDirs = Annotated[
     list[Path] | None,
     typer.Option(

@@ -60,7 +60,8 @@ def serve(
     max_characters: Annotated[
         int,
         typer.Option(
-            "--max-characters", min=1, metavar="N", rich_help_panel=LIMITS, help="Most characters of one request."
+            "--max-characters", min=1, metavar="N", rich_help_panel=LIMITS,
+            help="Most characters of one request; with alternatives or alignment 20,000, in a file more.",
         ),
     ] = 500_000,
     max_sentences: Annotated[

@@ -110,14 +110,19 @@ class App:
 
     def _admit(self, request: Request, fields: Fields) -> None:
         """Refuse who has no key, or asks too often."""
-        client = request.client.host if request.client else "?"
+        client = _client(request)
         if self._keys is not None:
             given = fields.values.get("api_key") or _bearer(request)
-            if not given:
-                raise Refused(400, "Please contact the server operator to get an API key")
             if not isinstance(given, str) or not self._keys.has(given):
+                self._count(client)  # so that nobody can try key after key
+                if not given:
+                    raise Refused(400, "Please contact the server operator to get an API key")
                 raise Refused(403, "Invalid API key")
             client = f"key {given}"
+        self._count(client)
+
+    def _count(self, client: str) -> None:
+        """Count a request of a client, and refuse it if there were too many."""
         if wait := self._rate.seconds_until_next(client):
             raise Refused(429, "Slowdown: too many requests; try again later", retry_after=wait)
 
@@ -196,6 +201,7 @@ class App:
 
     async def _metrics(self, request: Request) -> Response:
         if self._keys is not None and not self._keys.has(_bearer(request)):
+            self._count(_client(request))
             raise Refused(403, "Invalid API key")
         text = await self._worked(request, lambda _: self.service.metrics_text())
         return Response(text, media_type="text/plain; version=0.0.4")
@@ -216,6 +222,10 @@ def _origin(request: Request) -> str:
         return f"{request.url.scheme}://{request.url.netloc}"
     except ValueError:
         raise Refused(400, "Invalid request: the header Host is no address") from None
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else "?"
 
 
 def _bearer(request: Request) -> str:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from pathlib import PurePath
 from threading import Lock
 from time import monotonic
+from unicodedata import category, normalize
 
 MAX_BYTES = 64_000_000
 """Bytes of all files together; of more, the oldest are forgotten."""
@@ -25,8 +26,8 @@ class KeptFiles:
 
     def add(self, name: str, language: str, content: bytes) -> str:
         """Keep the translation of the file `name` into a language; return its new name, which nobody can guess."""
-        path = PurePath(name)
-        stem = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in path.stem)
+        path = PurePath(normalize("NFC", name))
+        stem = "".join(sign if _is_of_word(sign) else "_" for sign in path.stem)
         kept = f"{secrets.token_urlsafe(18)}.{stem}_{language}{path.suffix.lower()}"
         with self._lock:
             self._forget(len(content))
@@ -49,3 +50,8 @@ class KeptFiles:
                 return
             self._files.popitem(last=False)
             self._num_bytes -= len(content)
+
+
+def _is_of_word(sign: str) -> bool:
+    """Return whether a character may stand in a file's name: letters with their marks, digits, and two signs."""
+    return sign.isalnum() or sign in "-_" or category(sign)[0] == "M"

@@ -6,6 +6,10 @@
   const PAUSE = 250;       // milliseconds without a key until what stands there is translated
   const DETAILED = 5000;   // characters up to which alternatives and attention are asked for
   const ALTERNATIVES = 3;
+  // What Python and nmt call white space; it differs from \s.
+  const BLANK = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
+  const WORD = new RegExp(BLANK.replace("[", "[^") + "+", "gu"), PARTING = new RegExp(`(${BLANK}+)`, "u");
+  const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
   const DOUBTFUL = 0.5;    // words with less confidence are underlined: they are more likely wrong than right
   let directions = [];
   let settings = {charLimit: Infinity, keyRequired: false, supportedFilesFormat: []};
@@ -24,6 +28,8 @@
     $("status").textContent = message;
     $("status").classList.toggle("wrong", wrong);
   };
+  const lengthOf = (text) => [...text].length;  // in characters, as the server counts
+  const tag = (code) => code.replaceAll("_", "-");  // of a language, as HTML writes it
   const fit = (area) => {  // a text area as high as its text
     area.style.height = "auto";
     area.style.height = `${area.scrollHeight}px`;
@@ -33,8 +39,9 @@
   function soon() {
     clearTimeout(timer);
     if (directions.length) clearTimeout(retrying);  // else the page still asks for the languages
-    const text = $("source").value;
-    $("count").textContent = text.length ? `${text.length.toLocaleString()} characters` : "";
+    const text = $("source").value, length = lengthOf(text);
+    $("count").textContent = length ? `${length.toLocaleString()} character${length === 1 ? "" : "s"}` : "";
+    $("announced").textContent = "";
     fit($("source"));
     const isOfAnother = shown.text && shown.direction !== direction();
     if ($("mirror").textContent !== text || isOfAnother) {  // what lit up belongs to the text of before
@@ -53,7 +60,7 @@
       say("");
       return arrive({...nothing, source: text, direction: chosen});
     }
-    if (text.length > settings.charLimit) {
+    if (lengthOf(text) > settings.charLimit) {
       return say(`The text is too long: at most ${settings.charLimit.toLocaleString()} characters at once.`, true);
     }
     asked = new AbortController();
@@ -65,6 +72,7 @@
       if (own.signal.aborted) return;
       say("");
       arrive({source: text, direction: chosen, ...found});
+      $("announced").textContent = "Translated.";
     } catch (error) {
       if (error.name === "AbortError" || own.signal.aborted) return;
       later(error, translate);
@@ -89,41 +97,59 @@
     shown = answer;
     arrived = pinned = null;
     endCorrection();
-    if (answer.direction) $("target").lang = answer.direction.target;
+    if (answer.direction) $("target").lang = $("alternatives").lang = tag(answer.direction.target);
     document.body.classList.remove("old");
     draw(answer.text, answer.alignment);
     $("others").hidden = !answer.alternatives.length;
-    $("alternatives").replaceChildren(...answer.alternatives.map((text) => {
+    $("alternatives").replaceChildren(...answer.alternatives.map((text, index) => {
       const button = element("button", {type: "button", class: "plain", dir: "auto"}, text);
-      button.addEventListener("click", () => take(text));
+      button.addEventListener("click", () => take(text, index));
       return element("li", {}, button);
     }));
     for (const name of ["copy", "correct"]) $(name).disabled = !answer.text;
     fit($("source"));  // a long translation has kept it high
   }
 
-  function take(text) {  // an alternative changes places with what is shown
+  function take(text, index) {  // an alternative changes places with what is shown
+    if (!$("correction").hidden) return say("Keep or cancel the correction first.");
     const others = [shown.text, ...shown.alternatives.filter((other) => other !== text)];
     show({...shown, text, alternatives: others, alignment: []});
+    $("alternatives").querySelectorAll("button")[index].focus();  // the one that was pressed is gone
     say("The other translation is shown.");
+  }
+
+  // A text with single blanks between its words, as the engine reads it, and the place of each character in the text.
+  function narrowed(text) {
+    const places = [], words = [];
+    for (const {0: word, index} of text.matchAll(WORD)) {
+      if (words.length) places.push(index);  // of the blank before it
+      for (let at = 0; at < word.length; at++) places.push(index + at);
+      words.push(word);
+    }
+    return {text: words.join(" "), places};
   }
 
   // Sentences that are the same are told once, so the next one that stands in the text is looked for each time.
   function draw(text, alignment) {
-    const parts = {source: [], target: []}, ends = {source: 0, target: 0};
+    const parts = {source: [], target: []}, ends = {source: 0, target: 0}, from = {source: 0, target: 0};
+    const whole = {source: shown.source, target: text};
+    const narrow = {source: narrowed(shown.source), target: narrowed(text)};
+    const known = alignment.filter(({weights}) => weights)
+      .map((one) => ({one, source: narrowed(one.source).text, target: narrowed(one.target).text}));
     sentences = [];
     for (;;) {
-      const next = alignment.filter(({weights}) => weights)
-        .map((one) => ({one, at: shown.source.indexOf(one.source, ends.source)}))
-        .filter(({one, at}) => at >= 0 && one.source && text.indexOf(one.target, ends.target) >= 0)
-        .sort((a, b) => a.at - b.at || b.one.source.length - a.one.source.length)[0];
+      const next = known.map((one) => ({...one, at: narrow.source.text.indexOf(one.source, from.source)}))
+        .filter(({source, target, at}) => at >= 0 && source && narrow.target.text.indexOf(target, from.target) >= 0)
+        .sort((a, b) => a.at - b.at || b.source.length - a.source.length)[0];
       if (!next) break;
-      const {one, at} = next, number = sentences.length, sentence = {weights: one.weights, sure: one.word_confidence};
-      for (const [side, whole, start] of [["source", shown.source, at],
-        ["target", text, text.indexOf(one.target, ends.target)]]) {
-        parts[side].push(whole.slice(ends[side], start));
-        sentence[side] = wordsOf(one[side], parts[side], number, side);
-        ends[side] = start + one[side].length;
+      const {one} = next, number = sentences.length, sentence = {weights: one.weights, sure: one.word_confidence};
+      for (const side of ["source", "target"]) {
+        const at = narrow[side].text.indexOf(next[side], from[side]), {places} = narrow[side];
+        from[side] = at + next[side].length;
+        const [start, end] = next[side] ? [places[at], places[from[side] - 1] + 1] : [ends[side], ends[side]];
+        parts[side].push(whole[side].slice(ends[side], start));
+        sentence[side] = wordsOf(whole[side].slice(start, end), parts[side], number, side);
+        ends[side] = end;
       }
       sentence.target.forEach((word, index) => doubt(word, sentence.sure && sentence.sure[index]));
       sentences.push(sentence);
@@ -142,8 +168,8 @@
 
   function wordsOf(text, parts, number, side) {
     const spans = [];
-    for (const piece of text.split(/(\s+)/)) {
-      if (!piece.trim()) {
+    for (const [place, piece] of text.split(PARTING).entries()) {
+      if (place % 2 || !piece) {  // white space stands between the words
         parts.push(piece);
         continue;
       }
@@ -181,11 +207,13 @@
     const ranked = weights.map((weight, index) => ({weight, word: other[index]}))
       .filter(({weight, word}) => word && weight >= SHOWN).sort((a, b) => b.weight - a.weight).slice(0, 4);
     const verb = choice.side === "target" ? "looked at" : "was looked at by";
-    const list = ranked.map(({weight, word}) => `${word.textContent} ${percent(weight)}`).join(", ");
+    // Words from right to left are kept apart, so that each percentage stays with its own.
+    const apart = (word) => RIGHT_TO_LEFT.test(word) ? `\u2068${word}\u2069` : word;
+    const list = ranked.map(({weight, word}) => `${apart(word.textContent)} ${percent(weight)}`).join(", ");
     const sure = choice.side === "target" && sentence.sure ? sentence.sure[choice.index] : undefined;
     const said = ` ${verb} ${list || "nothing in particular"}${sure === undefined ? "" : `; ${percent(sure)} sure`}`;
     $("readout").append(element("b", {dir: "auto"}, node.textContent), said);
-    if (speak) say(`${node.textContent}${said}`);
+    if (speak) say(`${apart(node.textContent)}${said}`);
   }
 
   const choiceOf = (node) => node && node.classList && node.classList.contains("word")
@@ -305,8 +333,10 @@
       const {source, target} = direction();
       const address = await engine.translateFile({file, source, target});
       entry.replaceChildren(element("a", {href: address, download: ""}, `${file.name}: fetch the translation`));
+      say(`${file.name}: the translation is there.`);
     } catch (error) {
       entry.textContent = `${file.name}: ${error.message}`;
+      say(entry.textContent, true);
     }
   }
   $("file").addEventListener("change", () => {
@@ -352,8 +382,8 @@
     const {source, target, sourceName, targetName} = direction();
     $("source-name").textContent = sourceName;
     $("target-name").textContent = targetName;
-    $("source").lang = source;
-    $("correction").lang = target;
+    $("source").lang = tag(source);
+    $("correction").lang = tag(target);
     $("swap").hidden = backwards() < 0;
     soon();
   }

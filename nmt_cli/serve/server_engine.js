@@ -16,7 +16,7 @@ const openEngine = (keyOf) => {
       if (error.name === "AbortError") throw error;
     }
     if (answer.ok && body !== null) return body;
-    const retry = Number(answer.headers.get("Retry-After")) || (answer.status >= 500 ? 5 : null);
+    const retry = Number(answer.headers.get("Retry-After")) || ([502, 503, 504].includes(answer.status) ? 5 : null);
     throw new EngineError((body && body.error) || `The server answered with ${answer.status}.`, {retry});
   }
 
@@ -40,7 +40,7 @@ const openEngine = (keyOf) => {
       for (const [name, value] of Object.entries({file, source, target})) form.append(name, value);
       if (keyOf()) form.append("api_key", keyOf());
       const {translatedFileUrl} = await ask("translate_file", {method: "POST", body: form});
-      return new URL(translatedFileUrl).pathname;
+      return new URL(translatedFileUrl).pathname.slice(1);  // beside the page, wherever a proxy has put it
     },
   };
 };

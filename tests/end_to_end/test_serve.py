@@ -485,6 +485,8 @@ def test_keys_rates_origins_and_the_end(model, tmp_path):
         assert (without.status, without.json["error"]) == (400, "Please contact the server operator to get an API key")
         assert (wrong.status, wrong.json["error"]) == (403, "Invalid API key")
         assert server.ask("/metrics").status == 403
+        for guess in range(4, 6):  # the three above were counted, so that nobody tries key after key
+            assert server.ask("/translate", fields | {"api_key": f"secret-{guess}"}).status == 429
         assert server.ask("/metrics", Authorization="Bearer secret-1").status == 200
         assert server.ask("/metrics", Authorization="Bearer schlüssel".encode()).status == 200
         asked = [server.ask("/translate", fields | {"api_key": "secret-2"}) for _ in range(4)]

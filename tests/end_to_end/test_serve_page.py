@@ -124,6 +124,46 @@ def test_doubtful_words_are_underlined_and_said_to_be_so(page):
     assert page.run("return document.getElementById('readout').textContent").endswith("; 31 % sure")
 
 
+def test_white_space_that_the_engine_reads_as_one_blank_stays_and_hides_no_word(page):
+    """As before the question marks of French, and doubled. Breaks where the sentence is looked for as it came."""
+    text = "  The\u00a0car  is red\u00a0? Where is  it?"
+    found = {
+        "translatedText": "La voiture est\u00a0rouge ?  Où ?",
+        "alignment": [
+            {"source": "The car is red ?", "target": "La voiture est rouge ?", "weights": [[0.1, 0.9, 0, 0, 0]] * 5},
+            {"source": "Where is it?", "target": "Où ?", "weights": [[1.0, 0, 0]] * 2},
+        ],
+    }
+    page.run("""const ask = window.fetch, found = JSON.stringify(arguments[0]);
+        window.fetch = (path, more) => path === "translate" ? Promise.resolve(new Response(found)) : ask(path, more)""",
+        found)  # fmt: skip
+    assert translated(page, text) == ["La", "voiture", "est", "rouge", "?", "Où", "?"]
+    assert page.run("return document.getElementById('translation').textContent") == found["translatedText"]
+    assert page.run("return document.getElementById('mirror').textContent") == text
+    page.hover('#target .word[data-index="2"]')
+    assert page.run(LIT) == ["The", "car"]
+
+
+def test_characters_are_counted_as_the_server_counts_them(page):
+    count = "return document.getElementById('count').textContent"
+    for text, told in (("a", "1 character"), ("😀", "1 character"), ("😀é", "2 characters"), ("", "")):
+        page.run(TYPE, text)
+        assert page.run(count) == told
+
+
+def test_another_translation_that_is_pressed_keeps_the_keyboard_and_takes_no_correction_away(page):
+    translated(page)
+    other = "#alternatives button"
+    page.run(f"document.querySelector('{other}').click()")
+    assert page.run(f"return document.activeElement === document.querySelector('{other}')")
+    page.click("#correct")
+    page.run("document.getElementById('correction').value = 'mine'")
+    page.run(f"document.querySelector('{other}').click()")
+    assert page.run("return document.getElementById('correction').value") == "mine"
+    assert page.run("return document.getElementById('correction').hidden") is False
+    page.click("#cancel")
+
+
 def test_where_no_confidence_comes_no_word_is_underlined(page):
     answering(page, "rouge voiture", {"source": "The car is red.", "weights": [[1.0, 0.0, 0.0, 0.0]] * 2})
     translated(page, "The car is red.")

@@ -6,7 +6,8 @@ import { Model } from "./model.mjs";
 import { beam, greedy } from "./search.mjs";
 
 const FORMAT = 1; // of descriptions (description.py)
-const WORD = /\S+/g; // the page cuts words in the same way
+// Words as `nmt` and the page cut them; \S differs.
+const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/gu;
 const WIDTH = 4; // of the beam that finds other translations
 const REMEMBERED = 1_000; // sentences whose translations are kept while somebody types
 
@@ -44,7 +45,8 @@ export class Translator {
   /** Returns a text's paragraphs as lists of sentences: each its text, and what stands before and after it. */
   sentences(text) {
     return text.split("\n").map((paragraph) => this.split(paragraph).map((part) => {
-      const [, before, sentence, after] = part.match(/^(\s*)(.*?)(\s*)$/su);
+      const begun = part.trimStart(), sentence = begun.trimEnd();
+      const before = part.slice(0, part.length - begun.length), after = begun.slice(sentence.length);
       return { before, sentence, after, hasText: /\p{L}/u.test(sentence) };
     }));
   }

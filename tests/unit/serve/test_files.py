@@ -29,6 +29,11 @@ def test_a_file_has_a_name_that_nobody_guesses_and_that_says_what_it_is():
     assert min(map(len, secrets)) >= 20
 
 
+def test_letters_keep_their_marks_in_the_name_of_a_file():
+    for name, kept in (("हिन्दी फ़ाइल.txt", "हिन्दी_फ़ाइल_en.txt"), ("re\u0301sume\u0301.txt", "résumé_en.txt")):
+        assert KeptFiles().add(name, "en", b"a").endswith(f".{kept}"), name
+
+
 def test_the_oldest_files_make_room(monkeypatch):
     monkeypatch.setattr(files, "MAX_BYTES", 10)
     kept = KeptFiles()
