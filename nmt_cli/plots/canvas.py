@@ -68,7 +68,8 @@ def _families(letters: set[str]) -> list[str]:
                     manager.addfont(file)
     installed = set(manager.get_font_names())
     chosen = ["DejaVu Sans"]  # comes with matplotlib
-    for family in _FAMILIES:
+    others = sorted(name for name in installed if name.startswith("Noto S") and name not in _FAMILIES)
+    for family in (*_FAMILIES, *others):  # Noto has a family for each script
         if family in installed and missing:
             face = font_manager.get_font(manager.findfont(family, fallback_to_default=False))
             drawable = {letter for letter in missing if ord(letter) in face.get_charmap()}

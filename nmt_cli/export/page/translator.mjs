@@ -11,14 +11,26 @@ const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205
 const WIDTH = 4; // of the beam that finds other translations
 const REMEMBERED = 1_000; // sentences whose translations are kept while somebody types
 
+// What ends with a dot and no sentence: initials, titles and some other words of European languages.
+const ABBREVIATED = new RegExp(
+  "(?:^|[\\s(«„“\"'])(?:\\p{Lu}|Mrs?|Ms|Dr|Prof|St|Sr|Jr|Mme|Mlle|Sra|Srta|Dra|Hr|Frl|Nr|" +
+  "Jan|Feb|Aug|Sept|Oct|Okt|Nov|Dec|Dez|Fig|Vol|vs|ca|bzw)\\.\\s*$", "u");
+
 /** Returns the function that cuts a text into sentences, which are the text when they are joined. */
-function splitterOf(language) {
+export function splitterOf(language) {
+  let cut = (text) => text.split(/(?<=[.!?…]["'»”]?\s+)(?=\S)/u);
   try {
     const segmenter = new Intl.Segmenter(language.replaceAll("_", "-"), { granularity: "sentence" });
-    return (text) => [...segmenter.segment(text)].map(({ segment }) => segment);
-  } catch { // an older browser, or a name that is no language's
-    return (text) => text.split(/(?<=[.!?…]["'»”]?\s+)(?=\S)/u);
-  }
+    cut = (text) => [...segmenter.segment(text)].map(({ segment }) => segment);
+  } catch { /* an older browser, or a name that is no language's */ }
+  return (text) => {
+    const sentences = [];
+    for (const part of cut(text)) {
+      if (ABBREVIATED.test(sentences.at(-1) ?? "")) sentences.push(sentences.pop() + part);
+      else sentences.push(part);
+    }
+    return sentences;
+  };
 }
 
 /** One model with its tokenizers. */
