@@ -42,10 +42,11 @@ def decoded(name: str, data: bytes, declared: str | None) -> Characters:
     has_mark = data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if encoding == "UTF-16":
         encoding = "UTF-16-LE" if data.startswith(codecs.BOM_UTF16_LE) else "UTF-16-BE"
+    codec_of = declared_codec if encoding is None else text_codec
     if encoding is None:
         encoding = "UTF-8" if has_mark or declared is None else declared
     try:
-        codec = declared_codec(encoding) if encoding == declared else text_codec(encoding)
+        codec = codec_of(encoding)
         text = data.decode(codec)
     except LookupError:
         raise InputError(

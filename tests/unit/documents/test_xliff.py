@@ -8,6 +8,7 @@ import pytest
 from document_translators import SPLIT, backwards, translator, unchanged, upper
 
 from nmt_cli.documents.document import translate_document
+from nmt_cli.documents.encoding import decoded
 from nmt_cli.errors import InputError
 
 HEAD = (
@@ -250,3 +251,13 @@ def test_bad_files_are_refused_with_their_line(data: bytes, message: str):
     with pytest.raises(InputError) as refusal:
         translate_document("a.xlf", data, upper, SPLIT, target_lang=None)
     assert str(refusal.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("declared", "written"),
+    [("utf-16", "utf-8"), ("UTF-16LE", "utf-16-le"), ("utf-16", "utf-16-le"), ("UTF-8", "utf-8")],
+)
+def test_the_encoding_is_that_of_the_bytes_whatever_a_document_declares(declared, written):
+    """Programs on .NET declare UTF-16 in files that they write in UTF-8."""
+    text = f'<?xml version="1.0" encoding="{declared}"?>\n<a>é</a>'
+    assert decoded("a.xlf", text.encode(written), declared).text == text
