@@ -98,7 +98,8 @@ class Processes(World):
 
     def leave(self) -> None:
         """Leave the group of all processes, after which no other method may be called."""
-        del self._patient  # with it end its threads, of which one could abort the process while the interpreter ends
+        # Its threads end with the last reference. One that still runs while the interpreter ends can abort the process.
+        del self._patient
         dist.destroy_process_group()
 
     def take_device(self, name: str) -> None:

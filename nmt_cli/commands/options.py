@@ -22,30 +22,20 @@ Overrides = Annotated[
     typer.Option("--set", help="Override a key, such as training.max_steps=100. May be repeated.", metavar="KEY=VALUE"),
 ]
 ModelDir = Annotated[Path, typer.Option("--model", "-m", help="The model directory.", metavar="DIR")]
-ModelDirs = Annotated[
-    list[Path] | None,
-    typer.Option(
+
+
+def _directories(several: str) -> Any:
+    """Return the option that names model directories, and says what several of them do."""
+    return typer.Option(
         "--model", "-m", metavar="DIR",
-        help="The model directory; several make an ensemble. Without it, nmt takes $NMT_MODEL, or else the newest "
-        "finished run below runs/.",
-    ),
-]  # fmt: skip
-DescribedDirs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--model", "-m", metavar="DIR",
-        help="The model directory; several give a section each. Without it, nmt takes $NMT_MODEL, or else the newest "
-        "finished run below runs/.",
-    ),
-]  # fmt: skip
-DirectionDirs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--model", "-m", metavar="DIR",
-        help="The model directory; several give several directions of translation. Without it, nmt takes $NMT_MODEL, "
-        "or else the newest finished run below runs/.",
-    ),
-]  # fmt: skip
+        help=f"The model directory; several {several}. Without it, nmt takes $NMT_MODEL, or else the newest finished "
+        "run below runs/.",
+    )  # fmt: skip
+
+
+ModelDirs = Annotated[list[Path] | None, _directories("make an ensemble")]
+DescribedDirs = Annotated[list[Path] | None, _directories("give a section each")]
+DirectionDirs = Annotated[list[Path] | None, _directories("give several directions of translation")]
 InputFile = Annotated[
     str | None,
     typer.Argument(help="A text file, a sentence on each line; - or nothing for standard input.", metavar="[FILE]"),

@@ -124,7 +124,7 @@ class Trainer:
             while reason is None or not self._judge_the_end():
                 if reason is None:
                     self._step()
-                if reason is not None or self._has_diverged():
+                if reason is not None or self._has_diverged():  # at a reason: the dev set shows that it has
                     diverged_at, self._meter = self.state.step, _Meter()
                     self.state = self._recovery.rewound(self.state)
                     reason = self._limits.reached(self.state)
