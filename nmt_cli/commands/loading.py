@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from nmt_cli.errors import InputError
 if TYPE_CHECKING:
     import torch
 
+    from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.experiment import Experiment
     from nmt_cli.translation.forced import PairScorer
     from nmt_cli.translation.translator import Translator
@@ -131,6 +132,16 @@ def need_attention(translator: Translator) -> None:
     if translator.options.with_alignment and not translator.models.has_attention:
         without = translator.models.without_attention
         raise InputError(f"{without}, so --alignment, --copy-unknown and --markup are not possible")
+
+
+def warn_of_idle_options(
+    options: DecodingOptions, sampling: Mapping[str, float | None], search: Mapping[str, float | None]
+) -> None:
+    """Say which of the options of sampling and of the search that were given, so are not None, change nothing."""
+    is_sampling = options.sampling_temperature is not None
+    for option, value in (search if is_sampling else sampling).items():
+        if value is not None:
+            warn(f"{option} does nothing {'with' if is_sampling else 'without'} --sample")
 
 
 def requested_options(

@@ -62,6 +62,9 @@ def score(
 
     metrics = scoring.checked_metrics(metric or scoring.METRICS)
     scoring.check_tokenizer(tokenize)
+    for option, is_given in (("--lowercase", lowercase), ("--tokenize", tokenize not in (None, "none"))):
+        if is_given and "bleu" not in metrics:
+            warn(f"{option} does nothing without --metric bleu")
     if by_length != (source is not None):
         raise InputError("--by-length and --source belong together: give both, or neither")
     paths = [hypothesis, *reference, *(path for path in (baseline, source) if path is not None)]

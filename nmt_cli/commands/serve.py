@@ -55,7 +55,8 @@ def serve(
         ),
     ] = None,
     log_text: Annotated[
-        bool, typer.Option("--log-text", rich_help_panel=ACCESS, help="Write what is to be translated to the log.")
+        bool,
+        typer.Option("--log-text", rich_help_panel=ACCESS, help="Write texts to translate to the log, but no files."),
     ] = False,
     max_characters: Annotated[
         int,

@@ -282,11 +282,8 @@ def _translate(
 def _warn_of_idle_options(
     translator: Translator, sampling: Mapping[str, float | None], search: Mapping[str, float | None]
 ) -> None:
-    """Say which of the options that were given, so are not None, change nothing."""
-    options = translator.options
-    is_sampling = options.sampling_temperature is not None
-    for option, value in (search if is_sampling else sampling).items():
-        if value is not None:
-            warn(f"{option} does nothing {'with' if is_sampling else 'without'} --sample")
-    if options.copy_unknown and translator.tokenizers[0].spells_bytes:
+    from nmt_cli.commands.loading import warn_of_idle_options
+
+    warn_of_idle_options(translator.options, sampling, search)
+    if translator.options.copy_unknown and translator.tokenizers[0].spells_bytes:
         warn("--copy-unknown does nothing: this model spells unknown words with bytes, so no word is unknown to it")

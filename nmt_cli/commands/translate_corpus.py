@@ -30,7 +30,7 @@ from nmt_cli.commands.options import (
     Shortlist,
     Temperature,
 )
-from nmt_cli.console import Progress, counted, log
+from nmt_cli.console import Progress, counted, log, warn
 from nmt_cli.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
@@ -79,8 +79,11 @@ def translate_corpus(
         typer.Option("--field", help="The field of JSON lines that holds the text.", metavar="NAME"),
     ] = None,
     output_field: Annotated[
-        str, typer.Option("--output-field", help="The field of JSON lines that is added.", metavar="NAME")
-    ] = "translation",
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--output-field", help="The field of JSON lines that is added; default: translation.", metavar="NAME"
+        ),
+    ] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     sample: Sample = False,
@@ -102,7 +105,7 @@ def translate_corpus(
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {device}: must be auto, cpu or cuda; Ray says which worker gets which GPU")
     from nmt_cli.cluster import require_ray
-    from nmt_cli.commands.loading import PRECISIONS, requested_options
+    from nmt_cli.commands.loading import PRECISIONS, requested_options, warn_of_idle_options
     from nmt_cli.config.decoding import DecodingOptions
     from nmt_cli.experiment import source_of
     from nmt_cli.translation.json_lines import JsonField, is_json_lines
@@ -120,10 +123,14 @@ def translate_corpus(
         length_penalty=length_penalty,
         no_repeat_ngram=no_repeat_ngram,
         batch_tokens=batch_tokens,
-        seed=seed,
+        seed=seed if sample else None,  # else another one would be another beginning of the same translations
     )
     experiments = source_of(list(model or []))
     decoding = DecodingOptions.of(experiments[0].config.decoding, **options)
+    of_search = {"--beam-size": beam_size, "--length-penalty": length_penalty}
+    warn_of_idle_options(decoding, {"--temperature": temperature, "--seed": seed}, of_search)
+    if output_field and not field:
+        warn("--output-field does nothing without --field")
     fingerprints = [experiment.fingerprint(checkpoint) for experiment in experiments]
     conditions = _conditions(decoding, fingerprints, shortlist, precision, device, threads)
     settings = {
@@ -142,7 +149,7 @@ def translate_corpus(
             inputs,
             conditions,
             part_lines=part_lines,
-            json_field=JsonField(field, output_field) if field else None,
+            json_field=JsonField(field, output_field or "translation") if field else None,
         )
         counts = _translate(corpus, start, address=address, workers=workers, threads=threads, device=device)
         counts.report(decoding.max_source_pieces)

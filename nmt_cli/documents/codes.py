@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from html import unescape
 
 from nmt_cli.documents.segments import Atom, Kind
+from nmt_cli.formats.references import unescape
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 
-_PRINTF = (
-    r"%(?:<\w+>|(?:\d+\$)?(?:\([^()%]*\))?[-+#0'I{flags}]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
+_PRINTF = (  # `*+` and `++` give nothing back: else many zeros after a `%` would take quadratic time
+    r"%(?:<\w+>|(?:\d++\$)?(?:\([^()%]*\))?[-+#0'I{flags}]*+(?:\d++|\*(?:\d++\$)?)?(?:\.(?:\d++|\*(?:\d++\$)?)?)?"
     r"(?:hh|ll|[hlLqjzt])?[diouxXDOUeEfFgGaAcsrCSpnm%@](?![A-Za-z]{{3}}))"
 )
 _UNSPACED = rf"(?:{WITHOUT_SPACES.pattern}|[\uff00-\uffef])"

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 
 from nmt_cli.documents.encoding import Characters, Places
+from nmt_cli.formats.references import ENDLESS
 
 
 class Event(NamedTuple):
@@ -24,7 +25,7 @@ def events_of(document: Characters) -> list[Event]:
         InputError: the page ends within a tag, a comment or a script.
     """
     parser = _Parser(document.text)
-    parser.feed(document.text)
+    parser.feed(ENDLESS.sub(lambda found: "x" * len(found[0]), document.text))  # only places are asked for
     rest = parser.rawdata
     if rest.startswith("<") or parser.cdata_elem:
         within = f"<{parser.cdata_elem}>" if parser.cdata_elem else "a tag or a comment"

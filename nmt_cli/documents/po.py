@@ -22,7 +22,8 @@ _LANGUAGE = re.compile(rf'{FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _COLUMNS = re.compile("( {2,})")
 """Blanks by which texts for terminals are set in columns."""
-_ESCAPES = {"t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_CONTROLS = tuple(f"\\{letter}" for letter in "nrabfv")
+"""What the model cannot read."""
 _NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
 """Flags of messages in which `%1` stands for the first argument."""
 _WIDTH = 78
@@ -131,15 +132,14 @@ def _segment(
 
 
 def _atoms(raw: str) -> Iterator[Atom]:
-    """Yield the atoms of a string; no sentence goes across the end of a line in it."""
+    """Yield the atoms of a string; no sentence goes across the end of a line in it, or another control character."""
     for match in _ESCAPE.finditer(raw):
         if not match[0].startswith("\\"):
             yield Atom(match[0], match[0])
-        elif match[0] == "\\n":
+        elif match[0] in _CONTROLS or len(match[0]) > 2:
             yield Atom(match[0], "", Kind.BREAK)
         else:
-            text = _ESCAPES.get(match[0][1:], match[0][1:])
-            yield Atom(match[0], text) if len(match[0]) == 2 else Atom(match[0], "", Kind.BREAK)
+            yield Atom(match[0], "\t" if match[0] == "\\t" else match[0][1:])
 
 
 def _columns_of(atom: Atom) -> Iterator[Atom]:
@@ -186,6 +186,9 @@ def _charset(document: Characters, entry: Entry, header: Text) -> Iterator[Edit]
 
 
 def _without_fuzzy(text: str, entry: Entry) -> Iterator[Edit]:
+    """Yield what takes out the flag, and the former message, which only fuzzy entries have."""
+    for start, end in entry.previous_lines:
+        yield Edit(start, end, "")
     for start, end in entry.flag_lines:
         line = text[start:end]
         others = [flag.strip() for flag in line.strip()[2:].split(",") if flag.strip() not in ("fuzzy", "")]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from nmt_cli.documents.encoding import Characters
 
 _LINE = re.compile(
-    r'\s*(?:(?P<comment>\#.*)|(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*(?P<quoted>"(?:[^"\\]|\\.)*"))?\s*'
+    r'\s*+(?:(?P<comment>\#.*)|(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*+(?P<quoted>"(?:[^"\\]|\\.)*"))?\s*'
 )
 
 
@@ -34,6 +34,8 @@ class Entry:
     place: int
     flags: set[str] = field(default_factory=set)
     flag_lines: list[tuple[int, int]] = field(default_factory=list)
+    previous_lines: list[tuple[int, int]] = field(default_factory=list)
+    """The lines `#|`: what the message was when it got the translation that is fuzzy now."""
     texts: dict[str, Text] = field(default_factory=dict)
 
 
@@ -66,6 +68,8 @@ def entries_of(document: Characters) -> Iterator[Entry]:
             if comment.startswith("#,"):
                 entry.flags |= {flag.strip() for flag in comment[2:].split(",")}
                 entry.flag_lines.append((start, position))
+            elif comment.startswith("#|"):
+                entry.previous_lines.append((start, position))
         elif quoted is not None:
             end = start + line.rindex('"') + 1
             if name is not None:

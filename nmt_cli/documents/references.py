@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from html import escape, unescape
+from html import escape
 from typing import NamedTuple
 
 from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.segments import Atom, Segment
+from nmt_cli.formats.references import unescape
 
 _ATTRIBUTE = re.compile(r"""[\s"'/]([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 _REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?|[^&]+|&")

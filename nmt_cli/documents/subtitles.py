@@ -21,7 +21,8 @@ MAX_CUES = 8
 MAX_PAUSE = 3.0
 """Seconds between two cues of one sentence."""
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_ENDS = re.compile(r"""[.!?…:♪♫。！？)\]]["'»”’)\]]*\s*$""")
+_ENDS = (".", "!", "?", "…", ":", "♪", "♫", "。", "！", "？")
+_CLOSING = "\"'»”’)]"
 _SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
 _MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
 _BRACKETS = {"[": "]", "(": ")"}
@@ -117,9 +118,16 @@ def _goes_on(chain: Sequence[_Cue], cue: _Cue) -> bool:
     return (
         len(chain) < MAX_CUES
         and 0 <= cue.begins - last.ends <= MAX_PAUSE
-        and not _ENDS.search(last.bare[-1])
+        and not _is_end(last.bare[-1])
         and not any(_SPEAKER.match(line) for line in (*last.bare, *cue.bare))
     )
+
+
+def _is_end(line: str) -> bool:
+    """Return whether a line ends with a sentence, or with what stands in brackets."""
+    whole = line.rstrip()
+    bare = whole.rstrip(_CLOSING)
+    return bare.endswith(_ENDS) or not {")", "]"}.isdisjoint(whole[len(bare) :])
 
 
 def _segment(text: str, chain: Sequence[_Cue], *, is_vtt: bool) -> Segment:

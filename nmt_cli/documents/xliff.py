@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import unescape
 
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import untranslated, with_codes
@@ -15,6 +14,7 @@ from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
 from nmt_cli.documents.xml_events import Event, events_of
 from nmt_cli.formats.inline import BREAK, LINE_ENDS
+from nmt_cli.formats.references import unescape
 from nmt_cli.formats.xliff import SIDES, UNITS, UNTRANSLATED
 from nmt_cli.formats.xml import DECLARED
 

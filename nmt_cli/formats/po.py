@@ -19,11 +19,10 @@ _SOME = 200
 """Numbers for which the plural form is looked up. They show whether that of 1 stands for many numbers."""
 FIELD = r'(?:(?<=")|(?<=\\n))'
 """Beginning of a field of the header, of which several may stand in one line."""
-_CHARSET = re.compile(
-    rf'^[ \t]*msgid\s*""\s*msgstr\s*"(?:[^"\\]|\\.|"\s*")*?{FIELD}Content-Type:'.encode()
-    + rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)',
-    re.M | re.I,
-)
+_HEADER = re.compile(rb'^[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*+"\s*)+)', re.M | re.I)
+_CONTENT_TYPE = re.compile(rf"{FIELD}Content-Type:".encode(), re.I)
+_CHARSET = re.compile(rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)', re.I)
+"""The rest of a field up to its charset; the field may go on in the next line."""
 _TEXT_LINE = re.compile(r'(?:#~(?!\|)\s*)?(?:msg(?:id_plural|id|ctxt|str(?:\[\d+\])?)\s*|(?="))')
 _WHOLE = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -62,8 +61,14 @@ def read_po(given: Input, facts: TextFacts, languages: Languages, report: Import
 
 def declared_charset(data: bytes) -> str | None:
     """Return the charset that the header of a catalogue names, or None."""
-    found = _CHARSET.search(data)
+    found = _charset_in(data)
     return found[1].decode("ascii", errors="replace") if found else None
+
+
+def _charset_in(data: bytes) -> re.Match[bytes] | None:
+    header = _HEADER.search(data)
+    field = header and _CONTENT_TYPE.search(data, *header.span(1))
+    return _CHARSET.match(data, field.end(), header.end(1)) if header and field else None
 
 
 def load_polib(name: str) -> Any:
@@ -98,7 +103,7 @@ class PluralRule(NamedTuple):
     """The plural forms of a language."""
 
     num_forms: int | None
-    """None in a template that is not filled in."""
+    """None in a template that is not filled in, or where the number has more than two digits: no language has seven."""
     one: int
     """The form for 1; -1 where that of 2 and 3 is the same."""
     is_for_few: bool
@@ -107,7 +112,7 @@ class PluralRule(NamedTuple):
 
 def plural_rule(header: str) -> PluralRule:
     """Return what a catalogue's header says of plural forms."""
-    found = re.search(r"nplurals\s*=\s*(\d+)\s*;\s*plural\s*=([^;\\]*)", header)
+    found = re.search(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=([^;\\]*)", header)
     if found is None:
         return PluralRule(None, 0, is_for_few=True)
     try:
@@ -123,7 +128,7 @@ def plural_rule(header: str) -> PluralRule:
 def in_utf8(text: str) -> bytes:
     """Return the bytes of a catalogue in UTF-8, with a header that says so."""
     data = text.encode("utf-8")
-    found = _CHARSET.search(data)
+    found = _charset_in(data)
     return data if found is None else data[: found.start(1)] + b"UTF-8" + data[found.end(1) :]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -12,9 +11,10 @@ from itertools import islice
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.opening import Input
+from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import Found, ImportReport
 
-_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{2})[,.](\d{1,3})"
+_TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[,.](\d{1,3})"
 TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
 MARKUP = re.compile(r"</?(?:[bius]|font|c|v|lang|ruby|rt)(?:[.\s][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I)
 ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
@@ -53,7 +53,7 @@ def read_cues(given: Input, facts: TextFacts, report: ImportReport) -> list[Cue]
                 number = end_of_text(lines, number)
             continue
         first, number = number, end_of_text(lines, number)
-        bare = html.unescape(MARKUP.sub("", "\n".join(lines[first:number])))
+        bare = unescape(MARKUP.sub("", "\n".join(lines[first:number])))
         begin, end = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
         cues.append(Cue(first, begin, max(begin, end), "\n".join(line.strip() for line in bare.split("\n"))))
     if not cues:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,6 +10,7 @@ from itertools import islice
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.opening import Input
+from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import ImportReport
 
 _STRICT_CELL = re.compile(r'"(?:[^"]|"")*"')
@@ -189,7 +189,7 @@ def _anki_rows(
 
 def _without_tags(cell: str, report: ImportReport) -> str:
     """Return a cell of Anki without markup; `<br>` becomes a space."""
-    bare = html.unescape(_TAG.sub(lambda tag: " " if tag[0].lower().startswith("<br") else "", cell))
+    bare = unescape(_TAG.sub(lambda tag: " " if tag[0].lower().startswith("<br") else "", cell))
     if bare != cell:
         report.note("cells with HTML markup, which was taken out")
     return bare.replace("\xa0", " ")

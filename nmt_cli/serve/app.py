@@ -23,7 +23,7 @@ from nmt_cli.console import log
 from nmt_cli.errors import InputError, ModelError
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, place_of
 from nmt_cli.serve.limits import Budget, Keys, Rate
-from nmt_cli.serve.requests import Fields, Refused, read_fields
+from nmt_cli.serve.requests import Fields, Refused, client_of, read_fields
 from nmt_cli.serve.service import Service
 
 Result = TypeVar("Result")
@@ -56,8 +56,8 @@ class App:
         self.service, self.limits = service, service.limits
         self._keys, self._logs_text = keys, logs_text
         self._rate = Rate(self.limits.requests_per_minute)
-        self._bytes = Budget(self.limits.bytes_in_flight)
-        self._requests = Budget(self.limits.requests)
+        self._bytes = Budget(self.limits.bytes_in_flight, self.limits.bytes_of_client)
+        self._requests = Budget(self.limits.requests, self.limits.requests)
         self._threads = ThreadPoolExecutor(self.limits.requests, thread_name_prefix="nmt-request")
 
     def close(self) -> None:
@@ -94,27 +94,28 @@ class App:
 
     def _limited(self, work: Callable[[Request, Fields], Awaitable[Response]]) -> Handler:
         async def handle(request: Request) -> Response:
+            client = client_of(request)
             try:
                 fields = await read_fields(request, self.limits, self._bytes)
                 self._admit(request, fields)
-                if not self._requests.take(1):  # only now: bodies that come slowly hold nobody up
+                if not self._requests.take(1, client):  # only now: bodies that come slowly hold nobody up
                     raise Refused(503, "the server is busy; try again in a moment", retry_after=1)
                 try:
                     return await work(request, fields)
                 finally:
-                    self._requests.give_back(1)
+                    self._requests.give_back(1, client)
             finally:
-                self._bytes.give_back(getattr(request.state, "taken", 0))
+                self._bytes.give_back(getattr(request.state, "taken", 0), client)
 
         return handle
 
     def _admit(self, request: Request, fields: Fields) -> None:
         """Refuse who has no key, or asks too often."""
-        client = _client(request)
+        client = client_of(request)
         if self._keys is not None:
             given = fields.values.get("api_key") or _bearer(request)
             if not isinstance(given, str) or not self._keys.has(given):
-                self._count(client)  # so that nobody can try key after key
+                self._count(client)  # a right key from the same address is let in: others may share it
                 if not given:
                     raise Refused(400, "Please contact the server operator to get an API key")
                 raise Refused(403, "Invalid API key")
@@ -201,7 +202,7 @@ class App:
 
     async def _metrics(self, request: Request) -> Response:
         if self._keys is not None and not self._keys.has(_bearer(request)):
-            self._count(_client(request))
+            self._count(client_of(request))
             raise Refused(403, "Invalid API key")
         text = await self._worked(request, lambda _: self.service.metrics_text())
         return Response(text, media_type="text/plain; version=0.0.4")
@@ -222,10 +223,6 @@ def _origin(request: Request) -> str:
         return f"{request.url.scheme}://{request.url.netloc}"
     except ValueError:
         raise Refused(400, "Invalid request: the header Host is no address") from None
-
-
-def _client(request: Request) -> str:
-    return request.client.host if request.client else "?"
 
 
 def _bearer(request: Request) -> str:

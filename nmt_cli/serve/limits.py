@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections import OrderedDict
+import math
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ class Limits:
     """Body of one request."""
     bytes_in_flight: int = 64_000_000
     """Bodies of all requests together."""
+    bytes_of_client: int = 32_000_000
+    """Bodies of the requests of one client together, so that nobody keeps all others out with slow bodies."""
     characters: int = 500_000
     """Limit for all texts of one request."""
     costly_characters: int = 20_000
@@ -103,22 +106,28 @@ class Rate:
         self._left[client] = (left - allowed, now)
         if len(self._left) > MAX_CLIENTS:
             self._left.popitem(last=False)
-        return 0 if allowed else max(1, round((1 - left) * 60 / self._per_minute))
+        return 0 if allowed else math.ceil((1 - left) * 60 / self._per_minute)
 
 
 class Budget:
-    """An amount that requests share."""
+    """An amount that requests share, of which a client has at most `most`."""
 
-    def __init__(self, amount: int) -> None:
-        self._left = amount
+    def __init__(self, amount: int, most: int) -> None:
+        self._left, self._most = amount, most
+        self._taken: Counter[str] = Counter()
+        """What each client has now."""
 
-    def take(self, amount: int) -> bool:
-        """Take an amount, or nothing if that much is not left."""
-        if amount > self._left:
+    def take(self, amount: int, client: str) -> bool:
+        """Take an amount for a client, or nothing if that much is not left."""
+        if amount > min(self._left, self._most - self._taken[client]):
             return False
         self._left -= amount
+        self._taken[client] += amount
         return True
 
-    def give_back(self, amount: int) -> None:
-        """Return what was taken."""
+    def give_back(self, amount: int, client: str) -> None:
+        """Return what a client has taken."""
         self._left += amount
+        self._taken[client] -= amount
+        if not self._taken[client]:
+            del self._taken[client]

@@ -129,13 +129,18 @@ def _entry(name: str, number: int, term: str, translation: Any) -> Entry:
     return Entry(term, tuple(dict.fromkeys(forms)), False, number)
 
 
+def client_of(request: Request) -> str:
+    """Return the address from which a request comes."""
+    return request.client.host if request.client else "?"
+
+
 async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
     """Return the body of a request. What it takes of the budget stands in `request.state.taken`.
 
     Raises:
         Refused: it is too large (413), comes too slowly (408), or there is no room for it now (503).
     """
-    request.state.taken = 0
+    request.state.taken, client = 0, client_of(request)
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:15]) > limits.body_bytes:
         raise Refused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")
@@ -147,7 +152,7 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
                 if message["type"] == "http.disconnect":
                     raise Refused(400, "Invalid request: the body is not complete")
                 chunk = message.get("body", b"")
-                if not budget.take(len(chunk)):
+                if not budget.take(len(chunk), client):
                     raise Refused(503, "the server is busy; try again in a moment", retry_after=2)
                 request.state.taken += len(chunk)
                 body += chunk

@@ -127,6 +127,13 @@ def test_only_the_metrics_asked_for_are_printed(files):
     assert list(_scores(files, "hyp", "--reference", "ref", "--metric", "ter", "--metric", "chrf")) == ["ter", "chrf"]
 
 
+def test_options_of_bleu_are_named_where_bleu_is_not_asked_for(files):
+    idle = ("--lowercase", "--tokenize", "char")
+    code, _, stderr = _nmt_score(files, "hyp", "--reference", "ref", "--metric", "chrf", *idle)
+    told = [f"warning: {option} does nothing without --metric bleu\n" for option in ("--lowercase", "--tokenize")]
+    assert (code, stderr) == (0, "".join(told))
+
+
 def test_a_baseline_is_compared_by_paired_bootstrap(files):
     options = ["hyp", "--reference", "ref", "--baseline", "base"]
     found = _scores(files, *options)

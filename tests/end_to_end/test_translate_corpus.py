@@ -71,6 +71,21 @@ def test_without_ray_it_says_what_to_install(model: Path, corpus: Path, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+def test_options_that_do_nothing_are_named(nmt, model: Path, corpus: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    idle = ("--temperature", "2", "--seed", "1", "--output-field", "x")
+    stops = ("--address", "localhost:1", "--model", model)
+    result = nmt("translate-corpus", corpus / "test.en", "-o", tmp_path / "out", *idle, *stops)
+    told = [line for line in result.err.splitlines() if "does nothing" in line]
+    assert told == [
+        "warning: --temperature does nothing without --sample",
+        "warning: --seed does nothing without --sample",
+        "warning: --output-field does nothing without --field",
+    ]
+    result = nmt("translate-corpus", corpus / "test.en", "-o", tmp_path / "out", "--sample", "--beam-size", "2", *stops)
+    assert "warning: --beam-size does nothing with --sample\n" in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -31,6 +31,8 @@ def page(text: str, translate=upper, target_lang: str | None = None, name: str =
         ('<p>see <a title="the link" href=x>here</a></p>', '<p>SEE <a title="THE LINK" href=x>HERE</a></p>'),
         ("<p>one<br>two<p>three<!-- note --></p>", "<p>ONE<br>TWO<p>THREE<!-- note --></p>"),
         ("<p>12 + {{ name }}: <a name=x></a></p>", None),
+        (f"<p>a &#{'1' * 5_000}; dog</p>", f"<p>A &amp;#{'1' * 5_000}; DOG</p>"),
+        (f"<p>a %{'0' * 100_000}é dog</p>", f"<p>A %{'0' * 100_000}É DOG</p>"),
         ("<td>see <code>foo</td><td>bar", "<td>SEE <code>foo</td><td>BAR"),
         ("<p>see <code>foo &amp;() <b>bar", "<p>SEE <code>foo &amp;() <b>bar"),
         ("<p>a <b>b <i>c</b> d</i> e</p>", "<p>A <b>B <i>C</b> D</i> E</p>"),

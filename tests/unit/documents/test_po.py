@@ -62,6 +62,7 @@ def catalogue(text: str, translate=upper, **options) -> str:
             '#, fuzzy\n#~ msgid "a"\n#~ msgstr "b"\n\n#, c-format\nmsgid "a dog"\nmsgstr ""\n',
             '#, fuzzy\n#~ msgid "a"\n#~ msgstr "b"\n\n#, c-format\nmsgid "a dog"\nmsgstr "A DOG"\n',
         ),
+        ('msgid "now\\ra \\a dog"\nmsgstr ""\n', 'msgid "now\\ra \\a dog"\nmsgstr "NOW\\rA \\a DOG"\n'),
         ('msgctxt "x"\nmsgid "%d%%"\nmsgstr ""\n', 'msgctxt "x"\nmsgid "%d%%"\nmsgstr "%d%%"\n'),
         (
             '#, c-format\nmsgid ""\n"a dog\\n"\n"  and %s\\n"\nmsgstr ""\n',
@@ -78,6 +79,44 @@ def test_numbered_arguments_of_qt_and_kde_stay_in_any_order(flag: str):
     message = f'#, {flag}\nmsgid "open %1 and %L2, 5% or %n"\nmsgstr ""\n'
     assert catalogue(message).splitlines()[-1] == 'msgstr "OPEN %1 AND %L2, 5% OR %n"'
     assert catalogue(message, backwards).splitlines()[-1] == 'msgstr "%n OR 5% %L2, AND %1 OPEN"'
+
+
+def test_what_a_message_was_goes_with_the_fuzzy_mark():
+    former = '#| msgid "an old"\n#| "dog"\n'
+    before = f'# of me\n#: a.c:1\n#, fuzzy\n{former}msgid "a dog"\nmsgstr "x"\n'
+    assert catalogue(before, overwrite=True) == '# of me\n#: a.c:1\nmsgid "a dog"\nmsgstr "A DOG"\n'
+    kept = f'{former}msgid "a cat"\nmsgstr ""\n'
+    assert catalogue(kept) == f'{former}msgid "a cat"\nmsgstr "A CAT"\n'
+
+
+@pytest.mark.parametrize("number", ["1000000000", "9" * 5_000])
+def test_a_number_of_plural_forms_that_no_language_has_is_not_believed(number):
+    header = HEADER.replace("nplurals=2", f"nplurals={number}")
+    entry = 'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    new = translate_document("a.po", (header + entry).encode(), upper, SPLIT, target_lang=None).content.decode()
+    assert new.removeprefix(header) == 'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[0] "A DOG"\nmsgstr[1] "DOGS"\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"msgid {' ' * 200_000}x",
+        f"{' ' * 200_000}x",
+        'msgid ""\nmsgstr ""\n' + '"Content-Type:x"\n' * 50_000 + "x",
+    ],
+)
+def test_a_long_damaged_line_is_refused_without_long_thought(text):
+    with pytest.raises(InputError, match="is no line of a PO file"):
+        translate_document("a.po", text.encode(), upper, SPLIT, target_lang=None)
+
+
+def test_the_charset_may_stand_in_the_next_line():
+    header = (
+        'msgid ""\nmsgstr ""\n"X-Charset: charset=latin-5\\n"\n"Content-Type: text/plain;"\n" charset=latin-1\\n"\n'
+    )
+    entry = '\nmsgid "é"\nmsgstr ""\n'
+    new = translate_document("a.po", (header + entry).encode("latin-1"), upper, SPLIT, target_lang=None).content
+    assert new.decode("latin-1") == f'{header}\nmsgid "é"\nmsgstr "É"\n'
 
 
 def test_overwriting_takes_the_fuzzy_mark_away():

@@ -25,6 +25,28 @@ def subtitles(text: str, translate=upper, name: str = "a.srt") -> str:
     return translate_document(name, text.encode(), translate, SPLIT, target_lang="de").content.decode()
 
 
+@pytest.mark.parametrize("end", [".", "…”", "!' ", '."', "(yes)", "[music] ", ")»)", "♪", "。»"])
+def test_a_cue_that_ends_a_sentence_stands_alone(end):
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return upper(some)
+
+    subtitles(TWO.replace("white dog", f"white dog{end}"), translate)
+    assert len(lines) == 3
+
+
+def test_many_brackets_are_read_without_long_thought():
+    text = TWO.replace("white dog", f"white {')' * 500_000}a")
+    assert subtitles(text, lambda some: upper(["x"] * len(some))).count("-->") == 2
+
+
+def test_hours_of_more_digits_than_a_number_has_are_no_time():
+    with pytest.raises(InputError, match=r"a cue with times such as .* should begin here"):
+        subtitles(f"1\n{'9' * 400}:00:01,000 --> {'9' * 400}:00:02,000\na dog\n")
+
+
 def test_a_sentence_over_two_cues_is_translated_whole_and_divided_where_the_attention_changes_cues():
     lines: list[str] = []
 
