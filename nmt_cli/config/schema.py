@@ -6,7 +6,8 @@ Only commands and `model.build` know these classes; everything else takes plain 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -174,7 +175,7 @@ class TrainingConfig(Section):
     plateau_patience: PositiveInt = 2
     """`plateau`: validations."""
     max_epochs: PositiveInt | None = 20
-    """Passes through the training corpora, by their weights."""
+    """Passes through the training corpora, by their weights; null where `max_steps` is given and this is not."""
     max_steps: PositiveInt | None = None
     """Updates; training ends at whichever of the two limits comes first."""
     label_smoothing: Probability = 0.1
@@ -228,6 +229,13 @@ class TrainingConfig(Section):
     that both have are copied, and those of the others begin with random values."""
     tensorboard: bool = False
     """Write the figures of metrics.jsonl for TensorBoard too, to logs/tensorboard; needs the extra `logs`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_limit_is_enough(cls, given: Any) -> Any:
+        """Let `max_steps` alone decide where `max_epochs` is not given: its default is in no one's mind then."""
+        has_steps = isinstance(given, Mapping) and given.get("max_steps") is not None
+        return {"max_epochs": None, **given} if has_steps else given
 
     @model_validator(mode="after")
     def _ends(self) -> Self:

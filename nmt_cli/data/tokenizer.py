@@ -172,6 +172,10 @@ class Tokenizer:
         adapted = [self._adapt(text).text for text in texts]
         return [list(ids) for ids in self._processor.encode(adapted, num_threads=threads)]
 
+    def is_void(self, text: str) -> bool:
+        """Return whether a text has no pieces even as it stands: blanks, and characters that normalisation removes."""
+        return not self._processor.encode(text)
+
     def encode_words(self, text: str) -> PieceWords:
         """Return the text's pieces, each with its word."""
         return _with_words(text, *self.encode_spans(text))

@@ -67,7 +67,12 @@ def why_not_text(head: bytes) -> Foreign | None:
     """Return what a file is that begins with `head` and is plainly not text in UTF-8."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         what = _zip_kind(head)
-        return Foreign(what, _IMPORTABLE if what != _DOCUMENT else "save its text as a table or as plain text")
+        return Foreign(
+            what,
+            _IMPORTABLE
+            if what != _DOCUMENT
+            else "save its text as plain text, or as a table, which `nmt import` reads",
+        )
     for signature, place, what, advice in _SIGNATURES:
         if head.startswith(signature, place):
             return Foreign(what, advice)
@@ -94,7 +99,9 @@ def _zip_kind(head: bytes) -> str:
     """Return what a zip archive is, as far as the names of its first members tell."""
     if b"opendocument.spreadsheet" in head or b"xl/" in head:
         return "a spreadsheet"
-    return _DOCUMENT if b"word/" in head or b"opendocument" in head else "a zip archive"
+    return (
+        _DOCUMENT if b"word/document" in head or b"word/_rels" in head or b"opendocument" in head else "a zip archive"
+    )
 
 
 def utf16_encoding(head: bytes) -> str | None:

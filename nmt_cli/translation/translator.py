@@ -103,7 +103,7 @@ class Translator:
         if self.doubts is not None:
             found = [tuple(map(self.doubts.judged, translations)) for translations in found]
         if writing is not None:
-            found = [writing.restored(*of_line) for of_line in zip(plain, found, begun, strict=True)]
+            found = [writing.restored(*line, self.tokenizers[0]) for line in zip(plain, found, begun, strict=True)]
         if with_alignment:
             self.counts.without_weights += sum(translations[0].weights is None for translations in found)
         if self.options.keep_markup or self.options.copy_unknown:

@@ -156,12 +156,19 @@ class Writing:
         return " ".join(word for word in text.split() if not self._code.search(word))
 
     def restored(
-        self, line: PlainLine, translations: Sequence[Translation], prefix: Prefix | None = None
+        self,
+        line: PlainLine,
+        translations: Sequence[Translation],
+        prefix: Prefix | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> tuple[Translation, ...]:
         """Return the translations of a line in its case, and within the signs that the model has not read.
 
-        They have no full stop if the line has none. What follows a prefix has the case of the prefix.
+        They have no full stop if the line has none. What follows a prefix has the case of the prefix. A line that has
+        no text for the tokenizer, if one is given, has no signs either: its characters cannot be seen.
         """
+        if tokenizer is not None and not translations[0].text and tokenizer.is_void(line.text):
+            return tuple(translations)
         begun = "" if prefix is None else prefix.text
         read = replaced(line.text, self._signs_left_out(line.text)).text
         read = self._without_typing_errors(self._without_blanks(read).text).text

@@ -44,6 +44,12 @@ def test_a_line_in_capitals_is_translated_as_in_ordinary_case_and_written_in_cap
     assert translate(nmt, model, SHOUTED, *more) == translate(nmt, model, SHOUTED, "--keep-writing", *more)
 
 
+def test_what_has_no_pieces_gives_an_empty_line_though_it_looks_like_a_sign(nmt, model: Path):
+    void = b"\xe2\x80\x8b\n\xef\xbb\xbf \n\x01\n\xe2\x80\x8e\n \n\n"
+    result = nmt("translate", "--model", model, "--adapt-writing", stdin=void)
+    assert (result.code, result.out) == (0, b"\n" * 6)
+
+
 def with_decoding(model: Path, directory: Path, before: str, after: str) -> Path:
     """A copy of a model whose configuration has another line."""
     if not directory.exists():

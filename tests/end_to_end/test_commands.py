@@ -275,14 +275,16 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
         "exists already; choose another name"
         in nmt("average", "--model", model, "--last", "2", "--name", "mean-of-two").err
     )
+    kept = sorted({*index["recent"], *(best["step"] for best in index["best"])}, reverse=True)
     refused = (
-        f"holds only {len(index['recent'])} recent checkpoints, but 50 are to be averaged; "
-        "training.keep_last says how many are kept"
+        f"holds only {len(kept)} checkpoints, but 50 are to be averaged; training.keep_last says how many are kept"
     )
     assert refused in nmt("average", "--model", model, "--last", "50").err
     assert "give --last N or --best N, not both" in nmt("average", "--model", model, "--last", "1", "--best", "1").err
     steps = ", ".join(map(str, index["recent"]))
     assert f"mean of steps {steps} -> " in nmt("average", "--model", model, "--name", "mean-of-all").err
+    result = nmt("average", "--model", model, "--last", len(kept), "--name", "mean-of-kept")
+    assert f"mean of steps {', '.join(map(str, kept))} -> " in result.err
     for name in ("../x", "17", "step-00000999"):
         assert "cannot name a checkpoint" in nmt("average", "--model", model, "--last", "1", "--name", name).err
     many = "9" * 5_000

@@ -214,3 +214,17 @@ def test_a_removed_key_is_accepted_where_it_is_off_and_refused_where_it_is_on(tm
         ),
         "c.yaml: training.r_drop: this option was removed because it improved no model; leave it out or set it to 0",
     ]
+
+
+def test_a_number_of_updates_alone_decides_the_length(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+
+    def limits(*overrides):
+        training = load_config(path, overrides).training
+        return training.max_steps, training.max_epochs
+
+    assert limits() == (None, 20)
+    assert limits("training.max_steps=100") == (100, None)
+    assert limits("training.max_steps=100", "training.max_epochs=3") == (100, 3)
+    assert limits("training.max_steps=null") == (None, 20)
