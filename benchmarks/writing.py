@@ -32,6 +32,7 @@ from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.writing import lower, upper
 from nmt_cli.experiment import Experiment
 from nmt_cli.scoring import score_corpus
+from nmt_cli.translation.glossary import WITHOUT_SPACES
 from nmt_cli.translation.numbers import number_spans
 from nmt_cli.translation.terms import find_terms
 from nmt_cli.translation.translator import Translator
@@ -182,6 +183,8 @@ def _some_words(pair: Pair, chance: random.Random, number: int) -> Pair:
 
 def _stands_in_reference(_: str, reference: str, translation: str) -> bool:
     bare = _EDGES.sub("", translation).casefold()
+    if bare and WITHOUT_SPACES.search(bare):  # where no blanks part the words, they are part of a longer one
+        return bare in reference.casefold()
     return bool(bare) and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", reference.casefold()) is not None
 
 

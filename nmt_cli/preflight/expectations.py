@@ -68,7 +68,7 @@ class Result:
 
 
 OWN_RESULTS = (Result(1_000, 19.06), Result(5_000, 27.05), Result(29_000, 41.48))
-"""One model for each amount of text, on the test set of 2016 (docs/results.md, "Results")."""
+"""The mean of three trainings for each amount of text, on the test set of 2016 (first table of docs/results.md)."""
 OWN_TEXT = "Multi30K English-German, short image captions"
 OWN_SOURCE = "docs/results.md"
 
