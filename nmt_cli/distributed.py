@@ -111,6 +111,10 @@ class Processes(World):
                     "of its own, cannot be read from it; start all by torchrun, or set training.device to cpu"
                 )
             name = f"cuda:{own}"
+        elif name.startswith("cuda:") and os.environ.get("LOCAL_WORLD_SIZE", "1") != "1":
+            raise InputError(
+                f"training.device: {name} is one GPU, and each process of this machine needs its own; set it to cuda"
+            )
         self.device = find_device(name)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)

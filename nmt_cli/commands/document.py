@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-import shlex
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,13 +70,11 @@ def job_of(
         of_lines: options that go with lines alone, and if they were given.
 
     Raises:
-        InputError: the document is compressed, `paragraphs` is asked of a document, `overwrite` of what has no
+        InputError: `paragraphs` is asked of a document, `overwrite` of what has no
             translations, an option of lines with either, or `confidence` without a file beside which it could be
             written.
     """
     ending = None if output is None else _document_ending(file)
-    if ending is not None and file is not None and file.endswith(".gz"):
-        raise InputError(f"{file}: is a compressed document; unpack it first: gunzip -k {shlex.quote(file)}")
     if overwrite and ending not in _CATALOGUES:
         raise InputError("--overwrite: goes with a PO or XLIFF file as FILE and with -o OUT")
     if paragraphs and ending is not None:
@@ -102,10 +101,10 @@ def warn_of_lost_form(file: str | None) -> bool:
 
 
 def _document_ending(file: str | None) -> str | None:
-    """Return the ending of a document's name, also of a compressed one, or None."""
+    """Return the ending of a document's name, or None."""
     from nmt_cli.documents.document import ending_of
 
-    return None if file is None else ending_of(file.removesuffix(".gz"))
+    return None if file is None else ending_of(file)
 
 
 def run_job(job: Job, model_dirs: Sequence[Path], load: Callable[[list[Path]], Translator]) -> None:
@@ -143,12 +142,14 @@ def _content(name: str) -> bytes:
     from nmt_cli.documents.encoding import MAX_BYTES
 
     try:
-        with open(name, "rb") as file:
+        with gzip.open(name) if name.endswith(".gz") else open(name, "rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{name}: there is no such file") from None
     except IsADirectoryError:
         raise InputError(f"{name}: is a directory; give a document") from None
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{name}: is damaged or cut off: {error}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{name}: cannot be opened: {reason.lower()}") from None

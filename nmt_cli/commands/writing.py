@@ -27,9 +27,13 @@ def keep_writing(experiment: Experiment, config: Config) -> None:
 
     if experiment.writing_path.exists() and experiment.has_begun:
         return
-    lines = without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
-    profile = WritingProfile.of(lines, config.data.source_lang)
-    habits = NumberHabits.of(training_lines(config))
+
+    def sources() -> Iterator[str]:
+        """Yield the lines without symbols, whose letters and digits are no text."""
+        return without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
+
+    profile = WritingProfile.of(sources(), config.data.source_lang)
+    habits = NumberHabits.of(zip(sources(), (target for _, target in training_lines(config)), strict=True))
     profile = replace(profile, kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
     write_json(experiment.writing_path, profile.to_json())
 

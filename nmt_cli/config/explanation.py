@@ -7,6 +7,7 @@ import json
 import types
 import typing
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -39,11 +40,16 @@ def explain(problem: Any) -> str:
     if kind == "literal_error":
         message = f"must be one of {problem['ctx']['expected']}"
     if kind == "string_pattern_mismatch":
-        message = _in_words(problem["ctx"]["pattern"], Config.model_json_schema()) or message
+        message = _in_words(problem["ctx"]["pattern"], _schema()) or message
     for told, plain in _PLAIN_WORDS.items():
         message = message.replace(told, plain)
     given = json.dumps(problem["input"], ensure_ascii=False)
     return f"{key}: {message}, is {given if len(given) < 80 else given[:77] + '...'}"
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return Config.model_json_schema()
 
 
 def _in_words(pattern: str, schema: Any) -> str | None:

@@ -60,4 +60,6 @@ def idle_keys(config: Config) -> list[str]:
     guidance = "training.guided_alignment_weight"
     if guidance in is_set and config.training.guided_alignment_weight and not is_guided:
         lines.append(f"{guidance}: does nothing, because no corpus of data.train has an alignment")
+    if "model.pretrained.freeze" in is_set and not (config.model.pretrained.source or config.model.pretrained.target):
+        lines.append("model.pretrained.freeze: does nothing, because no vectors are given")
     return lines

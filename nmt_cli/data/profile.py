@@ -43,7 +43,7 @@ class LanguageProfile:
         """Return the profile of the first lines of a text."""
         counts: Counter[str] = Counter()
         for line in islice(lines, MAX_LINES):
-            counts.update(_trigrams(line))
+            counts.update(_trigrams(line[:MAX_CHARACTERS]))
         return cls(dict(counts.most_common(MAX_TRIGRAMS)), counts.total())
 
     @classmethod

@@ -74,9 +74,13 @@ class Paragraph(NamedTuple):
 
 
 def ending_of(name: str) -> str | None:
-    """Return the ending of a name that tells the format of a document, or None."""
-    ending = PurePath(name).suffix.lower()
+    """Return the ending of a name, without `.gz`, that tells the format of a document, or None."""
+    ending = _suffix(name)
     return ending if ending in ENDINGS else None
+
+
+def _suffix(name: str) -> str:
+    return PurePath(name.removesuffix(".gz")).suffix.lower()
 
 
 def translate_document(
@@ -91,7 +95,7 @@ def translate_document(
         InputError: the document is damaged, too large, in an unknown encoding, or nested beyond reason.
         KeyError: no format has this ending.
     """
-    form = ENDINGS[PurePath(name).suffix.lower()]
+    form = ENDINGS[_suffix(name)]
     document = form.decoded(name, data)
     text, counts = _in_place(form, document, translate, split, target_lang=target_lang, overwrite=overwrite)
     try:

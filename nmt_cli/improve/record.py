@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from nmt_cli.checkpoint import MODEL_FILE, Checkpoints, write_json
-from nmt_cli.config.loader import differing_values
+from nmt_cli.config.loader import differing_values, validate
 from nmt_cli.config.schema import Config
 from nmt_cli.data.lines import iter_lines
-from nmt_cli.errors import InputError
+from nmt_cli.errors import ConfigError, InputError
 from nmt_cli.files import make_directory, remove_unfinished, sha256_of
 from nmt_cli.improve.plan import Recipe
 from nmt_cli.improve.stages import STAGES, Stage
@@ -92,7 +92,7 @@ class Ledger:
                 "the first time, or choose another -o"
             )
         values = config.model_dump(mode="json")
-        recorded = plan.get("config", values)  # results of earlier versions do not have it
+        recorded = _as_today(plan.get("config", values))  # results of earlier versions do not have it
         if keys := [key for key in differing_values(recorded, values) if key != "model_dir"]:
             raise InputError(
                 f"{self.directory}: was begun with another configuration; these keys differ: {', '.join(keys)}. Set "
@@ -282,3 +282,11 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{path}: is not a record of this version of `nmt improve`; choose another -o")
     return values
+
+
+def _as_today(recorded: Any) -> Any:
+    """Return a recorded configuration with the keys that this version of the program has, and no others."""
+    try:
+        return validate(recorded, "plan").model_dump(mode="json")
+    except (ConfigError, TypeError, AttributeError):
+        return recorded

@@ -125,11 +125,11 @@ class Trainer:
                 if reason is None:
                     self._step()
                 if reason is not None or self._has_diverged():  # at a reason: the dev set shows that it has
-                    diverged_at, self._meter = self.state.step, _Meter()
+                    num_shown, self._meter = self.state.step - (reason is None), _Meter()
                     self.state = self._recovery.rewound(self.state)
                     reason = self._limits.reached(self.state)
                     self._begun = replace(self.state, seconds=seconds_before + time.monotonic() - started)
-                    bar.advance(self.state.step + 1 - diverged_at)
+                    bar.advance(self.state.step - num_shown)
                     self._feed.begin(self.state)
                     continue
                 self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)

@@ -200,6 +200,18 @@ def test_other_options_or_another_configuration_are_refused(here, inside):
         assert (refused.code, told in refused.err) == (2, True), refused.err
 
 
+def test_a_plan_of_another_version_goes_on_with_the_keys_of_this_one(here, inside):
+    inside.fails = "train"
+    improve(here)
+    plan = here / "run-improved/stages/plan.json"
+    values = json.loads(plan.read_text())
+    del values["config"]["training"]["cuda_graphs"]  # it came later
+    values["config"]["training"]["r_drop"] = 0.0  # it was removed
+    plan.write_text(json.dumps(values))
+    inside.fails = ""
+    assert improve(here).code == 0
+
+
 def test_a_run_that_was_moved_before_its_end_is_told_where_it_began(here, inside):
     inside.fails = "train"
     improve(here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import subprocess
@@ -58,6 +59,15 @@ def test_a_page_is_translated_in_place(nmt, model: Path, tmp_path: Path):
     assert out.read_bytes().count(b"<code>the_keys()</code>") == out.read_bytes().count(b"<b>") == 1
     assert "page.html: 3 segments with 4 sentences" in result.err
     assert page.read_bytes() == PAGE
+
+
+def test_a_compressed_document_is_unpacked_and_its_translation_packed(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "a.html").write_bytes(PAGE)
+    (tmp_path / "b.html.gz").write_bytes(gzip.compress(PAGE))
+    assert nmt("translate", tmp_path / "a.html", "--model", model, "-o", tmp_path / "c.html").code == 0
+    result = nmt("translate", tmp_path / "b.html.gz", "--model", model, "-o", tmp_path / "d.html.gz")
+    assert result.code == 0, result.err
+    assert gzip.decompress((tmp_path / "d.html.gz").read_bytes()) == (tmp_path / "c.html").read_bytes()
 
 
 def test_a_catalogue_passes_msgfmt_and_keeps_what_is_translated(nmt, model: Path, tmp_path: Path):
@@ -193,7 +203,9 @@ def test_a_document_without_an_output_is_lines_as_before(nmt, model: Path, tmp_p
         (("a.po", "--overwrite"), "--overwrite: goes with a PO or XLIFF file as FILE and with -o OUT"),
         (("a.html", "--paragraphs", "--shard", "1/2"), "--shard: --paragraphs gives one text; take the option away"),
         (("none.po", "-o", "b"), "none.po: there is no such file"),
-        (("a.po.gz", "-o", "b"), "a.po.gz: is a compressed document; unpack it first: gunzip -k a.po.gz"),
+        (("a.po.gz", "-o", "b"), "a.po.gz: there is no such file"),
+        (("plain.po.gz", "-o", "b"), "plain.po.gz: cannot be opened: not a gzipped file"),
+        (("cut.po.gz", "-o", "b"), "cut.po.gz: is damaged or cut off: "),
         (("cut.html", "-o", "b"), "cut.html:2: the page ends within a tag or a comment; the file is cut off"),
         (("mixed.po", "-o", "b"), "mixed.po:4: byte 0xe4 is not valid UTF-8; the file is damaged or mixes encodings"),
         (("cut.xlf", "-o", "b"), "cut.xlf:2: is not well-formed XML: unclosed token; the file is damaged or cut off"),
@@ -210,6 +222,7 @@ def test_mistakes_are_refused_and_leave_nothing(nmt, model: Path, tmp_path: Path
         "a.html": PAGE, "a.po": CATALOGUE, "de.po": CATALOGUE.replace(b"Language: ", b"Language: de"),
         "cut.html": b"<p>a</p>\n<a href=", "cut.xlf": UNITS[:50],
         "cut.srt": b"1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:00:0",
+        "plain.po.gz": CATALOGUE, "cut.po.gz": gzip.compress(CATALOGUE)[:-12],
         "mixed.po": b'# \xc3\xa4\nmsgid ""\nmsgstr ""\n"\xe4"\n',
     }  # fmt: skip
     for name, content in contents.items():

@@ -51,6 +51,12 @@ def test_a_weight_of_alignments_needs_alignments(lines):
     assert lines("training.guided_alignment_weight=0") == []
 
 
+def test_vectors_that_are_not_given_cannot_be_frozen(lines):
+    freeze = "model.pretrained.freeze=true"
+    assert lines(freeze) == ["model.pretrained.freeze: does nothing, because no vectors are given"]
+    assert lines(freeze, "model.pretrained.target=vectors") == []
+
+
 @pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.yaml")), ids=str)
 def test_no_configuration_that_we_ship_sets_a_key_for_nothing(path):
     assert idle_keys(load_config(path, ())) == []
