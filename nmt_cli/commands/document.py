@@ -70,9 +70,8 @@ def job_of(
         of_lines: options that go with lines alone, and if they were given.
 
     Raises:
-        InputError: `paragraphs` is asked of a document, `overwrite` of what has no
-            translations, an option of lines with either, or `confidence` without a file beside which it could be
-            written.
+        InputError: `paragraphs` is asked of a document, `overwrite` of what has no translations, an option of lines
+            with either, or `confidence` without a file beside which it could be written.
     """
     ending = None if output is None else _document_ending(file)
     if overwrite and ending not in _CATALOGUES:

@@ -42,6 +42,9 @@ _SIGNATURES = (
 )  # fmt: skip
 """Bytes, where they stand, what they tell, and what to do then."""
 _DOCUMENT = "a document of a word processor"
+_SAVED = "save its text as plain text, or as a table, which `nmt import` reads"
+_MEMBERS = (b"word/document", b"word/_rels", b"opendocument")
+"""What the beginning of such a document has."""
 _CUE = re.compile(r"^(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}[ \t]+-->[ \t]+(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}", re.M)
 
 
@@ -67,12 +70,7 @@ def why_not_text(head: bytes) -> Foreign | None:
     """Return what a file is that begins with `head` and is plainly not text in UTF-8."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         what = _zip_kind(head)
-        return Foreign(
-            what,
-            _IMPORTABLE
-            if what != _DOCUMENT
-            else "save its text as plain text, or as a table, which `nmt import` reads",
-        )
+        return Foreign(what, _SAVED if what == _DOCUMENT else _IMPORTABLE)
     for signature, place, what, advice in _SIGNATURES:
         if head.startswith(signature, place):
             return Foreign(what, advice)
@@ -99,9 +97,7 @@ def _zip_kind(head: bytes) -> str:
     """Return what a zip archive is, as far as the names of its first members tell."""
     if b"opendocument.spreadsheet" in head or b"xl/" in head:
         return "a spreadsheet"
-    return (
-        _DOCUMENT if b"word/document" in head or b"word/_rels" in head or b"opendocument" in head else "a zip archive"
-    )
+    return _DOCUMENT if any(name in head for name in _MEMBERS) else "a zip archive"
 
 
 def utf16_encoding(head: bytes) -> str | None:
