@@ -231,9 +231,9 @@ def test_the_commands_to_try_next_can_be_typed_where_a_name_has_a_blank(corpus):
     )
     index = json.loads((corpus / "my run/checkpoints/index.json").read_text())
     (corpus / "my run/checkpoints/index.json").write_text(json.dumps(index | {"last": None, "recent": [], "best": []}))
-    for option, kind in ((), "recent"), (("--best", "1"), "best"):
+    for option, kind in ((), "checkpoint"), (("--best", "1"), "best checkpoint"):
         code, _, err = nmt(corpus, "average", "--model", "my run", *option)
-        assert (code, err) == (2, f"nmt: my run: holds no {kind} checkpoint, so there is nothing to average\n")
+        assert (code, err) == (2, f"nmt: my run: holds no {kind}, so there is nothing to average\n")
 
 
 def test_links_count_only_where_they_guide(corpus):
