@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
 _COLUMNS = re.compile("( {2,})")
 """Blanks by which texts for terminals are set in columns."""
 _CONTROLS = tuple(f"\\{letter}" for letter in "nrabfv")
-"""What the model cannot read."""
+"""Escapes of control characters, which stand in no sentence."""
 _NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
 """Flags of messages in which `%1` stands for the first argument."""
 _WIDTH = 78

@@ -44,7 +44,7 @@ _SIGNATURES = (
 _DOCUMENT = "a document of a word processor"
 _SAVED = "save its text as plain text, or as a table, which `nmt import` reads"
 _MEMBERS = (b"word/document", b"word/_rels", b"opendocument")
-"""What the beginning of such a document has."""
+"""Names that stand in the first bytes of a document of a word processor."""
 _CUE = re.compile(r"^(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}[ \t]+-->[ \t]+(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}", re.M)
 
 

@@ -115,7 +115,7 @@ class Budget:
     def __init__(self, amount: int, most: int) -> None:
         self._left, self._most = amount, most
         self._taken: Counter[str] = Counter()
-        """What each client has now."""
+        """The amount that each client has taken and not given back."""
 
     def take(self, amount: int, client: str) -> bool:
         """Take an amount for a client, or nothing if that much is not left."""
