@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from nmt_cli.errors import InputError
 from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files
 from nmt_cli.preflight.processes import check_alike, check_same_step, check_shared
 from nmt_cli.preflight.resuming import (
+    binding_values,
     check_resumable,
     check_same_text,
     check_tokenizers,
@@ -380,7 +382,10 @@ def _build_trainer(
         experiment.metrics_path if world.is_primary else None,
         tensorboard=experiment.tensorboard_path if training.tensorboard and world.is_primary else None,
     )
-    state = TrainingState.first(weights.trained[0], bf16=bf16, text=text, accumulate=training.accumulate)
+    state = TrainingState.first(
+        weights.trained[0], bf16=bf16, text=text, accumulate=training.accumulate,
+        configuration=json.dumps(binding_values(config)),
+    )  # fmt: skip
     recovery = Recovery(
         experiment.checkpoints, experiment.fingerprints, weights, metrics, first=state, limits=limits, rhythm=rhythm,
         rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None, world=world,

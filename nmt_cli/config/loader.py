@@ -299,6 +299,13 @@ def differing_keys(one: Config, other: Config) -> list[str]:
 def differing_values(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Return the `differing_keys` of two configurations as JSON holds them."""
 
+    first, second = flat_values(one), flat_values(other)
+    return [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
+
+
+def flat_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of all sections by dotted key; a list is one value."""
+
     def flatten(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             for key, inner in value.items():
@@ -306,8 +313,7 @@ def differing_values(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
         else:
             yield prefix, value
 
-    first, second = dict(flatten(one, "")), dict(flatten(other, ""))
-    return [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
+    return dict(flatten(values, ""))
 
 
 def json_schema() -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmt_cli.console import command_line
 from nmt_cli.errors import InputError, ModelError, NmtError
@@ -35,6 +35,14 @@ MAY_CHANGE = {
     "training.threads",
 }
 """Keys that may differ when a training is resumed."""
+PATHS = {
+    "data.dev.source",
+    "data.dev.target",
+    "model.pretrained.source",
+    "model.pretrained.target",
+    "training.init_from",
+}
+"""Keys of files and directories, which may be moved: what the training needs of them is known by its digest."""
 MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8")
 """Beginnings of the keys by which tokenizers are made."""
 
@@ -90,6 +98,32 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
     elif changed:
         raise InputError(
             f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
+            "Set them back to resume it, or choose another model_dir"
+        )
+    else:
+        _check_as_begun(experiment, config)
+
+
+def binding_values(config: Config) -> dict[str, Any]:
+    """Return the values by dotted key that a run keeps from its beginning to its end, but for the paths of files."""
+    from nmt_cli.config.loader import flat_values
+
+    values = flat_values(config.model_dump(mode="json"))
+    values["data.train.weight"] = [pair["weight"] for pair in values.pop("data.train")]
+    return {key: value for key, value in values.items() if key not in MAY_CHANGE | PATHS}
+
+
+def _check_as_begun(experiment: Experiment, config: Config) -> None:
+    """Refuse keys that differ from those that the last checkpoint keeps: the run's own config.yaml may be edited."""
+    state = _last_state(experiment)
+    if state is None or not state.configuration or limits_of(config).reached(state) is not None:
+        return
+    began, now = json.loads(state.configuration), binding_values(config)
+    # A key of one side alone is one of another version of the program.
+    changed = [f"{key} (was {json.dumps(began[key])})" for key in began if key in now and began[key] != now[key]]
+    if changed:
+        raise InputError(
+            f"{experiment.config_path}: was changed after the run began; these keys differ: {', '.join(changed)}. "
             "Set them back to resume it, or choose another model_dir"
         )
 

@@ -86,7 +86,12 @@ class Recovery:
         state = _state_at(path)
         self._weights.restore(path)
         # Earlier versions did not keep these.
-        return replace(state, text=state.text or first.text, accumulate=state.accumulate or first.accumulate)
+        return replace(
+            state,
+            text=state.text or first.text,
+            accumulate=state.accumulate or first.accumulate,
+            configuration=state.configuration or first.configuration,
+        )
 
     def go_on_from(self, state: TrainingState) -> None:
         """Forget the checkpoints and log records after a step, and that a signal had this one saved.

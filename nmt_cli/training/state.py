@@ -14,7 +14,9 @@ from nmt_cli.data.sampler import Cursor, Drawn
 from nmt_cli.errors import ModelError
 from nmt_cli.ops import native
 
-ADDED = ("pool", "rewinds", "path", "text", "accumulate", "validated_step", "graphs_failed", "num_threads")
+ADDED = (
+    "pool", "rewinds", "path", "text", "accumulate", "validated_step", "graphs_failed", "num_threads", "configuration",
+)  # fmt: skip
 """Fields that the states of earlier versions lack."""
 
 
@@ -62,13 +64,20 @@ class TrainingState:
 
     num_threads: int = 0
     """Threads of a process, which decide how sums are rounded; 0 where an earlier version did not keep them."""
+    configuration: str = ""
+    """JSON of the values that the run keeps to its end; empty where an earlier version did not keep them."""
 
     @classmethod
-    def first(cls, parameter: Tensor, *, bf16: bool, text: str, accumulate: int) -> TrainingState:
+    def first(
+        cls, parameter: Tensor, *, bf16: bool, text: str, accumulate: int, configuration: str = ""
+    ) -> TrainingState:
         """Return the state of a training that begins; `parameter` decides whether kernels take part."""
         path = native.NATIVE if native.takes(parameter) else native.PLAIN
         precision, threads = "bf16" if bf16 else "fp32", torch.get_num_threads()
-        return cls(precision=precision, path=path, text=text, accumulate=accumulate, num_threads=threads)
+        return cls(
+            precision=precision, path=path, text=text, accumulate=accumulate, num_threads=threads,
+            configuration=configuration,
+        )  # fmt: skip
 
     @property
     def cursor(self) -> Cursor:

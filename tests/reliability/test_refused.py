@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from nmt_cli.config.loader import load_config
 from nmt_cli.errors import InputError, NmtError
 from nmt_cli.files import locked
 
@@ -133,6 +135,46 @@ def test_a_demo_in_the_directory_of_another_run_leaves_it_as_it_was(nmt, config:
     assert result.code == 2, result.err
     assert result.err.startswith("nmt: run: holds a run with another configuration; these keys differ: name, ")
     assert files(here) == before
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (" learning_rate: ", " learning_rate: 1", "training.learning_rate (was 0.01)"),
+        ("  weight: ", "  weight: 2", "data.train.weight (was [1.0])"),
+    ],
+)
+def test_a_key_that_was_edited_in_the_configuration_of_the_run_itself_is_refused(
+    nmt, config: Path, here: Path, before: str, after: str, told: str
+):
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    own = here / "run/config.yaml"
+    text = own.read_text(encoding="utf-8")
+    own.write_text(text.replace(before, after).replace("max_steps: 1", "max_steps: 2"), encoding="utf-8")
+    files_before = files(here)
+    result = nmt("train", "--config", own)
+    assert result.code == 2, result.err
+    assert result.err.replace(f"{here}/", "") == (
+        f"nmt: run/config.yaml: was changed after the run began; these keys differ: {told}. "
+        "Set them back to resume it, or choose another model_dir\n"
+    )
+    assert files(here) == files_before
+
+
+def test_the_text_of_a_run_may_be_moved(nmt, config: Path, here: Path):
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    own = here / "run/config.yaml"
+    text = own.read_text(encoding="utf-8")
+    values = load_config(own)
+    moved = here / "moved"
+    moved.mkdir()
+    for path in {*values.data.train[0].model_dump().values()} - {None, 1.0}:
+        shutil.copy(path, moved)
+        text = text.replace(path, str(moved / Path(path).name))
+    own.write_text(text.replace("max_steps: 1", "max_steps: 2"), encoding="utf-8")
+    result = nmt("train", "--config", own)
+    assert result.code == 0, result.err
+    assert "finished: max_steps 2 reached" in result.err
 
 
 # The lock itself --------------------------------------------------------------------------------------------------
