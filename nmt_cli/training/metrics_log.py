@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ class MetricsLog:
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
 
-    def cut(self, keep_to_step: int, *, without: str | None = None) -> None:
-        """Remove the records after a step, which will come again, and those of the event `without` at that step."""
+    def cut(self, keep_to_step: int, *, without: Collection[str] = ()) -> None:
+        """Remove the records after a step, which will come again, and those of the events `without` at that step."""
         if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
-            kept = [line for line in kept if _event_of(line) != (without, keep_to_step)]
+            gone = {(event, keep_to_step) for event in without}
+            kept = [line for line in kept if _event_of(line) not in gone]
             with atomic_path(self._path) as temporary:
                 temporary.write_bytes(b"".join(line + b"\n" for line in kept))
         if self._tensorboard is not None:

@@ -99,9 +99,11 @@ class Recovery:
         Call this only when all processes have agreed on the step: one that cannot read a file must not discard it.
         """
         step = state.step
-        is_due = self._rhythm.is_due(step) or self._limits.reached(state) is not None
+        is_end = self._limits.reached(state) is not None
+        is_due = is_end or self._rhythm.is_due(step)
         self._passing_step = None if is_due else step
-        self._metrics.cut(step, without=None if is_due else "checkpoint")
+        passing = {"checkpoint": is_due, "train": is_end or self._rhythm.is_logged(step)}
+        self._metrics.cut(step, without={event for event, stays in passing.items() if not stays})
         if self._checkpoints.index().last not in (None, step):
             self._leave_branch(step)
 

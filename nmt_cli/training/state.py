@@ -175,6 +175,10 @@ class Rhythm:
     plateau_factor: float
     plateau_patience: int
 
+    def is_logged(self, step: int) -> bool:
+        """Return whether an undisturbed run logs the updates up to a step, if it does not end there."""
+        return step % self.logging_freq == 0
+
     def is_validated(self, step: int) -> bool:
         """Return whether an undisturbed run validates at a step, if no update was skipped just before."""
         return self.validation_freq is not None and step % self.validation_freq == 0

@@ -176,8 +176,11 @@ class Trainer:
     def _after_step(self) -> str | None:
         """Log, validate, save and stop where it is time to. Return the reason if training ends here."""
         step = self.state.step
-        if step % self._rhythm.logging_freq == 0:
+        is_logged = self._rhythm.is_logged(step)
+        # The last updates are told too. A run whose limit is raised goes on without this line, as if it had not ended.
+        if is_logged or self._limits.reached(self.state) is not None:
             self._meter.log(self.state, self._seconds_left(), self._weights.rate, self._metrics)
+        if is_logged:
             self._meter = _Meter(loss=self._meter.loss)
             self.state = replace(self.state, logged_nll=0.0, logged_tokens=0, logged_padded=0)
         # Amid skipped updates nothing is judged or kept: it would be no place to go back to.

@@ -91,21 +91,36 @@ def test_a_training_that_is_interrupted_and_raised_ends_like_an_undisturbed_one(
     ours, theirs = contents(config.parent / "run"), contents(config.parent / "whole")
     for name in ("checkpoints/step-00000012/model.safetensors", "checkpoints/step-00000012/trainer.safetensors"):
         assert ours[name] == theirs[name], name
+    ours, theirs = (
+        [record for record in json.loads(found["metrics"]) if record["event"] == "train"] for found in (ours, theirs)
+    )
+    assert ours == theirs
+
+
+def test_a_run_that_ends_before_its_first_line_is_logged_at_its_end(nmt, config: Path):
+    options = ("--set", "training.max_steps=3", "--set", "training.logging_freq=50")
+    result = nmt("train", "--config", config, *options)
+    assert result.err.count("step 3  epoch ") == 1, result.err
+    records = [json.loads(line) for line in (config.parent / "run/metrics.jsonl").read_text().splitlines()]
+    assert [(record["event"], record["step"]) for record in records] == [
+        ("train", 3), ("validation", 3), ("checkpoint", 3),
+    ]  # fmt: skip
 
 
 def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, config: Path):
     # Seen to fail with the metrics not cut at the restored checkpoint, with the sums behind a log line left out of the
     # state, and with a checkpoint's event written after the index.
-    assert nmt("train", "--config", config, "--set", f"model_dir={config.parent / 'whole'}").code == 0
+    command = ("train", "--config", config, "--set", "training.logging_freq=5")  # the end has a line of its own
+    assert nmt(*command, "--set", f"model_dir={config.parent / 'whole'}").code == 0
     moments = random.Random()
     for _ in range(3):
-        process = start_nmt("train", "--config", config, stderr=-3)
+        process = start_nmt(*command, stderr=-3)
         try:
             process.wait(timeout=moments.uniform(2.0, 4.5))
         except Exception:
             process.send_signal(signal.SIGKILL)
             process.wait()
-    assert nmt("train", "--config", config).code == 0
+    assert nmt(*command).code == 0
     assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
