@@ -21,7 +21,7 @@ from nmt_cli.translation.glossary import WITHOUT_SPACES
 
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
-_EDGES = re.compile(r"(\W*)(.*\w)(\W*)", re.S)
+_EDGES = re.compile(r"(\W*)(\w(?:.*\w)?)(\W*)", re.S)
 """A word between the punctuation before it and the punctuation after it."""
 _LONG_WORD = 15
 """Characters around a placeholder beyond which they are text, as where a script writes no spaces."""
