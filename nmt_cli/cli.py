@@ -130,7 +130,7 @@ def _run() -> int:
         return code
     except NmtError as error:
         if str(error):
-            print(f"nmt: {error}", file=sys.stderr)
+            _say(f"nmt: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         return signals.exit_code(signal.SIGINT)
@@ -144,15 +144,14 @@ def _run() -> int:
         reason = (error.strerror or str(error)).lower()
         told = f"{error.filename or 'input or output'}: {reason}"
         failed = no_space(error) or (InputError(told) if error.errno in _OF_NAMES else NmtError(told))
-        print(f"nmt: {failed}", file=sys.stderr)
+        _say(f"nmt: {failed}")
         return failed.exit_code
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
-        print(
+        _say(
             "nmt: out of memory, with a single sentence at a time too; shorten the longest lines "
-            "(data.max_length, decoding.max_source_pieces) or take a smaller model",
-            file=sys.stderr,
+            "(data.max_length, decoding.max_source_pieces) or take a smaller model"
         )
         return NmtError.exit_code
 
@@ -178,8 +177,25 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _say(message: str) -> None:
+    """Write why the command ends; where nobody reads that any more, the exit code alone tells it."""
+    try:
+        print(message, file=sys.stderr)
+    except BrokenPipeError:
+        _drop_what_is_buffered()
+
+
 def _reader_gone() -> int:
-    """End quietly: the reader of standard output has gone, and what is still buffered has no place to go, at exit
-    either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """End quietly: the reader of standard output, or of the messages, has gone."""
+    _drop_what_is_buffered()
     return signals.exit_code(signal.SIGPIPE)
+
+
+def _drop_what_is_buffered() -> None:
+    """Lead both streams to nowhere where their reader has gone: what they hold has no place to go, at exit either."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())

@@ -83,7 +83,7 @@ def clean(
     rules = LINE_RULES if target is None else RULES
     dropping = rules_that_drop(keep or (), drop or (), rules)
     _check_inputs(texts, without or ())
-    made = cleaned_paths(texts, output)
+    made = cleaned_paths(texts, output, may_exist=dry_run)
     refuse_unfit_text(texts, invalid_utf8="skip")
     try:
         if dry_run:
@@ -112,11 +112,11 @@ def _check_options(target: str | None, tag: str | None) -> None:
         raise InputError(f"--tag {tag!r}: is not valid UTF-8; give one word, such as <BT>")
 
 
-def cleaned_paths(texts: Sequence[str], prefix: str) -> list[Path]:
+def cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False) -> list[Path]:
     """Return the files that a cleaning writes: one for each text, and the list of what was dropped.
 
     Raises:
-        InputError: a file is there already or is an input, or its directory is missing.
+        InputError: a file is an input, or is there already and may not, or its directory is missing.
     """
     from nmt_cli.commands.reading import refuse_overwriting
     from nmt_cli.data.output import check_new, check_prefix
@@ -126,7 +126,8 @@ def cleaned_paths(texts: Sequence[str], prefix: str) -> list[Path]:
     check_prefix(prefix, example=f"-o clean for {cleaned_names(texts, 'clean')[0]}")
     for path in made:
         refuse_overwriting(path, texts)
-    check_new(made)
+    if not may_exist:
+        check_new(made)
     return made
 
 

@@ -197,17 +197,22 @@ def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
 def _make_directory(
     directory: Path, sets: Sequence[_TestSet], inputs: Sequence[str], config: Config, *, is_own: bool
 ) -> None:
-    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, or a file of
-    the user's in a directory that is not the program's own."""
+    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, or a file
+    that `nmt evaluate` has not made."""
     from nmt_cli.data.output import check_writable
 
-    for output in (*(_output_path(directory, test, config) for test in sets), directory / REPORT):
+    report = directory / REPORT
+    check_writable(report)
+    refuse_overwriting(report, inputs)
+    made = _sets_in(report)
+    for test in sets:
+        output = _output_path(directory, test, config)
         check_writable(output)
         refuse_overwriting(output, inputs)
-        if output.is_file() and not is_own and not (directory / REPORT).exists():
+        if output.is_file() and not is_own and test.name not in made:
+            told = f"{REPORT} beside it does not say" if report.exists() else f"no {REPORT} beside it says"
             raise InputError(
-                f"{output}: exists, and no {REPORT} beside it says that `nmt evaluate` made it. Move it away or choose "
-                "another -o"
+                f"{output}: exists, and {told} that `nmt evaluate` made it. Move it away or choose another -o"
             )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory}: is a file; -o names a directory. Choose another")
@@ -291,11 +296,15 @@ def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequ
 
 
 def _sets_in(path: Path) -> dict[str, Any]:
-    """Return what a report says of its sets; nothing if there is none, or it is damaged."""
+    """Return what a report says of its sets; nothing if there is none. `InputError` where the file is no report."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         sets = report.pop("sets")
         # Older reports say only once, for all sets, by which models they were made.
         return {name: {**report, **entry} for name, entry in sets.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: is not a report of `nmt evaluate`, or is damaged. Move it away or choose another -o"
+        ) from error

@@ -64,11 +64,11 @@ class _Loader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, (dict, list)):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
-            if key in seen:
+            if (type(key), key) in seen:  # to Python the keys 1 and true are the same
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} stands twice", key_node.start_mark
                 )
-            seen.add(key)
+            seen.add((type(key), key))
         return super().construct_mapping(node, deep=deep)
 
     def construct_core_int(self, node: Any) -> int:

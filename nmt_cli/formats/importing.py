@@ -16,7 +16,7 @@ from nmt_cli.formats.languages import Languages, language_of_name
 from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
-from nmt_cli.formats.parallel import in_order, read_parallel
+from nmt_cli.formats.parallel import in_order, in_twos, read_parallel
 from nmt_cli.formats.po import declared_charset, load_polib, read_po
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
 from nmt_cli.formats.subtitles import matched, read_cues
@@ -62,6 +62,7 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
         ignored += tuple(left)
         for one in chosen:
             (singles if one.format in ONE_SIDE else whole).append(one)
+    _refuse_doubles([*singles, *whole])
     _refuse_tables_by_language(whole, singles, settings)
     if len(singles) % 2:
         one = singles[-1]
@@ -70,7 +71,11 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
             f"{one.given.name}: is {what}; give the file with its translations too, or if it is a table, say so with "
             "--format tsv or --format csv"
         )
-    jobs = [_job_of_two(singles[i : i + 2], settings, ignored) for i in range(0, len(singles), 2)]
+    names = [one.given.inner_name for one in singles]
+    jobs = [
+        _job_of_two((singles[first], singles[second]), settings, ignored)
+        for first, second in in_twos(names, settings.languages)
+    ]
     for one in whole:
         if one.format in _LIBRARIES:
             _LIBRARIES[one.format](one.given.name)
@@ -104,6 +109,17 @@ def shown_format(name: str) -> str:
     return "parallel text" if name == "text" else name
 
 
+def _refuse_doubles(given: list[Recognised]) -> None:
+    """Refuse a file, or a member of an archive, that is given twice: its pairs would count twice."""
+    seen = set()
+    for one in given:
+        place = os.path.realpath(one.given.path), one.given.member
+        if place in seen:
+            others = "give the source text and its translations" if one.format in ONE_SIDE else "leave one out"
+            raise InputError(f"{one.given.name}: is given twice; {others}")
+        seen.add(place)
+
+
 def _refuse_tables_by_language(whole: list[Recognised], singles: list[Recognised], settings: Settings) -> None:
     """Refuse two files that are named after the languages but look like tables, as both readings are possible."""
     both = [*whole, *singles]
@@ -125,8 +141,6 @@ def _job_of_two(two: Sequence[Recognised], settings: Settings, ignored: tuple[st
             f"{first.given.name} is {first.format} and {second.given.name} is {second.format}; two files that belong "
             "together need one format"
         )
-    if first.given.path == second.given.path and first.given.member == second.given.member:
-        raise InputError(f"{first.given.name}: is given twice; give the source text and its translations")
     facts = [_facts_of_side(one.given, settings) for one in two]
     sides = (first.given, facts[0]), (second.given, facts[1])
     ordered, reason = in_order(sides, settings.languages)

@@ -76,7 +76,7 @@ def language_in(text: str) -> str | None:
 
 def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -> str | None:
     """Return the one of the two languages that a file name contains, or ends with: `train.en`, `movie.fr.srt`."""
-    name = re.sub(r"\.(?:txt|text|srt|vtt)$", "", name.lower())
+    name = _without_format(name)
     whole = [language for language in languages if name.endswith(f".{language.lower()}")]
     if len({*whole}) == 1:
         return whole[0]
@@ -86,6 +86,19 @@ def language_of_name(name: str, languages: Languages, *, at_end: bool = False) -
             if part == language.lower() or ALIASES.get(part) == primary(language):
                 return language
     return None
+
+
+def stem_of_name(name: str, languages: Languages) -> str:
+    """Return a file name without the language with which it ends: `movie` for `movie.fr.srt`."""
+    name = _without_format(name)
+    for language in languages:
+        if name.endswith(f".{language.lower()}"):
+            return name.removesuffix(f".{language.lower()}")
+    return re.sub(r"(?:^|[/._ -]+)[^/._ -]+$", "", name)
+
+
+def _without_format(name: str) -> str:
+    return re.sub(r"\.(?:txt|text|srt|vtt)$", "", name.lower())
 
 
 def named_by(names: Sequence[str], language: str) -> list[int]:

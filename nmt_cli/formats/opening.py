@@ -138,7 +138,10 @@ def opened(whole: Input) -> tuple[list[Input], Foreign | None]:
     if os.path.isdir(path):
         raise InputError(f"{path}: is a directory; give the files in it")
     if os.path.exists(path) and not os.path.isfile(path):
-        raise InputError(f"{path}: is a pipe or a device; an import reads a file more than once, so save it first")
+        raise InputError(
+            f"{path}: is a pipe or a device; an import reads a file more than once, so save it first, or give it as "
+            "standard input, -"
+        )
     head = whole.head(1 << 12)
     compression = next((name for start, name in _COMPRESSIONS.items() if head.startswith(start)), None)
     if compression == "bzip2" and head[4:10] != b"1AY&SY":

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from nmt_cli.console import counted, warn
 from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.languages import Languages, language_of_name, order_of
+from nmt_cli.formats.languages import Languages, language_of_name, order_of, stem_of_name
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found
+from nmt_cli.language_codes import primary
 
 Side = tuple[Input, TextFacts]
+
+
+def in_twos(names: Sequence[str], languages: Languages) -> list[tuple[int, int]]:
+    """Return the places of the files that belong together, by their names.
+
+    Those do whose names differ in the language alone, as in `a.en b.en a.fr b.fr`. If not all names are so, files that
+    follow each other do.
+
+    Raises:
+        InputError: then a file that is named after one of the two languages is followed by another of that name.
+    """
+    neighbours = [(place, place + 1) for place in range(0, len(names), 2)]
+    if primary(languages.source) == primary(languages.target):
+        return neighbours
+    named = [language_of_name(name, languages, at_end=True) for name in names]
+    by_stem: dict[str, dict[str | None, list[int]]] = {}
+    for place, (name, language) in enumerate(zip(names, named, strict=True)):
+        by_stem.setdefault(stem_of_name(name, languages), {}).setdefault(language, []).append(place)
+    twos = [(found.get(languages.source, []), found.get(languages.target, [])) for found in by_stem.values()]
+    if 2 * len(twos) == len(names) and all(len(source) == len(target) == 1 for source, target in twos):
+        return [(min(source + target), max(source + target)) for source, target in twos]
+    for first, second in neighbours:
+        if named[first] == named[second] is not None:
+            raise InputError(
+                f"{names[first]} and {names[second]}: both are named as {named[first]}; give each source text directly "
+                "before its translation, or rename the one that is in another language"
+            )
+    return neighbours
 
 
 def in_order(sides: tuple[Side, Side], languages: Languages) -> tuple[tuple[Side, Side], str]:

@@ -111,6 +111,15 @@ def test_rules_can_be_switched_off_and_on(here):
     assert reasons[INVISIBLE] == "invisible"
 
 
+def test_a_dry_run_counts_beside_what_an_earlier_cleaning_wrote(here):
+    assert nmt("clean", "a.en", "a.fr", "-o", "x")[0] == 0
+    before = {path.name: path.read_bytes() for path in here.iterdir()}
+    code, _, err = nmt("clean", "a.en", "a.fr", "-o", "x", "--dry-run")
+    assert code == 0, err
+    assert {path.name: path.read_bytes() for path in here.iterdir()} == before
+    assert nmt("clean", "a.en", "a.fr", "-o", "a", "--dry-run")[0] == 2  # the inputs themselves
+
+
 def test_a_dry_run_counts_the_same_and_writes_nothing(here):
     before = names(here)
     code, out, err = nmt("clean", "a.en", "a.fr", "-o", "made", "--dry-run")

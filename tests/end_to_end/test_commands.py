@@ -413,15 +413,18 @@ def test_evaluate_keeps_what_a_report_says_of_other_sets_and_checkpoints(
     assert after["book"] == both["book"]
     made_by = {"models": [str(tmp_path / "run")], "checkpoint": "50", "checkpoints": ["step-00000050"]}
     assert {key: after["dev"][key] for key in made_by} == made_by
-    older = {"models": ["m"], "checkpoints": ["c"], "sets": {"book": {"bleu": both["book"]["bleu"]}}}
+    older = {"models": ["m"], "checkpoints": ["c"], "sets": {"book": {"bleu": both["book"]["bleu"]}, "dev": {}}}
     (tmp_path / "report.json").write_text(json.dumps(older))
     assert nmt("evaluate", "--model", tmp_path / "run", *only_one, "-o", tmp_path).code == 0
     after = json.loads((tmp_path / "report.json").read_text())
     assert list(after) == ["sets"]
     assert after["sets"]["book"] == {"models": ["m"], "checkpoints": ["c"], "bleu": both["book"]["bleu"]}
-    (tmp_path / "report.json").write_text("[")
-    assert nmt("evaluate", "--model", tmp_path / "run", *only_one, "-o", tmp_path).code == 0
-    assert list(json.loads((tmp_path / "report.json").read_text())["sets"]) == ["dev"]
+    for text in ("[", '{"results of": "another program"}', '{"sets": {"old": 5'):
+        (tmp_path / "report.json").write_text(text)
+        refused = nmt("evaluate", "--model", tmp_path / "run", *only_one, "-o", tmp_path)
+        message = "is not a report of `nmt evaluate`, or is damaged. Move it away or choose another -o"
+        assert (refused.code, refused.err) == (2, f"nmt: {tmp_path / 'report.json'}: {message}\n")
+        assert (tmp_path / "report.json").read_text() == text
 
 
 def test_evaluate_scores_any_text(nmt, model: Path, corpus: Path, tmp_path: Path):
@@ -526,6 +529,10 @@ def test_evaluate_replaces_only_what_it_has_made(nmt, model: Path, tmp_path: Pat
     assert (result.code, result.out) == (2, b"")
     assert f"{own}: exists, and no report.json beside it says that `nmt evaluate` made it. Move it away" in result.err
     assert own.read_text() == "mine\n"
+    (tmp_path / "report.json").write_text('{"sets": {"another": {}}}')
+    result = nmt("evaluate", "--model", model, "-o", tmp_path)
+    assert f"{own}: exists, and report.json beside it does not say that `nmt evaluate` made it. Move it" in result.err
+    assert (result.code, own.read_text()) == (2, "mine\n")
     for _ in range(2):
         assert nmt("evaluate", "--model", model, "-o", tmp_path / "new").code == 0
 

@@ -163,6 +163,39 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
 
 
 @pytest.mark.parametrize(
+    "files",
+    [
+        "a.en b.en a.fr b.fr",
+        "b.fr a.en a.fr b.en",
+        "a.fr b.fr b.en a.en",
+        "movie.1.en.srt movie.2.en.srt movie.1.fr.srt movie.2.fr.srt",
+        "a_en.txt b_en.txt a_fr.txt b_fr.txt",
+    ],
+)
+def test_files_in_the_order_of_the_alphabet_are_paired_by_their_names(here, files):
+    for name in files.split():
+        episode, language = (
+            ("1" if "1" in name or "a." in name or "a_" in name else "2"),
+            "fr" if "fr" in name else "en",
+        )
+        cue = "1\n00:00:01,000 --> 00:00:02,000\n" if name.endswith(".srt") else ""
+        (here / name).write_text(f"{cue}{language} {episode}\n", encoding="utf-8")
+    code, out, err = nmt("import", *files.split(), "-o", "made", *LANGUAGES)
+    assert (code, out) == (0, ""), err
+    sides = [sorted((here / f"made.{language}").read_text(encoding="utf-8").splitlines()) for language in ("en", "fr")]
+    assert sides == [["en 1", "en 2"], ["fr 1", "fr 2"]]
+    sides = [(here / f"made.{language}").read_text(encoding="utf-8").split() for language in ("en", "fr")]
+    assert sides[0][1::2] == sides[1][1::2]
+
+
+def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
+    for name, text in {"fr-en.src": "one\n", "fr-en.tgt": "un\n"}.items():
+        (here / name).write_text(text, encoding="utf-8")
+    assert nmt("import", "fr-en.src", "fr-en.tgt", "-o", "made", *LANGUAGES)[0] == 0
+    assert (here / "made.fr").read_text(encoding="utf-8") == "un\n"
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "Missing argument 'FILE'."),
@@ -174,6 +207,13 @@ def test_the_one_parallel_text_of_an_archive_is_read_and_the_rest_named(here):
         (("/dev/null",), "/dev/null: is a pipe or a device; an import reads a file more than once, so save it first"),
         (("a.en",), "a.en: is plain text in one language; give the file with its translations too"),
         (("a.en", "a.en"), "a.en: is given twice; give the source text and its translations"),
+        (("a.en", "short.fr", "a.en", "b.fr"), "a.en: is given twice; give the source text and its translations"),
+        (("t.tsv", "./t.tsv"), "./t.tsv: is given twice; leave one out"),
+        (
+            ("a.en", "c.en"),
+            "a.en and c.en: both are named as en; give each source text directly before its translation, or rename",
+        ),
+        (("a.en", "c.en", "d.fr", "b.fr"), "a.en and c.en: both are named as en; give each source text directly"),
         (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 line; line i of one must translate line i"),
         (("empty",), "empty: is empty"),
         (("page",), "page: is HTML, a page for a browser; copy its sentences into a table or two files"),
@@ -223,6 +263,8 @@ def test_what_is_not_understood_is_refused_and_leaves_nothing(here, arguments, m
     (here / "t.tsv").write_text(TABLE, encoding="utf-8")
     (here / "a.en").write_text("one line\n" * 60, encoding="utf-8")
     (here / "short.fr").write_text("une\n", encoding="utf-8")
+    for name in ("c.en", "b.fr", "d.fr"):
+        (here / name).write_text("une\n", encoding="utf-8")
     (here / "empty").touch()
     (here / "page").write_text("<!DOCTYPE html>\n<html><body>x</body></html>", encoding="utf-8")
     (here / "paper.pdf").write_bytes(b"%PDF-1.7\n")

@@ -267,6 +267,14 @@ def test_a_program_that_waits_for_each_answer_gets_it_from_an_endless_stream(mod
     process.stdout.close()
 
 
+def test_an_error_that_nobody_reads_keeps_its_exit_code():
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start_nmt("translate", "nil", "--model", "nowhere", stdout=-3, stderr=writer)
+    os.close(writer)
+    assert process.wait() == 2
+
+
 def test_a_reader_that_goes_away_ends_the_command_quietly(model: Path, tmp_path: Path):
     source = tmp_path / "many"
     source.write_text("Where is the station?\n" * 20_000)
