@@ -21,7 +21,7 @@ class DecodingConfig(Section):
     max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
     """See `max_length_b`."""
     max_length_b: Count = 20
-    """An output has at most a times its source's pieces plus b."""
+    """An output has at most a times its source's pieces plus b, and the pieces of the terms that it must say."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
     """No sequence of so many pieces twice in an output; 0 is off."""
     adapt_writing: bool = False

@@ -242,7 +242,9 @@ class Guide:
             missing = max(0, width - prefixes_NT.shape[1])
             tails_NB = F.pad(prefixes_NT, (missing, 0), value=NO_PIECE)[:, prefixes_NT.shape[1] + missing - width :]
             is_same_NFB = (before_NFB == NO_PIECE) | (before_NFB == tails_NB.unsqueeze(1))
-            rows_M, forms_M = (is_same_NFB.all(dim=2) & (last_NF != NO_PIECE)).nonzero(as_tuple=True)
+            # A prefix may spell a form, and there may be no other way to spell it.
+            is_free_N1 = (progress.openings_N == FREE).unsqueeze(1)
+            rows_M, forms_M = (is_same_NFB.all(dim=2) & (last_NF != NO_PIECE) & is_free_N1).nonzero(as_tuple=True)
             log_probs_NV[rows_M, last_NF[rows_M, forms_M]] = -math.inf
         is_exact_N = self._keeps_numbers_X[progress.sentences_N] & (progress.openings_N == FREE)
         log_probs_NV[is_exact_N.nonzero(), self._digits] = -math.inf

@@ -167,7 +167,7 @@ class Engine:
             wanted = replace(wanted, glossary=None, terms=translator.terms)
         doubts = translator.doubts if wanted.with_confidence else None
         own = replace(translator, options=options, doubts=doubts, counts=Counts(), max_weights=MAX_WEIGHTS)
-        lines = [sentence.encode("utf-8", errors="replace") for sentence in sentences]
+        lines = [sentence.encode("utf-8", errors="surrogatepass") for sentence in sentences]
         prefixes = [wanted.prefix] * len(lines) if wanted.prefix else None
         request = Request(self, own, wanted, own.by_parts(lines, prefixes), answer)
         request.begin()

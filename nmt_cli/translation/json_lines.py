@@ -52,7 +52,7 @@ class JsonField:
             raise ValueError(f"the field {self.field!r} {found}; --field NAME says which is translated")
         if self.output_field in record:
             raise ValueError(f"has the field {self.output_field!r} already; choose another --output-field")
-        return text.encode("utf-8", errors="replace")
+        return text.encode("utf-8", errors="surrogatepass")  # half of a pair becomes invalid UTF-8, which is counted
 
     def written(self, line: bytes, translation: bytes) -> bytes:
         head, brace, tail = line.rpartition(b"}")

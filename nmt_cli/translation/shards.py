@@ -27,7 +27,7 @@ from nmt_cli.files import atomic_path, locked, remove_directory, remove_unfinish
 from nmt_cli.translation.json_lines import JsonField, LineFormat, PlainText, is_json_lines
 from nmt_cli.translation.results import Counts
 from nmt_cli.translation.translator import Translator
-from nmt_cli.translation.windows import WINDOW_SIZE
+from nmt_cli.translation.windows import windows_of_list
 
 FOLDER = ".translate-corpus"
 FORMAT = 1
@@ -56,9 +56,8 @@ def translate_request(translator: Translator, request: Request) -> Answer:
     """Translate as `nmt translate` does, window by window: the work of one worker."""
     translator.counts, translator.first_line = Counts(), request.first_line
     texts: list[str] = []
-    for start in range(0, len(request.lines), WINDOW_SIZE):
-        window = translator.translate_window(request.lines[start : start + WINDOW_SIZE])
-        texts.extend(translated.translations[0].text for translated in window)
+    for window in windows_of_list(request.lines):
+        texts.extend(translated.translations[0].text for translated in translator.translate_window(window))
     return Answer(texts, translator.counts)
 
 

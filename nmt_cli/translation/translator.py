@@ -37,7 +37,7 @@ from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joine
 from nmt_cli.translation.stand_ins import with_numbers
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermFinder
-from nmt_cli.translation.windows import WINDOW_SIZE
+from nmt_cli.translation.windows import windows_of_list
 from nmt_cli.translation.writing import Writing
 
 TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
@@ -164,13 +164,7 @@ class Translator:
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
         """Yield the translations of each line, window by window; only a window is held in memory."""
-        window: list[bytes] = []
-        for line in lines:
-            window.append(line.encode("utf-8", errors="replace"))
-            if len(window) == WINDOW_SIZE:
-                yield from self.translate_window(window)
-                window = []
-        if window:
+        for window in windows_of_list(line.encode("utf-8", errors="surrogatepass") for line in lines):
             yield from self.translate_window(window)
 
     def report(self) -> None:

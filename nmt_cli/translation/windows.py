@@ -16,6 +16,9 @@ from nmt_cli.data.pairs import Corpus, FilterReport, Pair, read_pairs
 
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
+WORD_PAIRS_A_BYTE = 2
+"""Word pairs that weigh as much as a byte: a translation has a matrix of weights where an alignment is asked for, or
+where signs and capitals follow the attention, and all matrices of a window are in memory together."""
 MAX_PAIR_CELLS = 250_000_000
 """Source times target characters of the pairs of a window, of which each piece has some four: pairs have matrices."""
 Item = TypeVar("Item")
@@ -69,8 +72,26 @@ class _ReadAhead(Generic[Item]):
 
 
 def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> Iterator[list[bytes]]:
-    """Yield lines in windows that are bounded in number and bytes."""
-    return _ReadAhead(lines, len, MAX_WINDOW_BYTES, window_size).windows()
+    """Yield lines in windows that are bounded in number, in bytes, and in the size of their matrices of weights."""
+    return _ReadAhead(lines, _weight, MAX_WINDOW_BYTES, window_size).windows()
+
+
+def windows_of_list(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield lines that are all there in windows with the same bounds."""
+    window: list[bytes] = []
+    weight = 0
+    for line in lines:
+        if len(window) == WINDOW_SIZE or weight >= MAX_WINDOW_BYTES:
+            yield window
+            window, weight = [], 0
+        window.append(line)
+        weight += _weight(line)
+    if window:
+        yield window
+
+
+def _weight(line: bytes) -> int:
+    return max(len(line), len(line.split()) ** 2 // WORD_PAIRS_A_BYTE)
 
 
 def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:

@@ -59,6 +59,22 @@ def test_a_prefix_and_an_ensemble_go_with_a_glossary(nmt, model: Path, terms: Pa
     assert len(found[3]["glossary"]) == 2
 
 
+@pytest.mark.parametrize("more", [(), ("--alignment", "soft"), ("--n-best", "2")])
+def test_a_prefix_that_only_the_pieces_of_a_term_can_spell_is_kept(
+    nmt, config: Path, terms: Path, tmp_path: Path, more
+):
+    """Of characters there is one spelling only; the term is said once again where the source has it twice."""
+    options = ("tokenizer.model_type=char", "tokenizer.vocab_size=320", "training.max_steps=2")
+    result = nmt("train", "--config", config, *(word for option in options for word in ("--set", option)))
+    assert result.code == 0, result.err
+    prefix = tmp_path / "prefix"
+    prefix.write_text("la rose\nla\nle train\nle train et la rose\n", encoding="utf-8")
+    sources = ["the car the car", "the car", "the car is a car", "car"]
+    found = translate(nmt, tmp_path / "run", sources, "--glossary", terms, "--prefix", prefix, *more)
+    for record, begun in zip(found, prefix.read_text(encoding="utf-8").splitlines(), strict=True):
+        assert record["translation"].startswith(begun)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -24,7 +24,7 @@ from nmt_cli.translation.results import Part
 from nmt_cli.translation.splitting import _cuts
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.translator import Translator
-from nmt_cli.translation.windows import windows_of_lines
+from nmt_cli.translation.windows import windows_of_lines, windows_of_list
 
 
 def test_work_that_runs_out_of_memory_is_done_in_halves_and_said(capsys: pytest.CaptureFixture[str]):
@@ -131,6 +131,16 @@ def test_windows_hold_every_line_in_order_and_no_more_than_the_bound():
     windows = list(windows_of_lines(lines, 64))
     assert [line for window in windows for line in window] == lines
     assert max(map(len, windows)) <= 64
+
+
+@pytest.mark.parametrize("windows_of", [windows_of_lines, windows_of_list])
+def test_windows_hold_few_lines_of_many_words_whose_matrices_are_large(windows_of):
+    """A matrix of a thousand words has a million cells."""
+    lines = [b"a " * 1_000] * 100 + [b"a"] * 5_000
+    windows = list(windows_of(lines))
+    assert [line for window in windows for line in window] == lines
+    assert max(sum(len(line.split()) ** 2 for line in window) for window in windows) <= 17_000_000
+    assert max(map(len, windows)) <= 4096
 
 
 def test_a_window_closes_when_no_line_is_waiting():
