@@ -218,7 +218,11 @@ class Checkpoints:
         """Return the index that `index.json` holds, or an empty one where there is no file."""
         if not self._index_path.exists():
             return Index()
-        values = read_json(self._index_path)
+        try:
+            values = read_json(self._index_path)
+        except ModelError as error:
+            names = f", or give one with --checkpoint: {', '.join(self.names())}" if self.names() else ""
+            raise ModelError(f"{error}. Put the file back from a copy{names}") from error
         _check_format(values, self._index_path)
         try:
             last, finished = values["last"], values.get("finished")
@@ -231,16 +235,8 @@ class Checkpoints:
     def write_index(self, index: Index) -> None:
         """Replace `index.json`; from then on the checkpoints it does not name may go."""
         best = [{"step": b.step, "metric": b.metric, "value": b.value} for b in index.best]
-        write_json(
-            self._index_path,
-            {
-                "format": FORMAT,
-                "last": index.last,
-                "best": best,
-                "recent": list(index.recent),
-                "finished": index.finished,
-            },
-        )
+        values = {"format": FORMAT, "last": index.last, "best": best, "recent": list(index.recent)}
+        write_json(self._index_path, {**values, "finished": index.finished})
 
     def path_of(self, step: int) -> Path:
         """Return the directory of a step's checkpoint."""
@@ -248,10 +244,10 @@ class Checkpoints:
 
     def resolve(self, name: str) -> Path:
         """Return the directory for `best`, `last`, a step's number, or a name; `InputError` says which there are."""
-        index = self.index()
+        index = self.index() if name in ("best", "last") else Index()
         if name == "best" and index.best:
             path = self.path_of(index.best[0].step)
-        elif name in ("best", "last") and index.last is not None:
+        elif index.last is not None:
             path = self.path_of(index.last)
         elif name not in ("best", "last") and _NAME.fullmatch(name):
             path = self.path_named(name)
@@ -342,7 +338,7 @@ class Checkpoints:
         wanted = index.steps
         paths = list(self.directory.iterdir())
         for path in paths:
-            if re.fullmatch(r"\.step-\d{8,}\.tmp", path.name):
+            if re.fullmatch(r"\.step-\d{8,}(\.old)?\.tmp", path.name):
                 shutil.rmtree(path)
         for path in paths:
             match = _STEP_NAME.fullmatch(path.name)

@@ -17,7 +17,7 @@ from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, is_ref
 from nmt_cli.files import atomic_path, locked, remove_made, remove_unfinished, sha256_of
 
 if TYPE_CHECKING:
-    from nmt_cli.checkpoint import Checkpoints
+    from nmt_cli.checkpoint import Checkpoints, Index
     from nmt_cli.config.schema import Config
     from nmt_cli.data.tokenizer import Tokenizer
     from nmt_cli.model.seq2seq import Seq2Seq
@@ -177,14 +177,20 @@ class Experiment:
 
         A training may remove them in between, after it has written another index. Then `read` is called again.
         """
-        index = self.checkpoints.index()
+        index = self._index_if_whole()
         while True:
             try:
                 return read()
             except InputError:
-                index, before = self.checkpoints.index(), index
+                index, before = self._index_if_whole(), index
                 if index == before:
                     raise
+
+    def _index_if_whole(self) -> Index | None:
+        try:
+            return self.checkpoints.index()
+        except ModelError:  # a checkpoint that is named can be read without
+            return None
 
     def _loaded(self, path: Path) -> LoadedModel:
         """Load the weights of a checkpoint; where they cannot be, say which others there are."""

@@ -148,9 +148,10 @@ def _hand_down(replaced: os.stat_result, path: Path) -> None:
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Yield a sibling directory to fill; it takes the place of `path` only if the block succeeds."""
-    temporary = unfinished(path)
-    if temporary.exists():
-        shutil.rmtree(temporary)  # of an attempt of this program that was killed
+    temporary, old = unfinished(path), unfinished(path.with_name(f"{path.name}.old"))
+    for left in (temporary, old):
+        if left.exists():
+            shutil.rmtree(left)  # of an attempt of this program that was killed
     make_directory(path.parent)
     temporary.mkdir()
     try:
@@ -162,9 +163,11 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     if path.exists():
-        shutil.rmtree(path)
+        os.replace(path, old)  # removed in its place, it would be there in part for a while
     os.replace(temporary, path)
     sync(path.parent)
+    if old.exists():
+        shutil.rmtree(old)
 
 
 def remove_unfinished(directory: Path, *names: str) -> None:

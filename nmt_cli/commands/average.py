@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.options import ModelDir
-from nmt_cli.console import command_line, counted, log
+from nmt_cli.console import command_line, counted, log, warn
 from nmt_cli.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ def average(
             raise ModelError(f"{error}; --last N and --best N choose which are averaged") from error
 
     steps, mean = experiment.read_checkpoints(read)
+    if len(steps) == 1 and (last, best) == (None, None):
+        warn(
+            f"only one checkpoint is kept as the newest, so the mean is a copy of step {steps[0]}; --last N averages "
+            "more of those that there are, and training.keep_last says how many are kept"
+        )
     snapshot = Snapshot(step=max(steps), model=mean, trainer={}, progress={})
     written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
     log(f"mean of steps {', '.join(str(step) for step in steps)} -> {written}")

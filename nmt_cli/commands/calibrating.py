@@ -97,7 +97,11 @@ def calibrate_after_training(experiment: Experiment, config: Config, device: str
         found = calibrate(experiment, dev.sources, dev.references, device=device, threads=config.training.threads)
     except Exception as error:  # even a mistake of the program must not keep a training of hours from its end
         told = error if isinstance(error, NmtError | OSError) else f"{type(error).__name__}: {error}"
-        warn(f"no {experiment.confidence_path.name} was written, so translate --confidence is not possible: {told}")
+        name = experiment.confidence_path.name
+        result = f"no {name} was written, so translate --confidence is not possible"
+        if experiment.confidence_path.exists():
+            result = f"{name} was not written anew, so it is still that of an earlier checkpoint"
+        warn(f"{result}: {told}")
         return
     log(f"confidence on the dev set: {described(found)}")
 

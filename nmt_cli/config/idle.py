@@ -31,6 +31,10 @@ OPTIONS: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {
 """By choice, the keys that only some of its values read. `model.attention.size` is not among them: `nmt init` writes
 it, and it may stay where another attention is tried."""
 
+OF_VALIDATION = ("training.early_stopping_metric", "training.patience", "training.keep_best")
+"""Keys that ask for something that only a dev set can give. Others, such as the number of samples that are shown, may
+stay where the dev set is taken away."""
+
 
 def idle_keys(config: Config) -> list[str]:
     """Return a line for each key that is not at its default and does nothing: what it is, and what would read it."""
@@ -62,4 +66,16 @@ def idle_keys(config: Config) -> list[str]:
         lines.append(f"{guidance}: does nothing, because no corpus of data.train has an alignment")
     if "model.pretrained.freeze" in is_set and not (config.model.pretrained.source or config.model.pretrained.target):
         lines.append("model.pretrained.freeze: does nothing, because no vectors are given")
+    if config.training.init_from and not config.model.pretrained.freeze:
+        lines += [
+            f"{key}: does nothing with training.init_from, whose embeddings are taken"
+            for key in ("model.pretrained.source", "model.pretrained.target")
+            if key in is_set
+        ]
+    if config.data.dev is None:
+        lines += [
+            f"{key}: does nothing without data.dev, so no checkpoint is judged"
+            for key in OF_VALIDATION
+            if key in is_set and value(key) is not None
+        ]
     return lines

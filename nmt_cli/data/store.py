@@ -185,15 +185,15 @@ class CorpusRecord(NamedTuple):
     """SHA-256 of the text of each side."""
 
 
-def records(root: Path, tokenizers: Sequence[str]) -> list[CorpusRecord]:
+def records(root: Path, tokenizers: Sequence[str], filters: Filters) -> list[CorpusRecord]:
     """Return what the caches below a directory remember of the corpora that they cut with these tokenizers, which are
-    named by their fingerprints."""
-    found = []
+    named by their fingerprints, and from which they left out what these filters do."""
+    found, kept_by = [], asdict(filters)
     for path in sorted(root.glob(f"*/{MANIFEST}")):
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             key, reports = manifest["key"], manifest["reports"]
-            if key["tokenizers"] == list(tokenizers):
+            if key["tokenizers"] == list(tokenizers) and key.get("filters", kept_by) == kept_by:
                 # A corpus that is named twice has one report, so the places no longer tell whose content is whose.
                 contents = key["content"] if len(key["content"]) == len(reports) else [()] * len(reports)
                 pairs = zip(reports.items(), contents, strict=True)
@@ -206,7 +206,7 @@ def records(root: Path, tokenizers: Sequence[str]) -> list[CorpusRecord]:
 def _remove_unfinished(root: Path) -> None:
     """Remove what killed attempts left, for this text or another: it may be as large as the text."""
     for path in root.glob(".*.tmp"):
-        if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", path.name) and path.is_dir() and not path.is_symlink():
+        if re.fullmatch(r"\.[0-9a-f]{16}(\.old)?\.tmp", path.name) and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nmt_cli.config.schema import Config
+    from nmt_cli.data.store import CorpusRecord
     from nmt_cli.experiment import Experiment
 
 METRICS = ("bleu", "chrf", "ter")
@@ -46,7 +47,7 @@ class Measured:
     """Source and references."""
     asked_checkpoint: str
     is_configured: bool
-    """False: a set that was given on the command line."""
+    """False: a set that was given on the command line, or that the configuration now has with other files."""
     length_penalty: float | None
     """The length penalty, where it was chosen on the dev set; None: it is the default."""
 
@@ -186,11 +187,8 @@ class _Model:
         yield ""
 
     def _training_data(self) -> Lines:
-        from nmt_cli.data.store import records
-
         data = self.config.data
-        fingerprints = [tokenizer.fingerprint for tokenizer in self.tokenizers]
-        known = {record.name: record for record in records(self.experiment.cache_path, fingerprints)}
+        known = self._known_corpora()
         yield "## Training data"
         yield ""
         yield f"Licence, as the configuration states it: {plain(data.licence) if data.licence else UNKNOWN}."
@@ -221,6 +219,27 @@ class _Model:
         if self.config.training.init_from:
             yield ""
             yield f"Training went on from another model, {plain(PurePath(self.config.training.init_from).name)}."
+
+    def _known_corpora(self) -> dict[str, CorpusRecord]:
+        """Return what the cache remembers of the training text. It may hold texts of earlier attempts too."""
+        from nmt_cli.checkpoint import read_progress
+        from nmt_cli.data.pairs import Filters
+        from nmt_cli.data.store import records
+
+        try:
+            trained_on = str(read_progress(self.checkpoint).get("text", "")).split()
+        except ModelError:  # as of an average
+            trained_on = []
+        data = self.config.data
+        return {
+            record.name: record
+            for record in records(
+                self.experiment.cache_path,
+                [tokenizer.fingerprint for tokenizer in self.tokenizers],
+                Filters(data.max_length, data.max_length_ratio, data.invalid_utf8),
+            )
+            if not trained_on or all(digest[:16] in trained_on for digest in record.digests)
+        }
 
     def _improved_from(self, texts: Sequence[tuple[str, str, int | None]]) -> Lines:
         yield "`nmt improve` made the model from these files, and from what models of its own translated of them."
@@ -321,7 +340,7 @@ def _measured(experiment: Experiment) -> list[Measured]:
         entries = [(name, {**report, **entry}) for name, entry in sets.items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
-    configured = {test.name for test in experiment.config.data.test}
+    configured = {test.name: [test.source, test.target] for test in experiment.config.data.test}
     return [
         Measured(
             name=name,
@@ -329,15 +348,18 @@ def _measured(experiment: Experiment) -> list[Measured]:
             checkpoints=tuple(_texts(entry.get("checkpoints"))),
             fingerprints=tuple(_texts(entry.get("fingerprints"))),
             scores={metric: score for metric in METRICS if (score := _score(entry.get(metric))) is not None},
-            files=tuple(
-                PurePath(path).name for path in [*_texts([entry.get("source")]), *_texts(entry.get("references"))]
-            ),
+            files=tuple(PurePath(path).name for path in _files_of(entry)),
             asked_checkpoint=entry["checkpoint"] if isinstance(entry.get("checkpoint"), str) else "best",
-            is_configured=name in configured,
+            is_configured=name in configured and _files_of(entry) in (configured[name], []),
             length_penalty=_chosen_length_penalty(entry),
         )
         for name, entry in entries
     ]
+
+
+def _files_of(entry: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the source and the references of a set; none in a report of an earlier version."""
+    return [*_texts([entry.get("source")]), *_texts(entry.get("references"))]
 
 
 def _chosen_length_penalty(entry: Mapping[str, Any]) -> float | None:

@@ -37,7 +37,7 @@ def draw_attention(pictures: Iterable[AttentionPicture], path: Path) -> int:
     ending = check_picture(path, draws_pages=False)
     drawn = list(pictures) if ending == ".html" else list(_readable(pictures))
     if not drawn:
-        raise InputError(f"{path}: no sentence to draw; give at least one")
+        raise InputError(f"{path}: no sentence to draw; give at least one that is not empty and has a translation")
     if ending == ".html":
         with open_output(path) as file:
             file.write(render_page(drawn).encode("utf-8"))

@@ -177,7 +177,8 @@ class Trainer:
         """Log, validate, save and stop where it is time to. Return the reason if training ends here."""
         step = self.state.step
         is_logged = self._rhythm.is_logged(step)
-        # The last updates are told too. A run whose limit is raised goes on without this line, as if it had not ended.
+        # The last updates before max_steps or max_epochs are told too. A run whose limit is raised goes on without this
+        # line, as if it had not ended.
         if is_logged or self._limits.reached(self.state) is not None:
             self._meter.log(self.state, self._seconds_left(), self._weights.rate, self._metrics)
         if is_logged:

@@ -283,6 +283,12 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
     assert "give --last N or --best N, not both" in nmt("average", "--model", model, "--last", "1", "--best", "1").err
     steps = ", ".join(map(str, index["recent"]))
     assert f"mean of steps {steps} -> " in nmt("average", "--model", model, "--name", "mean-of-all").err
+    assert "warning: " not in nmt("average", "--model", model, "--last", "1", "--name", "mean-of-one").err
+    run = shutil.copytree(model, model.parent / "one recent")
+    (run / "checkpoints/index.json").write_text(json.dumps({**index, "recent": index["recent"][:1]}))
+    message = f"warning: only one checkpoint is kept as the newest, so the mean is a copy of step {index['last']}; "
+    assert message in nmt("average", "--model", run, "--name", "copy").err
+    shutil.rmtree(run)
     result = nmt("average", "--model", model, "--last", len(kept), "--name", "mean-of-kept")
     assert f"mean of steps {', '.join(map(str, kept))} -> " in result.err
     for name in ("../x", "17", "step-00000999"):

@@ -225,6 +225,11 @@ def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_trainin
     assert result.code == 0, result.err
     assert "no confidence.json was written, so translate --confidence is not possible: too few words" in result.err
     assert not (config.parent / "run/confidence.json").exists()
+    (config.parent / "run/confidence.json").write_text("{}")
+    longer = nmt("train", "--config", config, "--set", "training.max_steps=2")
+    message = "confidence.json was not written anew, so it is still that of an earlier checkpoint: too few words"
+    assert message in longer.err
+    assert "of each are needed. Give more text to `nmt evaluate --calibrate --source FILE --reference" in longer.err
     again = nmt("train", "--config", config, "--set", "training.max_steps=1")
     assert (again.code, "finished already" in again.err) == (0, True)
     result = nmt("evaluate", "--calibrate", "--model", config.parent / "run")

@@ -288,6 +288,18 @@ def test_a_full_device_ends_with_exit_code_1(nmt, model: Path):
     assert "no space left on the device" in result.err
 
 
+def test_a_checkpoint_that_is_named_is_read_where_the_index_is_damaged(nmt, model: Path, tmp_path: Path):
+    run = shutil.copytree(model, tmp_path / "run", ignore=shutil.ignore_patterns("mean-*"))
+    (run / "checkpoints/index.json").write_text("")
+    steps = ", ".join(str(int(path.name[5:])) for path in sorted((run / "checkpoints").glob("step-*")))
+    refused = nmt("translate", "--model", run, stdin=b"The car\n")
+    assert refused.code == 2
+    assert refused.err.endswith(f"Put the file back from a copy, or give one with --checkpoint: {steps}\n")
+    for step in steps.split(", "):
+        given = ("translate", "--checkpoint", step, "--model")
+        assert nmt(*given, run, stdin=b"The car\n").out == nmt(*given, model, stdin=b"The car\n").out != b""
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

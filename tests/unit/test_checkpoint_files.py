@@ -1,7 +1,9 @@
 """Tensors in files."""
 
 import errno
+import shutil
 import stat
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,11 +24,29 @@ def test_a_file_may_be_read_by_whom_the_user_lets_read_files(tmp_path):
 @pytest.mark.parametrize("number", [3, 7, 21, 30, 33, 12345678])
 def test_a_step_and_what_is_left_of_it_go_together(tmp_path, number):
     """Breaks, in some orders of the directory, where a step is removed by way of a name that is looked at later."""
-    for name in (f"step-{number:08d}", f".step-{number:08d}.tmp", "step-00000001", "mine"):
+    left = (f".step-{number:08d}.tmp", f".step-{number:08d}.old.tmp")
+    for name in (f"step-{number:08d}", *left, "step-00000001", "mine"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "meta.json").write_text("{}")
     Checkpoints(tmp_path).prune(Index(last=1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "step-00000001"]
+
+
+def test_a_directory_is_never_there_in_part_while_another_takes_its_place(tmp_path, monkeypatch):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    (whole / "old").touch()
+    removed, real = [], shutil.rmtree
+
+    def rmtree(path, *arguments, **options):
+        removed.append((Path(path).name, [file.name for file in whole.iterdir()]))
+        real(path, *arguments, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    with atomic_directory(whole) as directory:
+        (directory / "new").touch()
+    assert removed == [(".whole.old.tmp", ["new"])]
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 
 
 def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path):

@@ -57,6 +57,22 @@ def test_vectors_that_are_not_given_cannot_be_frozen(lines):
     assert lines(freeze, "model.pretrained.target=vectors") == []
 
 
+def test_vectors_do_nothing_where_another_run_has_the_embeddings(lines):
+    setting = ("training.init_from=other", "model.pretrained.source=vectors")
+    told = "model.pretrained.source: does nothing with training.init_from, whose embeddings are taken"
+    assert lines(*setting) == [told]
+    assert lines(*setting, "model.pretrained.freeze=true") == []
+
+
+def test_nothing_is_judged_without_a_dev_set(lines):
+    settings = ("training.patience=3", "training.early_stopping_metric=loss", "training.keep_best=2")
+    keys = ("training.early_stopping_metric", "training.patience", "training.keep_best")
+    told = [f"{key}: does nothing without data.dev, so no checkpoint is judged" for key in keys]
+    assert lines("data.dev=null", *settings) == told
+    assert lines("data.dev=null", "training.patience=null", "training.validation_freq=9") == []
+    assert lines(*settings) == []
+
+
 @pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.yaml")), ids=str)
 def test_no_configuration_that_we_ship_sets_a_key_for_nothing(path):
     assert idle_keys(load_config(path, ())) == []

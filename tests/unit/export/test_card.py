@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from nmt_cli.export.card import card, plain
 ODD = ['it\'s: "so"', "no", "1e3", "- a", "#x", "{a: b}", "a | b", "yes: 'x\"", "\u2028line", "x\x85y", "😀", "`b`"]
 
 
-def experiment(directory, name="m", language="en", licence=None, source="train.en", reports=None, model=None):
+def experiment(directory, name="m", language="en", licence=None, source="train.en", reports=None, model=None, tests=()):
     values = {
         "name": name,
         "model_dir": str(directory),
@@ -23,6 +24,7 @@ def experiment(directory, name="m", language="en", licence=None, source="train.e
     }
     if model is not None:
         values["model"] = model
+    values["data"]["test"] = list(tests)
     if licence is not None:
         values["data"]["licence"] = licence
     step = directory / "checkpoints/step-00000001"
@@ -129,6 +131,18 @@ def test_lines_and_hashes_are_those_of_the_cache(tmp_path):
     assert f"| train.fr | 9 | 7 | 1 | `{digests[1]}` |" in text
     assert "Pairs were left out that are too long." in text
     assert front_matter(text)[0]["license"] == "cc-by-4.0"
+    for number, other in enumerate((b"earlier en", b"another en")):  # of attempts before the first checkpoint
+        digest = hashlib.sha256(other).hexdigest()
+        key = {**manifest["key"], "content": [[digest, digests[1]]]}
+        key |= {"filters": {"max_length": 7, "max_length_ratio": None, "invalid_utf8": "error"}} if number else {}
+        (one.cache_path / f"99{number}").mkdir()
+        (one.cache_path / f"99{number}/manifest.json").write_text(json.dumps({**manifest, "key": key}))
+    state = one.checkpoints.resolve("best") / "trainer.json"
+    state.write_text(json.dumps({"text": " ".join(digest[:16] for digest in digests)}))
+    assert f"| train.en | 9 | 7 | 1 | `{digests[0]}` |" in card([one])
+    state.unlink()
+    shutil.rmtree(one.cache_path / "990")
+    assert f"| train.en | 9 | 7 | 1 | `{digests[0]}` |" in card([one])
     manifest["key"]["tokenizers"] = ["another", "f"]
     (one.cache_path / "0123/manifest.json").write_text(json.dumps(manifest))
     assert "| train.en | unknown | unknown | 1 | unknown |" in card([one])
@@ -173,6 +187,16 @@ def test_scores_belong_to_the_weights_whatever_the_directory_is_called(tmp_path)
     assert results["dataset"]["name"] == "own"
     assert "By after step-00000001:" in text
     assert "By before step-00000001, which is not this checkpoint alone:" in text
+
+
+def test_the_command_names_the_files_where_the_configuration_has_others_of_the_name(tmp_path):
+    entry = {"models": ["/x/run"], "checkpoints": ["step-00000001"], "chrf": {"score": 50.0, "signature": "s"}}
+    reports = {"t": {**entry, "source": "/x/t.en", "references": ["/x/t.fr"]}}
+    for number, (source, command) in enumerate({"/x/t.en": "--only t", "/x/u.en": "--source t.en"}.items()):
+        tests = [{"name": "t", "source": source, "target": "/x/t.fr"}]
+        assert f"nmt evaluate --model run {command}" in card(
+            [experiment(tmp_path / f"{number}/run", reports=reports, tests=tests)]
+        )
 
 
 def test_a_length_penalty_that_was_chosen_is_told(tmp_path):
