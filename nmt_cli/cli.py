@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -182,20 +182,19 @@ def _say(message: str) -> None:
     try:
         print(message, file=sys.stderr)
     except BrokenPipeError:
-        _drop_what_is_buffered()
+        _lead_to_nowhere(sys.stderr)
 
 
 def _reader_gone() -> int:
     """End quietly: the reader of standard output, or of the messages, has gone."""
-    _drop_what_is_buffered()
+    _lead_to_nowhere(sys.stdout)
+    try:
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _lead_to_nowhere(sys.stderr)
     return signals.exit_code(signal.SIGPIPE)
 
 
-def _drop_what_is_buffered() -> None:
-    """Lead both streams to nowhere where their reader has gone: what they hold has no place to go, at exit either."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            os.dup2(nowhere, stream.fileno())
+def _lead_to_nowhere(stream: TextIO) -> None:
+    """Let go of what a stream still holds: it has no place to go, at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
