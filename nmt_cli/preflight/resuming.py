@@ -42,7 +42,8 @@ PATHS = {
     "model.pretrained.target",
     "training.init_from",
 }
-"""Keys of files and directories, which may be moved: what the training needs of them is known by its digest."""
+"""Keys of files and directories, which may be moved: a digest tells whether a file is the same, and what was taken from
+another run is in the checkpoints."""
 MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8")
 """Beginnings of the keys by which tokenizers are made."""
 
@@ -118,7 +119,13 @@ def _check_as_begun(experiment: Experiment, config: Config) -> None:
     state = _last_state(experiment)
     if state is None or not state.configuration or limits_of(config).reached(state) is not None:
         return
-    began, now = json.loads(state.configuration), binding_values(config)
+    try:
+        began, now = dict(json.loads(state.configuration)), binding_values(config)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{experiment.checkpoints.directory}: the state of the training is damaged: its configuration is no JSON. "
+            "Put the directory back from a copy, or choose another model_dir"
+        ) from error
     # A key of one side alone is one of another version of the program.
     changed = [f"{key} (was {json.dumps(began[key])})" for key in began if key in now and began[key] != now[key]]
     if changed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 from pathlib import Path
@@ -159,6 +160,17 @@ def test_a_key_that_was_edited_in_the_configuration_of_the_run_itself_is_refused
         "Set them back to resume it, or choose another model_dir\n"
     )
     assert files(here) == files_before
+
+
+@pytest.mark.parametrize("damaged", ["{", "3", "[" * 5_000])
+def test_a_state_with_a_damaged_configuration_is_refused(nmt, config: Path, here: Path, damaged: str):
+    assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
+    path = here / "run/checkpoints/step-00000001/trainer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "configuration": damaged}))
+    result = nmt("train", "--config", config, "--set", "training.max_steps=2")
+    assert result.code == 2
+    assert "run/checkpoints: the state of the training is damaged: its configuration is no JSON. Put" in result.err
+    assert "Traceback" not in result.err
 
 
 def test_the_text_of_a_run_may_be_moved(nmt, config: Path, here: Path):
