@@ -28,7 +28,7 @@ def import_(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="A file with both languages, or two files with one each; also packed; - for standard input.",
+            help="Files with both languages, or pairs of files with one each; also packed; - for standard input.",
         ),
     ],
     output: Annotated[
