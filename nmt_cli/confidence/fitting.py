@@ -63,8 +63,8 @@ def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calib
         raise InputError(
             f"too few words to calibrate confidence: of the translations of {counted(len(lines), 'line')}, "
             f"{counted(num_correct, 'word')} {'is' if num_correct == 1 else 'are'} correct and {num_wrong:,} "
-            f"{'is' if num_wrong == 1 else 'are'} wrong, but {MIN_WORDS} of each are needed. Give more text to `nmt "
-            "evaluate --calibrate --source FILE --reference FILE`"
+            f"{'is' if num_wrong == 1 else 'are'} wrong, but {MIN_WORDS} of each are needed. Train longer, or "
+            "give more text to `nmt evaluate --calibrate --source FILE --reference FILE`"
         )
     if len(used) < 2:  # each line is judged by a calibration that is fitted to others
         raise InputError(

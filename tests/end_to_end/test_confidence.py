@@ -229,7 +229,10 @@ def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_trainin
     longer = nmt("train", "--config", config, "--set", "training.max_steps=2")
     message = "confidence.json was not written anew, so it is still that of an earlier checkpoint: too few words"
     assert message in longer.err
-    assert "of each are needed. Give more text to `nmt evaluate --calibrate --source FILE --reference" in longer.err
+    assert (
+        "of each are needed. Train longer, or give more text to `nmt evaluate --calibrate --source FILE --reference"
+        in longer.err
+    )
     again = nmt("train", "--config", config, "--set", "training.max_steps=1")
     assert (again.code, "finished already" in again.err) == (0, True)
     result = nmt("evaluate", "--calibrate", "--model", config.parent / "run")
