@@ -30,6 +30,7 @@ def check(
 
     Example: nmt check --config configs/multi30k_en_de.yaml
     """
+    from nmt_cli.commands.counting import with_updates
     from nmt_cli.commands.measuring import with_speed
     from nmt_cli.commands.tokenizer import trained_tokenizers
     from nmt_cli.config.idle import idle_keys
@@ -47,6 +48,7 @@ def check(
     pairs = [*data.train, *([data.dev] if data.dev else []), *data.test]
     warn_of_exchanged_sides([Corpus(p.source, p.target) for p in pairs], (data.source_lang, data.target_lang))
     found = check_all(given, with_absolute_paths(given), trained_tokenizers)
+    found = with_updates(found)
     if measure:
         found = with_speed(found)
     language = given.data.target_lang

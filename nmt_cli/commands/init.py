@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +124,8 @@ def init(
 
 def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:
     """Write the configuration for these corpora, and the files of a dev set where there is none."""
-    from nmt_cli.preflight.configuration import Plan, write_configuration, write_with_held_out
+    from nmt_cli.commands.counting import updates_of_text
+    from nmt_cli.preflight.configuration import Plan, warn_of_small_dev, write_configuration, write_with_held_out
     from nmt_cli.preflight.survey import survey
 
     text = survey(corpora)
@@ -142,16 +144,19 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
             f"{text.num_pairs:,} pairs are not valid UTF-8, so a file is probably in another encoding, such as cp1252; "
             "`nmt import` finds it and writes UTF-8"
         )
-    if dev is not None and not survey([dev]).num_pairs:
-        raise InputError(f"{dev.source}: the dev set is empty")
+    count_updates = partial(updates_of_text, corpora)
     if dev is not None:
+        num_dev = survey([dev]).num_pairs
+        if not num_dev:
+            raise InputError(f"{dev.source}: the dev set is empty")
         if text.num_invalid:
             warn(f"{text.num_invalid:,} pairs are not UTF-8; the configuration skips them")
         num_pairs = text.num_pairs - text.num_invalid
         plan = Plan(corpora, num_pairs, dev, "Yours; never filtered.", skips_invalid=text.num_invalid > 0)
-        write_configuration(output, header, plan, text)
+        write_configuration(output, header, plan, text, count_updates)
+        warn_of_small_dev(num_dev)
     else:
-        write_with_held_out(output, header, corpora, text)
+        write_with_held_out(output, header, corpora, text, count_updates)
 
 
 def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Corpus | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nmt_cli.console import counted, log
@@ -21,28 +21,37 @@ def keep_word_pairs(experiment: Experiment, config: Config) -> None:
     A run that has begun keeps those with which it began.
     """
     from nmt_cli.commands.writing import training_lines
-    from nmt_cli.data.tokenizer import without_symbols
-    from nmt_cli.data.word_pairs import learn_word_pairs
     from nmt_cli.files import atomic_directory
 
     paths = experiment.word_pairs_paths
     if not config.data.word_pairs or (experiment.has_begun and all(path.exists() for path in paths)):
         return
     began = time.monotonic()
+    sides = word_pairs_of(training_lines(config), config, experiment.tokenizers)
+    with atomic_directory(paths[0].parent) as temporary:
+        for words, path in zip(sides, paths, strict=True):
+            written = "".join(f"{word}\n" for word in words)
+            (temporary / path.name).write_text(written, encoding="utf-8", newline="")
+    learned = f"{counted(len(sides[0]), 'word pair')} learned from the training text"
+    log(f"{learned} in {time.monotonic() - began:.0f} s -> {paths[0].parent}")
+
+
+def word_pairs_of(
+    lines: Iterable[tuple[str, str]], config: Config, tokenizers: Sequence[Tokenizer]
+) -> tuple[list[str], list[str]]:
+    """Return the sources and the targets of the word pairs that parallel lines teach, as a training reads them."""
+    from nmt_cli.data.tokenizer import without_symbols
+    from nmt_cli.data.word_pairs import learn_word_pairs
+
     languages = (config.data.source_lang, config.data.target_lang)
-    sides = [_Side(*side) for side in zip(languages, experiment.tokenizers, strict=True)]
-    lines = list(training_lines(config))
+    sides = [_Side(*side) for side in zip(languages, tokenizers, strict=True)]
+    lines = list(lines)
     texts = [list(without_symbols([pair[side] for pair in lines], config.tokenizer.symbols)) for side in range(2)]
     pairs = learn_word_pairs(
         (sides[0].words(source), sides[1].words(target)) for source, target in zip(*texts, strict=True)
     )
-    with atomic_directory(paths[0].parent) as temporary:
-        for number, (side, text, path) in enumerate(zip(sides, texts, paths, strict=True)):
-            write = side.writer(text)
-            written = "".join(f"{write(pair[number])}\n" for pair in pairs)
-            (temporary / path.name).write_text(written, encoding="utf-8", newline="")
-    learned = f"{counted(len(pairs), 'word pair')} learned from the training text"
-    log(f"{learned} in {time.monotonic() - began:.0f} s -> {paths[0].parent}")
+    writers = [side.writer(text) for side, text in zip(sides, texts, strict=True)]
+    return [writers[0](pair.source) for pair in pairs], [writers[1](pair.target) for pair in pairs]
 
 
 class _Side:

@@ -116,10 +116,14 @@ class Sampler:
         """Return about how many batches an epoch has; the last one ends with it."""
         return max(1.0, self.pairs_an_epoch / self.sentences_a_batch)
 
+    def count_batches(self) -> int:
+        """Count the batches of the first epoch by planning them all, which takes long for a large text."""
+        return sum(len(self._plan(0, pool)) for pool in range(self._num_pools))
+
     def from_cursor(self, cursor: Cursor) -> Iterator[Drawn]:
         """Yield every batch from `cursor` on, without end."""
         epoch, pool, batch = cursor
-        num_pools = -(-self.pairs_an_epoch // self._pool_size)
+        num_pools = self._num_pools
         while True:
             if pool >= num_pools:
                 epoch, pool, batch = epoch + 1, 0, 0
@@ -132,6 +136,11 @@ class Sampler:
                     following = Cursor(epoch, pool + 1, 0) if pool + 1 < num_pools else Cursor(epoch + 1, 0, 0)
                 yield Drawn(batches[index], following, epoch + done / self.pairs_an_epoch)
             pool, batch = pool + 1, max(0, batch - len(batches))
+
+    @property
+    def _num_pools(self) -> int:
+        """Number of pools of an epoch."""
+        return -(-self.pairs_an_epoch // self._pool_size)
 
     def _plan(self, epoch: int, pool: int) -> list[Numbers]:
         """Return the batches of a pool: its pairs, sorted by length and cut, in random order."""

@@ -23,12 +23,11 @@ from nmt_cli.preflight.inputs import check_inputs, problems_of, tokenizer_origin
 from nmt_cli.preflight.report import CorpusReport, NamedCorpus, analyse
 from nmt_cli.preflight.resuming import check_resumable, check_tokenizers, check_unchanged
 from nmt_cli.preflight.sizing import TrainingMemory, training_memory
+from nmt_cli.preflight.survey import TRIAL_BYTES
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
 
-TRIAL_BYTES = 4_000_000
-"""The most training text for which a missing tokenizer is trained for the check, in a second or two."""
 TrainTokenizers = Callable[["Config"], dict[str, Tokenizer]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -10,13 +10,14 @@ from pathlib import Path
 from string import Template
 
 from nmt_cli.config.loader import parse_yaml, scalar, validate
-from nmt_cli.console import log
+from nmt_cli.config.schema import Config
+from nmt_cli.console import counted, log, warn
 from nmt_cli.data.holdout import hold_out
 from nmt_cli.data.output import open_new_outputs
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.errors import InputError
 from nmt_cli.language_codes import bleu_tokenizer
-from nmt_cli.preflight.sizing import sizes_for
+from nmt_cli.preflight.sizing import Sizes, sizes_for
 from nmt_cli.preflight.survey import TextSurvey
 
 SCHEDULES = {
@@ -24,6 +25,10 @@ SCHEDULES = {
     "cosine": "down to 0 at the end of max_epochs, so the last epochs gain the most",
 }
 COMMENT_COLUMN = 29
+SMALL_DEV = 100
+"""Pairs of a dev set; with fewer, BLEU moves by several points from one draw of sentences to another."""
+CountUpdates = Callable[[Config, int], float | None]
+"""Returns how many updates an epoch of so many pairs has with a configuration; None where that takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +53,18 @@ class Plan:
     skips_invalid: bool = False
 
 
-def write_configuration(output: Path, header: Header, plan: Plan, text: TextSurvey) -> None:
+def write_configuration(
+    output: Path, header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates
+) -> None:
     """Write a configuration for corpora that stay where they are."""
-    content = configuration(header, plan, text)
+    content = configuration(header, plan, text, count_updates)
     with open_new_outputs([output]) as (file,):
         file.write(content.encode("utf-8"))
 
 
-def write_with_held_out(output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey) -> None:
+def write_with_held_out(
+    output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey, count_updates: CountUpdates
+) -> None:
     """Hold out a dev set: write the four files of text, then the configuration, or nothing of it all."""
     directory = output.parent / f"{output.stem}.data"
     if directory == output:
@@ -85,7 +94,7 @@ def write_with_held_out(output: Path, header: Header, corpora: Sequence[Corpus],
                 "target are in neither set."
             )
             plan = Plan([train], split.training, dev, comment)
-            config_file.write(configuration(header, plan, text).encode("utf-8"))
+            config_file.write(configuration(header, plan, text, count_updates).encode("utf-8"))
     except BaseException:
         if is_new:
             with suppress(OSError):  # somebody else has put something into it
@@ -93,10 +102,20 @@ def write_with_held_out(output: Path, header: Header, corpora: Sequence[Corpus],
         raise
     others = f", {split.without_text:,} left out because a side has no text" if split.without_text else ""
     others += f", {text.num_invalid:,} left out because they are not UTF-8" if text.num_invalid else ""
+    warn_of_small_dev(split.held_out)
     log(
         f"{directory}: {split.training:,} pairs to train on, {split.held_out:,} held out as the dev set, "
         f"{split.left_out:,} left out because they share a side with a held-out pair{others}"
     )
+
+
+def warn_of_small_dev(num_pairs: int) -> None:
+    """Warn where a dev set has so few pairs that its score says little."""
+    if num_pairs < SMALL_DEV:
+        warn(
+            f"the dev set has only {counted(num_pairs, 'pair')}, so its BLEU rises and falls by chance. If you have "
+            "more pairs that are not trained on, name them with --dev-source and --dev-target"
+        )
 
 
 def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]:
@@ -113,10 +132,22 @@ def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]
     return paths
 
 
-def configuration(header: Header, plan: Plan, text: TextSurvey) -> str:
-    """Return the configuration with its reasons, checked as `nmt train` will check it."""
+def configuration(header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates | None = None) -> str:
+    """Return the configuration with its reasons, checked as `nmt train` will check it.
+
+    The number of updates, and with it the time between validations, is estimated unless `count_updates` tells it.
+    """
+    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs))
+    written, config = _filled(_values(header, plan, sizes))
+    updates_an_epoch = count_updates(config, plan.num_pairs) if count_updates is not None else None
+    if updates_an_epoch is not None:
+        written, _ = _filled(_values(header, plan, sizes.with_updates(updates_an_epoch)))
+    return written
+
+
+def _filled(values: Mapping[str, object]) -> tuple[str, Config]:
+    """Return the template with these values, as text and as a checked configuration."""
     template = resources.files("nmt_cli.preflight").joinpath("configuration.yaml").read_text(encoding="utf-8")
-    values = _values(header, plan, text)
     lines = []
     for line in template.splitlines():
         setting, mark, comment = line.partition("  # ")
@@ -125,19 +156,19 @@ def configuration(header: Header, plan: Plan, text: TextSurvey) -> str:
         filled, remark = (Template(part).substitute(values) for part in (setting, comment))
         lines.append(f"{filled:<{COMMENT_COLUMN - 1}} # {remark}" if mark and setting else filled + mark + remark)
     written = "\n".join(lines) + "\n"
-    validate(parse_yaml(written, "--name, --source-lang or a path"), "--name, --source-lang or a path")
-    return written
+    place = "--name, --source-lang or a path"
+    return written, validate(parse_yaml(written, place), place)
 
 
-def _values(header: Header, plan: Plan, text: TextSurvey) -> dict[str, object]:
+def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
     """Return what fills the template; a setting whose value is None is left out."""
-    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs))
     limit = ""
     if sizes.vocab_size != sizes.usual_vocab_size:
         limit = f", and this text has {'few words' if sizes.vocab_size < sizes.usual_vocab_size else 'many characters'}"
     tokenize = bleu_tokenizer(header.target_lang)
     return {
         **asdict(sizes),
+        "checkpoint_freq": sizes.checkpoint_freq,
         "name": scalar(header.name),
         "model_dir": scalar(f"runs/{header.name}"),
         "seed": header.seed,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nmt_cli.config.schema import Config
+from nmt_cli.config.schema import Config, TrainingConfig
 from nmt_cli.preflight.report import CorpusReport
 from nmt_cli.preflight.sizing import PIECES_PER_WORD, TrainingMemory
 
@@ -30,6 +30,11 @@ class Workload:
     def tokens_an_update(self) -> float:
         """Target pieces of an update on average, padding not counted."""
         return self.tokens_an_epoch / self.updates_an_epoch
+
+    def with_updates(self, updates_an_epoch: float, training: TrainingConfig) -> Workload:
+        """Return the same work where an epoch has been counted to have so many updates."""
+        updates = _updates(updates_an_epoch, training)
+        return replace(self, updates_an_epoch=updates_an_epoch, updates=updates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +101,14 @@ def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool
     options = config.training
     size = pairs if options.batch_type == "sentences" else tokens
     updates_an_epoch = max(1.0, size / options.batch_size)  # a batch ends with the epoch
-    by_epochs = options.max_epochs and options.max_epochs * updates_an_epoch
-    updates = min(limit for limit in (by_epochs, options.max_steps) if limit)
-    return Workload(sources / pairs, tokens / pairs - 1, round(tokens), updates_an_epoch, max(1, round(updates)))
+    updates = _updates(updates_an_epoch, options)
+    return Workload(sources / pairs, tokens / pairs - 1, round(tokens), updates_an_epoch, updates)
+
+
+def _updates(updates_an_epoch: float, training: TrainingConfig) -> int:
+    """Return the updates of a whole training."""
+    by_epochs = training.max_epochs and training.max_epochs * updates_an_epoch
+    return max(1, round(min(limit for limit in (by_epochs, training.max_steps) if limit)))
 
 
 def disk_space(config: Config, memory: TrainingMemory, reports: Sequence[CorpusReport], vocab_size: int) -> DiskSpace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -118,7 +118,23 @@ class Sizes:
     num_steps: int
     """About how many updates that makes."""
     validation_freq: int
-    checkpoint_freq: int
+
+    def with_updates(self, updates_an_epoch: float) -> Sizes:
+        """Return the same sizes with the validations of a training that makes so many updates an epoch.
+
+        The number of epochs stays: it follows the amount of text, which the number of pieces does not tell.
+        """
+        num_steps = max(1, round(updates_an_epoch * self.max_epochs))
+        return replace(self, num_steps=num_steps, validation_freq=_validation_freq(num_steps))
+
+    @property
+    def checkpoint_freq(self) -> int:
+        return min(self.validation_freq, 1_000)
+
+
+def _validation_freq(num_steps: int) -> int:
+    """Return the steps between validations, of which there are about 15."""
+    return max(1, _round(num_steps / NUM_VALIDATIONS))
 
 
 def sizes_for(text: TextSurvey) -> Sizes:
@@ -142,7 +158,6 @@ def sizes_for(text: TextSurvey) -> Sizes:
     usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
     max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_STEPS // steps_an_epoch)))
     num_steps = max(1, round(steps_an_epoch * max_epochs))
-    validation_freq = max(1, _round(num_steps / NUM_VALIDATIONS))
     rates = (at.rate(*pair) for pair in zip(low.dropout, high.dropout, strict=True))
     return Sizes(
         vocab_size=vocab_size,
@@ -160,8 +175,7 @@ def sizes_for(text: TextSurvey) -> Sizes:
         warmup_steps=min(int(_two_digits(at.size(low.warmup_steps, high.warmup_steps))), num_steps // 10),
         max_epochs=max_epochs,
         num_steps=num_steps,
-        validation_freq=validation_freq,
-        checkpoint_freq=min(validation_freq, 1_000),
+        validation_freq=_validation_freq(num_steps),
     )
 
 
