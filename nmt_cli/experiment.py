@@ -325,6 +325,9 @@ def source_of(model_dirs: list[Path]) -> list[Experiment]:
         return [Experiment(Path(named))]
     newest = newest_finished(Path("runs"))
     if newest is None:
-        raise InputError("no model: give --model DIR, set NMT_MODEL, or train one (no finished run lies below runs/)")
+        raise InputError(
+            "no model: give --model DIR, set NMT_MODEL, or train one (no finished run lies below runs/; a "
+            "training that was stopped must be named)"
+        )
     log(f"model: {newest.directory} (the newest finished run below runs/)")
     return [newest]

@@ -82,7 +82,8 @@ def evaluate(
         int,
         typer.Option(
             "--confidence-samples", min=0, max=100, metavar="N",
-            help="With --calibrate: also use how far N passes with dropout agree. With 0, --confidence is fastest.",
+            help="With --calibrate: also score each translation N times with dropout, and use how they agree. "
+            "This makes --confidence slower; 0 leaves it out.",
         ),
     ] = 0,
     device: Device = "auto",

@@ -55,9 +55,9 @@ def import_(
 ) -> None:
     """Turn a table, translation memory, spreadsheet, subtitles or text in any encoding into two files of sentences.
 
-    The format is recognised by content and name, and what was recognised is said. Whatever is left out is counted, with
-    the reason, in PREFIX.report.json. Where two readings are possible, nothing is written and the options that settle
-    it are named.
+    The command recognises the format by content and name, and prints what it recognised. It counts whatever it leaves
+    out, with the reason, in PREFIX.report.json. If a file can be read in two ways, it writes nothing and names the
+    options that decide.
 
     Example: nmt import fra-eng.zip -o tatoeba --source-lang en --target-lang fr
     """

@@ -75,7 +75,7 @@ def improve(
         typer.Option("--dry-run", help="Print the plan, with time and disk space for this machine. Make nothing."),
     ] = False,
 ) -> None:  # fmt: skip
-    """Make a better model from pairs and text in one language. The same command again goes on.
+    """Make a better model from pairs and text in one language. To go on after a stop, give the same command again.
 
     The configuration names the text: data.monolingual: {target: [FILE], source: [FILE]}. The stages are ordinary
     commands, which are printed: clean the text, train the reverse direction, translate the target text back, train on

@@ -14,7 +14,10 @@ def rescore(
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
 ) -> None:
-    """Print the natural log-probability of each target with its </s>, not normalised.
+    """Print how probable the model finds each given translation.
+
+    A line has the natural logarithm of the probability, the end of the sentence included. It is not divided by the
+    length.
 
     Example: nmt rescore source.txt target.txt --model runs/demo
     """

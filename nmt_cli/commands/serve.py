@@ -62,7 +62,7 @@ def serve(
         int,
         typer.Option(
             "--max-characters", min=1, metavar="N", rich_help_panel=LIMITS,
-            help="Most characters of one request; with alternatives or alignment 20,000, in a file more.",
+            help="Most characters of one request. With alternatives or alignment 20,000; a file may have more.",
         ),
     ] = 500_000,
     max_sentences: Annotated[

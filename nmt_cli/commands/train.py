@@ -54,7 +54,7 @@ def train(
         ),
     ] = False,
 ) -> None:
-    """Train a model, and its tokenizer if there is none. The same command again resumes.
+    """Train a model, and its tokenizer if there is none. To go on after a stop, give the same command again.
 
     Example: nmt train --config configs/multi30k_en_de.yaml
     """

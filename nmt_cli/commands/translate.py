@@ -113,8 +113,8 @@ def translate(
 ) -> None:  # fmt: skip
     """Translate lines of text. As many lines come out as go in, in order.
 
-    With --n-best N and the format text, each line gives N lines. Empty lines fill up where the search finds fewer
-    translations. The format moses does not fill up, and jsonl always gives one line for each line.
+    With --n-best N and the format text, each line gives N lines. If the search finds fewer translations,
+    empty lines take their place. The format moses writes no such lines, and jsonl writes one line for each line.
 
     A FILE that ends in .html, .po, .xlf, .srt or .vtt is translated as a document if -o is given: its text is
     translated, and all else stays as it is.

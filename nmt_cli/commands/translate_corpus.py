@@ -98,7 +98,7 @@ def translate_corpus(
     precision: Precision = "auto",
     checkpoint: Checkpoint = "best",
 ) -> None:
-    """Translate many files on many devices. The same command again goes on.
+    """Translate many files on many devices. To go on after a stop, give the same command again.
 
     Example: nmt translate-corpus shards/*.gz --output translated --model runs/demo
     """  # fmt: skip

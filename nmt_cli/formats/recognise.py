@@ -35,10 +35,10 @@ _SIGNATURES = (
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "an old Office document",
      "if it is a spreadsheet, save it as .xlsx, which `nmt import` reads"),
     *(
-        (begin, 0, "a picture", "`nmt import` cannot read it either; write the text that it shows into a file first")
+        (begin, 0, "a picture", "`nmt import` cannot read pictures; write the text that it shows into a file first")
         for begin in _PICTURES
     ),
-    (b"%PDF-", 0, "a PDF document", "`nmt import` cannot read it either; copy the text out of it first"),
+    (b"%PDF-", 0, "a PDF document", "`nmt import` cannot read it; copy the text out of it into a text file"),
 )  # fmt: skip
 """Bytes, where they stand, what they tell, and what to do then."""
 _DOCUMENT = "a document of a word processor"

@@ -217,7 +217,7 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
         (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 line; line i of one must translate line i"),
         (("empty",), "empty: is empty"),
         (("page",), "page: is HTML, a page for a browser; copy its sentences into a table or two files"),
-        (("paper.pdf",), "paper.pdf: is a PDF document; this command cannot read it either; copy the text out of it"),
+        (("paper.pdf",), "paper.pdf: is a PDF document; this command cannot read it; copy the text out of it"),
         (("a.7z",), "a.7z: is a 7z archive; unpack it, then give the file in it to this command"),
         (("damaged.zip",), "damaged.zip: is a damaged zip archive"),
         (("deflate64.zip",), "deflate64.zip: is compressed in a way that is not known here"),
