@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from time import monotonic
@@ -46,6 +46,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+PIECE = 65_536
+"""Bytes of an answer that are handed to the connection at once; the next ones wait until the client has taken them."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -258,6 +260,15 @@ async def _failure(_: Request, __: Exception) -> Response:
     return JSONResponse({"error": "Cannot translate text: the server failed"}, 500)
 
 
+def _pieces(message: Message) -> Iterator[Message]:
+    """Yield a message, or messages with a piece of its body each."""
+    body = message.get("body", b"")
+    last = max(0, (len(body) - 1) // PIECE * PIECE)
+    for start in range(0, last, PIECE):
+        yield {**message, "body": body[start : start + PIECE], "more_body": True}
+    yield {**message, "body": body[last:]} if last else message
+
+
 class _Guard:
     """Stands around the application: counts and logs requests, adds headers, and lets no traceback out."""
 
@@ -274,7 +285,8 @@ class _Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message = {**message, "headers": [*message["headers"], *HEADERS]}
-            await send(message)
+            for piece in _pieces(message):
+                await send(piece)
 
         try:
             await self._app(scope, receive, send_on)

@@ -48,6 +48,8 @@ class Limits:
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     """Time within which the whole body must arrive."""
+    answer_seconds: float = 60.0
+    """Time within which the client must take each piece of an answer (`app.PIECE` bytes)."""
 
 
 class Keys:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import signal
 import socket
@@ -14,12 +13,11 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-import h11
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt_cli.errors import InputError
+from nmt_cli.serve.connection import Connection
 from nmt_cli.serve.limits import Limits
 from nmt_cli.signals import answered_by
 
@@ -70,7 +68,7 @@ def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, 
     connections = connections_with_room(limits.connections)
     config = uvicorn.Config(
         app,
-        http=_protocol(replace(limits, connections=connections)),
+        http=type("Limited", (Connection,), {"limits": replace(limits, connections=connections)}),
         backlog=connections,
         loop="asyncio",
         ws="none",
@@ -133,74 +131,3 @@ class _Server(uvicorn.Server):
             self.force_exit = True
         self.received = self.received or number
         self.should_exit = True
-
-
-def _protocol(limits: Limits) -> type[H11Protocol]:
-    """Return uvicorn's protocol with limits on connections and on the time for headers to come."""
-
-    class Limited(H11Protocol):
-        _late: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            if len(self.connections) > limits.connections:
-                transport.write(_raw(503, "the server is busy; try again in a moment", "Retry-After: 1\r\n"))
-                transport.close()
-                return
-            self._expect_headers()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._expect_nothing()
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.transport.is_closing():
-                return
-            if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-                self._expect_headers()
-            elif self.conn.their_state is not h11.IDLE:
-                self._expect_nothing()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0] and not self.transport.is_closing():
-                self._expect_headers()
-
-        def _expect_headers(self) -> None:
-            if self._late is None:
-                self._late = self.loop.call_later(limits.header_seconds, self._too_late)
-
-        def _expect_nothing(self) -> None:
-            if self._late is not None:
-                self._late.cancel()
-                self._late = None
-
-        def _too_late(self) -> None:
-            self._late = None
-            if not self.transport.is_closing():
-                self.transport.write(_raw(408, "Invalid request: the headers took too long"))
-                self.transport.close()
-
-        def send_400_response(self, msg: str) -> None:
-            self._expect_nothing()
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.write(_raw(400, f"Invalid request: {msg}"))
-            self.transport.close()
-
-        def _unsupported_upgrade_warning(self) -> None:
-            pass
-
-    return Limited
-
-
-_REASONS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
-
-
-def _raw(status: int, message: str, more: str = "") -> bytes:
-    """Return a whole answer, for what never became a request."""
-    body = json.dumps({"error": message})
-    return (
-        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n{more}\r\n{body}"
-    ).encode()

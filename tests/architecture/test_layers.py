@@ -127,8 +127,8 @@ DOORS = {
     "onnx": {"export.onnx.graph"},
     "onnxruntime": {"export.programs"},
     "starlette": {"serve.app", "serve.requests", "serve.running"},
-    "uvicorn": {"serve.running"},
-    "h11": {"serve.running"},
+    "uvicorn": {"serve.connection", "serve.running"},
+    "h11": {"serve.connection"},
 }
 """Each outside library and who may import it."""
 

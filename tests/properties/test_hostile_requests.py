@@ -9,6 +9,7 @@ import random
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,27 @@ def test_a_slow_client_holds_nobody_up(server):
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(server):
     head = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n"
     assert answer_to(server.port, head).startswith(b"HTTP/1.1 413 ")
+
+
+def test_answers_that_nobody_takes_need_no_memory(server):
+    """Each was kept as a whole until its client took it."""
+    file = b"The car\n" * 1_500_000  # 12 MB; French already, so nothing is translated
+    parts = {"source": b"fr", "target": b"fr", 'file"; filename="a.txt': file}
+    form = b"".join(
+        b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value)
+        for name, value in parts.items()
+    )
+    kept = server.ask("/translate_file", data=form + b"--x--\r\n", Content_Type="multipart/form-data; boundary=x")
+    path = kept.json["translatedFileUrl"].removeprefix(server.address)
+    assert server.ask(path).body == file
+    before = memory(server)
+    with ExitStack() as idle:
+        for _ in range(20):
+            connection = idle.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+            connection.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path.encode())
+            assert connection.recv(10) == b"HTTP/1.1 2"
+        assert server.ask("/health").status == 200
+        assert memory(server) < before + 100_000_000
 
 
 NUM_SOAK = int(os.environ.get("NMT_SOAK_REQUESTS", "100000"))
