@@ -209,8 +209,7 @@ def _translate_paragraphs(job: Job, translator: Translator, translate: Translate
             texts = [decode_line(line) for line in window]
             num_invalid += sum(not is_valid for _, is_valid in texts)
             lines = translate_paragraphs([text for text, _ in texts], translate, split, counts, markup=job.markup)
-            written = ("" if line.isspace() else line for line in lines)
-            out.write("".join(f"{line}\n" for line in written).encode("utf-8", errors="replace"))
+            out.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))
             out.flush()
     translator.counts.invalid = num_invalid
     counts.report(input_name(job.file))

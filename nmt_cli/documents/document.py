@@ -138,7 +138,7 @@ def translate_paragraphs(
 ) -> list[str]:
     """Return each paragraph translated sentence by sentence, with the white space between them as it was.
 
-    With `markup`, tags and placeholders are carried across.
+    One of white space alone gives an empty text. With `markup`, tags and placeholders are carried across.
     """
     return [found.text for found in translated_paragraphs(paragraphs, translate, split, counts, markup=markup)]
 
@@ -152,10 +152,11 @@ def translated_paragraphs(
         atoms = (Atom(paragraph, paragraph),)
         segments.append(Segment(0, len(paragraph), with_codes(atoms) if markup else atoms))
     edits, sentences = _translated(segments, translate, split, counts, keeps_codes=markup)
-    return [
-        Paragraph(spliced(paragraph, [edit]), own)
-        for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True)
-    ]
+    found = []
+    for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True):
+        text = spliced(paragraph, [edit])
+        found.append(Paragraph("", [("", one) for _, one in own]) if text.isspace() else Paragraph(text, own))
+    return found
 
 
 class _Segments(NamedTuple):

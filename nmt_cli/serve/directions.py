@@ -11,7 +11,9 @@ from nmt_cli.language_codes import english_name, primary
 from nmt_cli.serve.texts import Direction
 
 MIN_ALONE = 40
-"""Characters of a text whose language is told by itself; shorter ones of a list are judged together."""
+"""Characters of a text whose language is told by itself; the shorter ones of a list may be judged together."""
+SURE = 99.0
+"""Confidence from which on a shorter text is judged by itself too: a single word may be certain by 95 and wrong."""
 
 
 def _distance(own: str, code: str) -> int | None:
@@ -76,10 +78,14 @@ class Directions:
 
     def detect_each(self, texts: Sequence[str], target: str) -> list[dict[str, Any]]:
         """Return the most probable language of each text among those that are translated into the target, and the
-        target itself."""
+        target itself. Short texts that speak for no language clearly have the one of all short texts together."""
         sources = {source for source, other in self._by_pair if other == target}
-        together = self._likeliest("\n".join(texts), sources, target)
-        return [self._likeliest(text, sources, target) if len(text) > MIN_ALONE else together for text in texts]
+        together = self._likeliest("\n".join(text for text in texts if len(text) <= MIN_ALONE), sources, target)
+        alone = [self._likeliest(text, sources, target) for text in texts]
+        return [
+            found if len(text) > MIN_ALONE or found["confidence"] >= SURE else together
+            for text, found in zip(texts, alone, strict=True)
+        ]
 
     def _likeliest(self, text: str, sources: set[str], target: str) -> dict[str, Any]:
         detected = [one for one in self.detect(text) if one["language"] in sources | {target}]

@@ -187,8 +187,12 @@ def _file_in_place(name: str, data: bytes, translate: Translate, split: Splitter
     if name.lower().endswith(".txt"):
         document = decoded(name, data, None)
         mark, text = ("\ufeff", document.text[1:]) if document.text.startswith("\ufeff") else ("", document.text)
-        found = translate_paragraphs(text.split("\n"), translate, split, DocumentCounts())
-        return encoded(document, mark + "\n".join(found), has_references=False)
+        lines = text.split("\n")
+        ends = ["\r" if line.endswith("\r") else "" for line in lines]  # which lines of white space keep, too
+        bare = [line.removesuffix("\r") for line in lines]
+        found = translate_paragraphs(bare, translate, split, DocumentCounts())
+        joined = "\n".join(line + end for line, end in zip(found, ends, strict=True))
+        return encoded(document, mark + joined, has_references=False)
     return translate_document(name, data, translate, split, target_lang=target_lang).content
 
 

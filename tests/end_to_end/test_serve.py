@@ -51,6 +51,16 @@ def test_a_text_is_translated_as_paragraphs_are(server, paragraphs):
     assert server.translate(TEXT) == {"translatedText": paragraphs(TEXT)}
 
 
+@pytest.mark.parametrize("blank", ["", " \t", "\u00a0", "\u0085", "\u2028", "\x0b", "\r"])
+def test_a_line_of_white_space_is_empty_as_with_paragraphs(server, paragraphs, blank):
+    text = f"The car\n{blank}\nThe cat"
+    answer = server.translate(text, confidence=True)
+    assert answer["translatedText"] == paragraphs(text)
+    assert answer["translatedText"].split("\n")[1] == ""
+    assert len(answer["word_confidence"]) == len(answer["translatedText"].split())
+    assert server.translate([blank + " ", "The car"])["translatedText"][0] == ""
+
+
 def test_the_answer_is_the_same_whoever_else_is_asking(server, paragraphs, corpus):
     lines = (corpus / "test.en").read_text().splitlines()
     texts = ["\n".join(lines[start : start + 5]) for start in range(0, 30, 3)]
@@ -107,6 +117,15 @@ def test_the_language_is_detected_where_that_is_asked(server):
     assert server.ask("/detect", data=b"q=%E4%B8%AD%E6%96%87").json[0]["confidence"] < 30
     page = '<div class="container main-content"><span class="the-quick-brown">la voiture du chat</span></div>'
     assert server.translate(page, source="auto", format="html")["translatedText"] == page
+
+
+def test_a_short_text_of_a_list_keeps_the_language_that_it_clearly_is_in(server):
+    """It took the language of the longest text, and stayed as it was."""
+    english = "Where is the red house?"
+    french = "Où est la voiture rouge, et la maison du chat, et le chien, et les fleurs de la maison ?"
+    found = server.translate([english, french], source="auto")
+    assert [one["language"] for one in found["detectedLanguage"]] == ["en", "fr"]
+    assert found["translatedText"] == [server.translate(english)["translatedText"], french]
 
 
 def test_alternatives_differ_from_the_translation_and_from_each_other(server, paragraphs):
@@ -374,6 +393,9 @@ def test_a_file_is_translated_and_fetched(server, paragraphs):
     assert fetched.headers["content-disposition"] == 'attachment; filename="my_file_fr.txt"'
     subtitles = send("a.srt", "1\n00:00:01,000 --> 00:00:03,000\nThe car is red.\n").json["translatedFileUrl"]
     assert b"00:00:01,000 --> 00:00:03,000" in server.ask(subtitles.removeprefix(server.address)).body
+    lines = send("lines.txt", "The car\r\n \t\r\nThe cat\r\n").json["translatedFileUrl"]
+    fetched = server.ask(lines.removeprefix(server.address)).body.decode()
+    assert fetched == paragraphs("The car\n\nThe cat\n").replace("\n", "\r\n")
     assert send("a.exe", "x").json == {"error": "Invalid request: file format not supported"}
     assert server.ask("/download_file/../../etc/passwd").status == 404
 

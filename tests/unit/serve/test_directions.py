@@ -35,3 +35,17 @@ def test_a_text_in_the_target_language_is_known_as_such(directions):
     (found,) = directions.detect_each(["das haus ist rot, und das auto ist klein, und wir haben blumen"], "de")
     assert found["language"] == "de"
     assert found["confidence"] > 50
+
+
+def test_a_short_text_keeps_the_language_that_it_clearly_is_in(directions):
+    english, german = "where is the red car", "wir haben die schlüssel und blumen, und das haus der katze ist klein"
+    found = directions.detect_each([english, german], "de")
+    assert [one["language"] for one in found] == ["en", "de"]
+    assert found[0] == directions.detect_each([english], "de")[0]
+
+
+def test_short_texts_that_are_clearly_in_no_language_are_judged_together(directions):
+    texts = ["car", "cat", "the", "wo", "the house of the cat"]
+    found = directions.detect_each(texts, "de")
+    assert [one["language"] for one in found] == ["en"] * 5
+    assert directions.detect_each(["wo"], "de")[0]["language"] != "en"
