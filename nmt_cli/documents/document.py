@@ -21,6 +21,8 @@ from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
 """Translates lines; weights of attention place the tags, and without them the order of the words does."""
+Check = Callable[[], None]
+"""Called again and again between segments; what it raises ends the work."""
 ENDINGS = {
     ".html": html, ".htm": html, ".xhtml": html, ".po": po, ".pot": po, ".xlf": xliff, ".xliff": xliff,
     ".srt": subtitles, ".vtt": subtitles,
@@ -73,6 +75,10 @@ class Paragraph(NamedTuple):
     """Each sentence as it stands in the text, in order, with the translation that it is made from."""
 
 
+def _go_on() -> None:
+    """Let the work go on to its end."""
+
+
 def ending_of(name: str) -> str | None:
     """Return the ending of a name, without `.gz`, that tells the format of a document, or None."""
     ending = _suffix(name)
@@ -84,7 +90,14 @@ def _suffix(name: str) -> str:
 
 
 def translate_document(
-    name: str, data: bytes, translate: Translate, split: Splitter, *, target_lang: str | None, overwrite: bool = False
+    name: str,
+    data: bytes,
+    translate: Translate,
+    split: Splitter,
+    *,
+    target_lang: str | None,
+    overwrite: bool = False,
+    check: Check = _go_on,
 ) -> Translated:
     """Return a document with its text translated and all else as it was.
 
@@ -97,7 +110,9 @@ def translate_document(
     """
     form = ENDINGS[_suffix(name)]
     document = form.decoded(name, data)
-    text, counts = _in_place(form, document, translate, split, target_lang=target_lang, overwrite=overwrite)
+    text, counts = _in_place(
+        form, document, translate, split, target_lang=target_lang, overwrite=overwrite, check=check
+    )
     try:
         content = encoded(document, text, has_references=form.HAS_REFERENCES)
     except InputError:  # of a catalogue: the others are in Unicode or have references
@@ -108,13 +123,15 @@ def translate_document(
     return Translated(content, counts)
 
 
-def translate_page(text: str, translate: Translate, split: Splitter, *, target_lang: str | None) -> str:
+def translate_page(
+    text: str, translate: Translate, split: Splitter, *, target_lang: str | None, check: Check = _go_on
+) -> str:
     """Return HTML with its text translated and all else as it was; an encoding that it declares has no meaning here.
 
     Raises:
         InputError: a tag is cut off, or elements are nested beyond reason.
     """
-    return _in_place(html, Characters("q", text, "utf-8"), translate, split, target_lang=target_lang)[0]
+    return _in_place(html, Characters("q", text, "utf-8"), translate, split, target_lang=target_lang, check=check)[0]
 
 
 def _in_place(
@@ -125,33 +142,47 @@ def _in_place(
     *,
     target_lang: str | None,
     overwrite: bool = False,
+    check: Check,
 ) -> tuple[str, DocumentCounts]:
     """Return the text of a document of this format (a module of `ENDINGS`) with its sentences translated."""
     located: Located = form.locate(document, target_lang, overwrite=overwrite)
     counts = DocumentCounts(notes=located.notes, languages=located.languages)
-    edits = _translated(located.segments, translate, split, counts, keeps_codes=True).edits
+    edits = _translated(located.segments, translate, split, counts, keeps_codes=True, check=check).edits
     return spliced(document.text, [*located.edits, *edits]), counts
 
 
 def translate_paragraphs(
-    paragraphs: Sequence[str], translate: Translate, split: Splitter, counts: DocumentCounts, *, markup: bool = False
+    paragraphs: Sequence[str],
+    translate: Translate,
+    split: Splitter,
+    counts: DocumentCounts,
+    *,
+    markup: bool = False,
+    check: Check = _go_on,
 ) -> list[str]:
     """Return each paragraph translated sentence by sentence, with the white space between them as it was.
 
     One of white space alone gives an empty text. With `markup`, tags and placeholders are carried across.
     """
-    return [found.text for found in translated_paragraphs(paragraphs, translate, split, counts, markup=markup)]
+    found = translated_paragraphs(paragraphs, translate, split, counts, markup=markup, check=check)
+    return [paragraph.text for paragraph in found]
 
 
 def translated_paragraphs(
-    paragraphs: Sequence[str], translate: Translate, split: Splitter, counts: DocumentCounts, *, markup: bool = False
+    paragraphs: Sequence[str],
+    translate: Translate,
+    split: Splitter,
+    counts: DocumentCounts,
+    *,
+    markup: bool = False,
+    check: Check = _go_on,
 ) -> list[Paragraph]:
     """Return what `translate_paragraphs` does, with the sentences of each paragraph."""
     segments = []
     for paragraph in paragraphs:
         atoms = (Atom(paragraph, paragraph),)
         segments.append(Segment(0, len(paragraph), with_codes(atoms) if markup else atoms))
-    edits, sentences = _translated(segments, translate, split, counts, keeps_codes=markup)
+    edits, sentences = _translated(segments, translate, split, counts, keeps_codes=markup, check=check)
     found = []
     for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True):
         text = spliced(paragraph, [edit])
@@ -168,7 +199,13 @@ class _Segments(NamedTuple):
 
 
 def _translated(
-    segments: Sequence[Segment], translate: Translate, split: Splitter, counts: DocumentCounts, *, keeps_codes: bool
+    segments: Sequence[Segment],
+    translate: Translate,
+    split: Splitter,
+    counts: DocumentCounts,
+    *,
+    keeps_codes: bool,
+    check: Check,
 ) -> _Segments:
     """Return an edit for each segment; the sentences of all are translated at once, equal ones once.
 
@@ -179,6 +216,7 @@ def _translated(
 
     def split_all(some: Iterable[Segment]) -> Iterator[Unit]:
         for segment in some:
+            check()
             items[id(segment)] = items_of(segment.atoms, split)
             for item in items[id(segment)]:
                 if isinstance(item, Unit):
@@ -194,7 +232,10 @@ def _translated(
     counts.segments += len(segments)
     counts.sentences += len(units)
     assembly = _Assembly(items, found, counts, keeps_codes=keeps_codes)
-    edits = [Edit(segment.start, segment.end, assembly.of(segment)) for segment in segments]
+    edits = []
+    for segment in segments:
+        check()
+        edits.append(Edit(segment.start, segment.end, assembly.of(segment)))
     return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
 
 

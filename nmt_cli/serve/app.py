@@ -169,7 +169,7 @@ class App:
 
     async def _translate_file(self, request: Request, fields: Fields) -> Response:
         def answer(cancellation: Cancellation) -> str:
-            return self.service.translate_file(self.service.file_task(fields), cancellation)
+            return self.service.translate_file(self.service.file_task(fields, cancellation), cancellation)
 
         name = await self._worked(request, answer)
         return JSONResponse({"translatedFileUrl": f"{_origin(request)}/download_file/{quote(name)}"})

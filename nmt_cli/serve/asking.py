@@ -51,6 +51,11 @@ class Cancellation:
         if is_late:
             cancel()
 
+    def check(self) -> None:
+        """Raise `Cancelled` if nobody waits any more."""
+        if self.is_set:
+            raise Cancelled("nobody waits for the answer")
+
     def set(self) -> None:
         """Take the sentences that still wait out of the queues."""
         with self._lock:

@@ -194,12 +194,13 @@ class Service:
 
     # Files ----------------------------------------------------------------------------------------------------------
 
-    def file_task(self, fields: Fields) -> FileTask:
+    def file_task(self, fields: Fields, cancellation: Cancellation) -> FileTask:
         """Return what a request for a file asks for.
 
         Raises:
             Refused: something is missing, wrong, or not served.
             InputError: a file whose language is to be detected is damaged.
+            Cancelled: nobody waits for the file any more.
         """
         file = fields.files.get("file")
         if file is None or not file.name:
@@ -210,7 +211,7 @@ class Service:
             raise Refused(400, "Invalid request: file format not supported")
         if source == "auto":
             self._check_detection()
-            words = words_of_file(next(iter(self.directions)), file.name, file.content)
+            words = words_of_file(next(iter(self.directions)), file.name, file.content, cancellation)
             found = self.directions.detect_each([words], target)[0]["language"]
         else:
             found, target = self._pair(source, asked)

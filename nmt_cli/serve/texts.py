@@ -112,7 +112,8 @@ def translate_texts(
 
     def rendered(rank: int) -> list[list[Paragraph]]:
         lines = [line for of_text in paragraphs for line in of_text]
-        found = iter(translated_paragraphs(lines, sentences.ranked(rank), direction.split, DocumentCounts()))
+        translate, check = sentences.ranked(rank), cancellation.check
+        found = iter(translated_paragraphs(lines, translate, direction.split, DocumentCounts(), check=check))
         return [[next(found) for _ in of_text] for of_text in paragraphs]
 
     ranks = [rendered(rank) for rank in range(1 + request.alternatives)]
@@ -161,7 +162,8 @@ def translate_html(
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
 
     def rendered(text: str, translate: Translate) -> str:
-        return translate_page(text, translate, direction.split, target_lang=direction.target)
+        split, target = direction.split, direction.target
+        return translate_page(text, translate, split, target_lang=target, check=cancellation.check)
 
     if len(texts) > 1:
         sentences.ranked(0)([line for text in texts for line in _lines_of(partial(rendered, text))])
@@ -178,22 +180,27 @@ def translate_file(direction: Direction, name: str, data: bytes, request: Reques
     Raises:
         InputError: the document is damaged, too large, or in an unknown encoding, or the model cannot do with the
             glossary.
+        Cancelled: nobody waits for the document any more.
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
-    return _file_in_place(name, data, sentences.ranked(0), direction.split, direction.target)
+    return _file_in_place(name, data, sentences.ranked(0), direction, cancellation)
 
 
-def _file_in_place(name: str, data: bytes, translate: Translate, split: Splitter, target_lang: str) -> bytes:
+def _file_in_place(
+    name: str, data: bytes, translate: Translate, direction: Direction, cancellation: Cancellation
+) -> bytes:
+    cancellation.check()
+    split, check = direction.split, cancellation.check
     if name.lower().endswith(".txt"):
         document = decoded(name, data, None)
         mark, text = ("\ufeff", document.text[1:]) if document.text.startswith("\ufeff") else ("", document.text)
         lines = text.split("\n")
         ends = ["\r" if line.endswith("\r") else "" for line in lines]  # which lines of white space keep, too
         bare = [line.removesuffix("\r") for line in lines]
-        found = translate_paragraphs(bare, translate, split, DocumentCounts())
+        found = translate_paragraphs(bare, translate, split, DocumentCounts(), check=check)
         joined = "\n".join(line + end for line, end in zip(found, ends, strict=True))
         return encoded(document, mark + joined, has_references=False)
-    return translate_document(name, data, translate, split, target_lang=target_lang).content
+    return translate_document(name, data, translate, split, target_lang=direction.target, check=check).content
 
 
 # What tells the language ------------------------------------------------------------------------------------------
@@ -205,10 +212,9 @@ def words_of_html(direction: Direction, text: str) -> str:
     return _to_be_translated(lambda translate: translate_page(text, translate, split, target_lang=target))
 
 
-def words_of_file(direction: Direction, name: str, data: bytes) -> str:
+def words_of_file(direction: Direction, name: str, data: bytes, cancellation: Cancellation) -> str:
     """Return the beginning of what would be translated of a document; errors as of `translate_file`."""
-    split, target = direction.split, direction.target
-    return _to_be_translated(lambda translate: _file_in_place(name, data, translate, split, target))
+    return _to_be_translated(lambda translate: _file_in_place(name, data, translate, direction, cancellation))
 
 
 class _Enough(Exception):  # noqa: N818 (nothing is wrong)

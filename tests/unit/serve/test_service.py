@@ -6,11 +6,11 @@ import pytest
 
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.errors import InputError
-from nmt_cli.serve.asking import Abilities, Cancellation, EngineCounts
+from nmt_cli.serve.asking import Abilities, Cancellation, Cancelled, EngineCounts
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
-from nmt_cli.serve.requests import Fields, Refused
+from nmt_cli.serve.requests import Fields, File, Refused
 from nmt_cli.serve.service import Service
 from nmt_cli.serve.texts import Direction
 from nmt_cli.translation.results import Translated, Translation
@@ -91,3 +91,30 @@ def test_the_pieces_of_html_in_a_list_are_searched_together():
 def test_a_prefix_for_a_text_without_letters_is_refused():
     with pytest.raises(InputError, match="prefix goes with a text that has letters; this one is not translated"):
         ask(service("en-fr"), q="2024", source="en", target="fr", prefix="En ")
+
+
+@pytest.mark.parametrize("when", ["split", "translated"])
+@pytest.mark.parametrize("name", ["a.html", "a.txt"])
+def test_work_on_a_document_ends_when_its_client_has_left(when, name):
+    """Sentences were found and put back to the end of the document."""
+    cancellation, splits = Cancellation(), []
+
+    class Left(Upper):
+        def translate(self, sentences, wanted, cancellation=None):
+            assert when == "translated"
+            cancellation.set()
+            return super().translate(sentences, wanted)
+
+    def split(text):
+        splits.append(text)
+        if when == "split":
+            cancellation.set()
+        return [text]
+
+    served = Service(Directions([Direction("en", "fr", Left(), split)], {}), Limits(), Metrics(), needs_key=False)
+    values = {"source": "en", "target": "fr"}
+    file = File(name, b"<p>one dog</p>\n<p>two cats</p>\n<p>three birds</p>\n")
+    task = served.file_task(Fields(values, False, {"file": file}), cancellation)
+    with pytest.raises(Cancelled):
+        served.translate_file(task, cancellation)
+    assert len(splits) == (1 if when == "split" else 3)
