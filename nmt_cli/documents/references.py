@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from html import escape
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.segments import Atom, Segment
 from nmt_cli.formats.references import unescape
 
-_ATTRIBUTE = re.compile(r"""[\s"'/]([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
+_ATTRIBUTE = re.compile(r"""[\s"'/]([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>][^\s>]*))?""")
 _REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?|[^&]+|&")
 
 
@@ -40,12 +41,15 @@ def segments_of(tag: str, names: frozenset[str]) -> Iterator[Segment]:
     """Yield the values of a tag's attributes that are to be translated, at their places in it."""
     for attribute in attributes_of(tag):
         if attribute.name in names and attribute.raw.strip():
-            finish = "".join if attribute.is_quoted else lambda chunks: _in_quotes("".join(chunks))
+            finish = "".join if attribute.is_quoted else partial(_in_quotes, attribute.raw)
             yield Segment(attribute.start, attribute.end, with_codes(spelled(attribute.raw)), escape, finish)
 
 
-def _in_quotes(value: str) -> str:
-    return value if re.fullmatch(r"[^\s\"'=<>`]+", value) else f'"{value}"'
+def _in_quotes(before: str, chunks: Sequence[str]) -> str:
+    """Return a value that had no quotes, in quotes if it needs them now."""
+    value = "".join(chunks)
+    is_bare = value == before or re.fullmatch(r"[^\s\"'=<>`]+", value)
+    return value if is_bare else '"{}"'.format(value.replace('"', "&quot;"))
 
 
 def spelled(raw: str) -> Iterator[Atom]:
