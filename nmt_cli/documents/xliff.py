@@ -97,7 +97,7 @@ def _add(
     begin, _ = unit.source
     opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
     atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]))
-    holder = unit.start
+    holder, old = unit.start, ""
     if unit.target is None:
         place = events[(unit.seg_source or unit.source)[1]].end
         start = indented = events[begin].start
@@ -126,12 +126,25 @@ def _add(
     def finished(chunks: Sequence[str]) -> str:
         """Return the target, whose state changes if there is a translation."""
         translation = "".join(chunks)
-        if translation.strip() and holder.attributes.get("state") in UNTRANSLATED:
-            located.edits.append(_attribute(text, holder, "state", "translated"))
+        if translation.strip():
+            located.edits.extend(_states(text, unit.start, holder, is_new=translation != old))
         return f"{opening}{translation}{closing}"
 
     located.segments.append(Segment(first, last, atoms, written, finished))
     return True
+
+
+def _states(text: str, start: Event, holder: Event, *, is_new: bool) -> Iterator[Edit]:
+    """Yield what says that a unit is translated, and that nobody has approved a new text."""
+    state = holder.attributes.get("state")
+    if state in UNTRANSLATED or (is_new and state not in (None, "translated")):
+        yield _attribute(text, holder, "state", "translated")
+        if "subState" in holder.attributes:  # it has no meaning without its state
+            found = re.search(r"""\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[holder.start : holder.end])
+            if found is not None:
+                yield Edit(holder.start + found.start(), holder.start + found.end(), "")
+    if is_new and start.attributes.get("approved") == "yes":
+        yield _attribute(text, start, "approved", "no")
 
 
 def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:

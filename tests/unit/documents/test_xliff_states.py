@@ -1,0 +1,56 @@
+"""XLIFF: what the attributes of a unit say about its translation, and which units may be translated."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from document_translators import SPLIT, upper
+
+from nmt_cli.documents.document import translate_document
+
+HEAD = '<xliff version="1.2"><file source-language="en"><body>'
+END = "</body></file></xliff>\n"
+
+
+def units(text: str, translate=upper, overwrite: bool = False) -> str:
+    done = translate_document(
+        "a.xlf", (HEAD + text + END).encode(), translate, SPLIT, target_lang=None, overwrite=overwrite
+    ).content
+    ElementTree.fromstring(done)
+    return done.decode().removeprefix(HEAD).removesuffix(END)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            '<trans-unit approved="yes"><source>a</source><target state="signed-off">b</target></trans-unit>',
+            '<trans-unit approved="no"><source>a</source><target state="translated">A</target></trans-unit>',
+        ),
+        (
+            '<trans-unit approved="yes"><source>a</source><target>b</target></trans-unit>',
+            '<trans-unit approved="no"><source>a</source><target>A</target></trans-unit>',
+        ),
+        (
+            '<trans-unit approved="yes"><source>a</source><target state="new"/></trans-unit>',
+            '<trans-unit approved="no"><source>a</source><target state="translated">A</target></trans-unit>',
+        ),
+        (
+            '<unit><segment id="1" state="final" subState="x:y"><source>a</source><target>b</target></segment></unit>',
+            '<unit><segment id="1" state="translated"><source>a</source><target>A</target></segment></unit>',
+        ),
+        (
+            "<unit><segment state='reviewed'><source>a</source><target>b</target></segment></unit>",
+            "<unit><segment state='translated'><source>a</source><target>A</target></segment></unit>",
+        ),
+    ],
+)
+def test_nobody_has_approved_a_new_translation(before: str, after: str):
+    assert units(before, overwrite=True) == after
+
+
+def test_the_same_translation_stays_approved():
+    unit = '<trans-unit approved="yes"><source>a</source><target state="final">A</target></trans-unit>'
+    assert units(unit, overwrite=True) == unit
+    assert units(unit.replace(">A<", ">b<")) == unit.replace(">A<", ">b<")
