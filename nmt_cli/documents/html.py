@@ -106,6 +106,8 @@ class _Walk:
         self._start = 0
         self._untouched: tuple[int, int, str] | None = None
         """Depth, place and name of the enclosing element that is not translated."""
+        self._within: list[tuple[int, tuple[int, int, str]]] = []
+        """Depth of each enclosing element that is translated within one that is not, with that one."""
         self._ends: set[str] = set()
 
     def through(self, events: list[Event]) -> None:
@@ -116,7 +118,7 @@ class _Walk:
                 self._end_others(event)
             if event.kind == "end":
                 self._end(event, raw)
-            elif self._untouched is None:
+            elif self._untouched is None or self._is_translated_again(event, raw):
                 self._outside(event, raw)
             elif event.kind == "start" and event.name not in _VOID:
                 self._push(event)
@@ -128,7 +130,7 @@ class _Walk:
                 len(self._text), f"the page ends before </{name}>, which belongs to line {line}; the file is cut off"
             )
         self._open.clear()
-        self._leave_untouched(len(self._text))
+        self._leave(len(self._text))
         self._flush(len(self._text))
 
     def _outside(self, event: Event, raw: str) -> None:
@@ -173,7 +175,7 @@ class _Walk:
             name = self._open[place][0]
             if _is_ended_by(name, event.name):
                 del self._open[place:]
-                self._leave_untouched(event.start)
+                self._leave(event.start)
                 break
             if name not in _END_MAY_LACK and not _is_inline(name):
                 break
@@ -190,22 +192,40 @@ class _Walk:
             del self._open[place:]
         if self._untouched is not None:
             is_its_own = self._untouched[2] == event.name
-            self._leave_untouched(event.start + len(raw) * is_its_own)
+            self._leave(event.start + len(raw) * is_its_own)
             if is_its_own or self._untouched is not None:
                 return
         if _is_inline(event.name):
             self._add(event.start, Atom(raw, event.name, Kind.CLOSE))
         else:
             self._flush(event.start)
+        self._leave(event.start + len(raw))
 
-    def _leave_untouched(self, end: int) -> None:
-        """Go on translating if the element that is not translated has ended here."""
-        if self._untouched is None or len(self._open) >= self._untouched[0]:
-            return
-        _, begin, name = self._untouched
+    def _is_translated_again(self, event: Event, raw: str) -> bool:
+        """Return whether a tag says that its element is translated, though one around it is not."""
+        assert self._untouched is not None
+        outer = self._untouched[2]
+        if event.kind != "start" or {event.name, outer} & (_UNTOUCHED | _VOID) or _is_inline(outer):
+            return False
+        if not any(one.name == "translate" and one.raw.lower() in ("yes", "") for one in attributes_of(raw)):
+            return False
+        self._within.append((len(self._open) + 1, self._untouched))
         self._untouched = None
-        if _is_inline(name):
-            self._add(begin, untranslated(self._text[begin:end]))
+        return True
+
+    def _leave(self, end: int) -> None:
+        """Go on as around the elements that are translated, or are not, and that have ended here."""
+        while True:
+            if self._untouched is not None and len(self._open) < self._untouched[0]:
+                _, begin, name = self._untouched
+                self._untouched = None
+                if _is_inline(name):
+                    self._add(begin, untranslated(self._text[begin:end]))
+            elif self._untouched is None and self._within and len(self._open) < self._within[-1][0]:
+                self._flush(end)
+                _, self._untouched = self._within.pop()
+            else:
+                return
 
     def _add(self, start: int, *atoms: Atom) -> None:
         if not self._atoms:

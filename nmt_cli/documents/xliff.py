@@ -47,7 +47,8 @@ def decoded(name: str, data: bytes) -> Characters:
 def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
     """Return the sources to translate with the ranges of their targets, and the target language as edits.
 
-    Units with a translation are left out unless `overwrite` is given, and so are those with `translate="no"`.
+    Units with a translation are left out unless `overwrite` is given, and so are those with `translate="no"`, or
+    within an element that has it.
 
     Raises:
         InputError: it is not well-formed XML, declares entities, is nested beyond reason, or translations that stay
@@ -63,7 +64,8 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     """Place of the element that declares the languages, and its attribute for the target language."""
     for index, event in enumerate(events):
         if event.kind == "start":
-            is_translated = (not opened or opened[-1][1]) and event.attributes.get("translate") != "no"
+            inherited = not opened or opened[-1][1]
+            is_translated = {"yes": True, "no": False}.get(event.attributes.get("translate", ""), inherited)
             opened.append((index, is_translated))
             source_name = {"file": "source-language", "xliff": "srcLang"}.get(event.name)
             if source_name in event.attributes:

@@ -54,3 +54,18 @@ def test_the_same_translation_stays_approved():
     unit = '<trans-unit approved="yes"><source>a</source><target state="final">A</target></trans-unit>'
     assert units(unit, overwrite=True) == unit
     assert units(unit.replace(">A<", ">b<")) == unit.replace(">A<", ">b<")
+
+
+def test_the_nearest_element_says_if_a_unit_is_translated():
+    done = units(
+        '<group translate="no"><trans-unit translate="yes"><source>a</source></trans-unit><group>'
+        '<trans-unit><source>b</source></trans-unit></group><group translate="yes">'
+        '<trans-unit><source>c</source></trans-unit><trans-unit translate="no"><source>d</source></trans-unit></group>'
+        "</group>"
+    )
+    assert [target.text for target in ElementTree.fromstring(done).iter("target")] == ["A", "C"]
+
+
+def test_a_unit_of_xliff_2_is_translated_within_a_group_that_is_not():
+    done = units('<group translate="no"><unit translate="yes"><segment><source>a</source></segment></unit></group>')
+    assert "<target>A</target>" in done

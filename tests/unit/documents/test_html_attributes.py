@@ -1,0 +1,86 @@
+"""Pages: where values without quotes end, how they are written, and which elements are translated."""
+
+from __future__ import annotations
+
+import pytest
+from document_translators import SPLIT, translator, unchanged, upper
+
+from nmt_cli.documents.document import translate_document
+
+
+def page(text: str, translate=upper) -> str:
+    return translate_document("a.html", text.encode(), translate, SPLIT, target_lang=None).content.decode()
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<a href=/x?u=/title=red>",
+        "<a href=x onclick=alert('/title=red')>",
+        '<a href=x?a"b/title=red>',
+        "<a href=x=`/title=red<b>",
+        "<a href==/title=red>",
+    ],
+)
+def test_nothing_within_a_value_without_quotes_is_taken_for_an_attribute(tag: str):
+    assert page(f"<p>{tag}one dog</a></p>") == f"<p>{tag}ONE DOG</a></p>"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("red", "title=RED"),
+        ("a=b", 'title="A=B"'),
+        ("it's", "title=IT&#x27;S"),
+        ('a"b', "title=A&quot;B"),
+        ("red/", "title=RED/"),
+    ],
+)
+def test_a_translated_value_gets_the_quotes_that_it_needs(before: str, after: str):
+    html = pytest.importorskip("lxml.html")
+    text = f"<p title={before}>one</p>"
+    done = page(text)
+    assert done == f"<p {after}>ONE</p>"
+    assert html.fromstring(done).get("title") == html.fromstring(text).get("title").upper()
+    assert page(text, unchanged) == text
+
+
+def test_a_translation_of_two_words_gets_quotes_around_the_code_that_has_some():
+    two = translator(lambda words: ["SO", *words])
+    assert page('<p title=a%(b"c)s>1</p>', two) == '<p title="SO a%(b&quot;c)s">1</p>'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "<html translate=no><body><p>menu</p><main translate=yes><p>one dog</p></main><p>two</p></body></html>",
+            "<html translate=no><body><p>menu</p><main translate=yes><p>ONE DOG</p></main><p>two</p></body></html>",
+        ),
+        (
+            "<div class=notranslate>a <b translate>one <i>dog</i></b> <i>c</i><p title=x>d</p></div><p>two</p>",
+            "<div class=notranslate>a <b translate>ONE <i>DOG</i></b> <i>c</i><p title=x>d</p></div><p>TWO</p>",
+        ),
+        (
+            "<div translate=no><p translate=yes title=x>one<p>menu</div>two",
+            "<div translate=no><p translate=yes title=X>ONE<p>menu</div>TWO",
+        ),
+        (
+            "<div translate=no><div translate=yes>one<p translate=no>a <b translate=yes>dog</b> b</div>c</div>two",
+            "<div translate=no><div translate=yes>ONE<p translate=no>a <b translate=yes>DOG</b> b</div>c</div>TWO",
+        ),
+        (
+            "<div translate=no><p translate=yes>see <span translate=no>acme</span> now</div>two",
+            "<div translate=no><p translate=yes>SEE <span translate=no>acme</span> NOW</div>TWO",
+        ),
+        ("<div translate=no>a<section translate=yes>one", "<div translate=no>a<section translate=yes>ONE"),
+        (
+            "<div translate=no>a<p translate=yes>one <b>dog</div>b",
+            "<div translate=no>a<p translate=yes>ONE <b>DOG</div>B",
+        ),
+        ("<pre>a <b translate=yes>b</b></pre>", "<pre>a <b translate=yes>b</b></pre>"),
+    ],
+)
+def test_the_nearest_element_says_if_text_is_translated(before: str, after: str):
+    assert page(before) == after
+    assert page(before, unchanged) == before
