@@ -35,11 +35,15 @@ CODE = re.compile(f"{_PRINTF.format(flags='')}|{_OTHERS}|{_TAG}")
 """A placeholder or a tag in any text. `{...}` is found by its pairs of braces."""
 TEXT_CODE = re.compile(rf"(?:(?<!\d){_PRINTF.format(flags='')})|{_OTHERS}|{_TAG}")
 """The same in a translation whose source has no `%`: there `50%ige` is a word."""
-FORMAT_CODE = re.compile(f"{_PRINTF.format(flags=' ').replace('(?![A-Za-z]{3})', '')}|{_OTHERS}|{_TAG}")
+_DIRECTIVE = r"%(?:\d++[$:])?[-+#0 ]*+\d*+(?:\.\d++)?[A-Za-z]"
+"""A directive with any letter: each language has some of its own, such as `%q` in Lua and `%0:s` in Pascal."""
+FORMAT_CODE = re.compile(f"{_PRINTF.format(flags=' ').replace('(?![A-Za-z]{3})', '')}|{_DIRECTIVE}|{_OTHERS}|{_TAG}")
 """The same in a text of which it is known that a `%` begins a directive of printf."""
 NUMBERED_CODE = re.compile(rf"%L?(?:\d{{1,2}}(?!\d)|n)|{CODE.pattern}")
 """The same as `CODE` where `%1` stands for the first argument, as in Qt and KDE."""
-BY_ORDER = re.compile(r"%(?!%|<|\d+\$|\(|L?(?:\d+|n)$)")
+ANY_CODE = re.compile(rf"%\d{{1,2}}(?=%\d)|{CODE.pattern}|%\d{{1,2}}(?!\d)")
+"""The same where nothing tells if `%1$s` or `%1` stands for the first argument."""
+BY_ORDER = re.compile(r"%(?!%|<\w|\d+[$:]|\(|L?(?:\d+|n)$)|~(?![%&~])")
 """Beginning of a directive that takes the next argument; the order of such directives must not change."""
 _TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
 _LINE_ENDS = frozenset(("br", "hr"))

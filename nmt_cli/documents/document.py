@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from nmt_cli.console import counted, warn
 from nmt_cli.documents import html, po, subtitles, xliff
-from nmt_cli.documents.codes import with_codes
+from nmt_cli.documents.codes import CODE, with_codes
 from nmt_cli.documents.division import Shown
 from nmt_cli.documents.encoding import Characters, encoded
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment, spliced
@@ -297,7 +297,8 @@ class _Assembly:
         for number, length in enumerate(_chunk_lengths(unit.atoms) if line.seams else ()):
             seconds = segment.seconds[chunk + number] if segment.seconds else 0.0
             shown.append(Shown(seconds * length / max(1, lengths[chunk + number]), length))
-        return restored(line, translation, segment.spell, shown, self._raw, segment.signs)
+        codes = segment.codes or CODE
+        return restored(line, translation, segment.spell, shown, self._raw, segment.signs, codes)
 
     def _as_it_was(self, unit: Unit) -> Restored:
         """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""

@@ -8,9 +8,10 @@ from functools import partial
 
 from nmt_cli.console import counted
 from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, counts_of, with_codes
+from nmt_cli.documents.codes import counts_of, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
+from nmt_cli.documents.po_codes import codes_by, is_format
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
 from nmt_cli.formats.po import FIELD, PluralRule, declared_charset, plural_rule
@@ -24,8 +25,6 @@ _COLUMNS = re.compile("( {2,})")
 """Blanks by which texts for terminals are set in columns."""
 _CONTROLS = tuple(f"\\{letter}" for letter in "nrabfv")
 """Escapes of control characters, which stand in no sentence."""
-_NUMBERED = frozenset(("qt-format", "qt-plural-format", "kde-format"))
-"""Flags of messages in which `%1` stands for the first argument."""
 _WIDTH = 78
 
 
@@ -85,13 +84,10 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
 def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[Segment]:
     """Yield a segment for each string to fill: the form for 1 from the singular, others from the plural."""
     texts = entry.texts
-    is_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in entry.flags)
-    pattern = FORMAT_CODE if is_format and "python-brace-format" not in entry.flags else CODE
-    if entry.flags & _NUMBERED:
-        pattern = NUMBERED_CODE
+    pattern = codes_by(entry.flags)
     singular, plural = texts["msgid"], texts.get("msgid_plural")
     line_end = "\r\n" if document.text.startswith("\r\n", singular.end) else "\n"
-    signs = "" if is_format else FREE_SIGNS
+    signs = "" if is_format(entry.flags) else FREE_SIGNS
     layout = partial(_segment, document, pattern=pattern, line_end=line_end, signs=signs)
     names = [name for name in texts if name.startswith("msgstr")]
     if plural is None:
@@ -128,7 +124,7 @@ def _segment(
         return begin + line_end.join(f'"{line}"' for line in lines)
 
     atoms = tuple(part for atom in with_codes(_atoms(source.raw), pattern) for part in _columns_of(atom))
-    return Segment(own.start, own.end, atoms, _spelled, finished, signs=signs)
+    return Segment(own.start, own.end, atoms, _spelled, finished, signs=signs, codes=pattern)
 
 
 def _atoms(raw: str) -> Iterator[Atom]:

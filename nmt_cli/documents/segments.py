@@ -5,6 +5,7 @@ A document is decoded once, and every place is an offset in its characters. All 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -69,6 +70,8 @@ class Segment:
     """Seconds for which each part between the seams is shown, if there are seams."""
     signs: str = FREE_SIGNS
     """Signs that the translation may have though the text lacks them."""
+    codes: re.Pattern[str] | None = None
+    """Pattern of the tags and placeholders that the translation must have as often; None is `CODE`."""
 
 
 class Edit(NamedTuple):

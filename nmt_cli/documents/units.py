@@ -122,15 +122,17 @@ def restored(
     shown: Sequence[Shown],
     raw: Callable[[Atom], str],
     signs: str = "",
+    codes: re.Pattern[str] = CODE,
 ) -> Restored | None:
     """Return the translation with the tags, placeholders and seams of its line; None if that is not possible.
 
     It also has the placeholders of the terms that a glossary has brought in. `signs` are those that it may have though
-    the line lacks them. `shown` has the time and the text of each part between the seams, if there are seams.
+    the line lacks them, `codes` the tags and placeholders to count. `shown` has the time and the text of each part
+    between the seams, if there are seams.
     """
     is_plain = not (line.tags or line.placeholders or line.seams)
     brought = " ".join(use.translation for use in translation.terms if use.translation is not None)
-    own = _Placeholders(line, raw, TEXT_CODE if signs and "%" not in line.source + brought else CODE)
+    own = _Placeholders(line, raw, TEXT_CODE if signs and "%" not in line.source + brought else codes)
     expected = counts_of(line.source, own.codes) + counts_of(spell(brought), own.codes)
     if not is_plain and len(translation.text.split()) * len(line.words) > MAX_WEIGHTS:
         return None

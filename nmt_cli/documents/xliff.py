@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import untranslated, with_codes
+from nmt_cli.documents.codes import ANY_CODE, untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
-from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
 from nmt_cli.documents.xml_events import Event, events_of
 from nmt_cli.formats.inline import BREAK, LINE_ENDS
 from nmt_cli.formats.references import unescape
@@ -98,7 +98,8 @@ def _add(
         return True
     begin, _ = unit.source
     opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
-    atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]))
+    atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]), ANY_CODE)
+    has_arguments = any(atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms)
     holder, old = unit.start, ""
     if unit.target is None:
         place = events[(unit.seg_source or unit.source)[1]].end
@@ -132,7 +133,8 @@ def _add(
             located.edits.extend(_states(text, unit.start, holder, is_new=translation != old))
         return f"{opening}{translation}{closing}"
 
-    located.segments.append(Segment(first, last, atoms, written, finished))
+    signs = "" if has_arguments else FREE_SIGNS
+    located.segments.append(Segment(first, last, atoms, written, finished, signs=signs, codes=ANY_CODE))
     return True
 
 

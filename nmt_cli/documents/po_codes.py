@@ -1,0 +1,57 @@
+"""Placeholders in messages of catalogues, which the flags of a message tell: `c-format`, `qt-format` and so on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set as AbstractSet
+from functools import cache
+
+from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE
+
+_NUMBERED = frozenset(
+    ("qt-format", "qt-plural-format", "kde-format", "kde-kuit-format", "smalltalk-format", "ycp-format")
+)
+"""Flags of messages in which `%1` stands for the first argument."""
+_BRACED = frozenset(
+    ("python-brace-format", "perl-brace-format", "csharp-format", "java-format", "rust-format", "c++-format",
+     "sh-format")
+)  # fmt: skip
+"""Flags of messages with braces or `$name`, in which `%` is text."""
+_LISP = (
+    r"~[:@#\d]*+\{.{0,400}?~[:@]*+\}|~[:@#\d]*+\[.{0,400}?~\]"  # a list, or a choice, as a whole
+    r"|~(?:[-+]?\d++|'.|[,:@#])*+[vV]?(?:[A-Za-z]|[%&~$*?()^|_<>])|~[vV]"
+)
+_GCC = r"%(?:\d++\$)?[-+#0q]*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:ll?|w|h|z|t)?[A-Za-z]|%[<>'}]"
+_OWN = {
+    "lisp-format": _LISP,
+    "scheme-format": _LISP,
+    "gcc-internal-format": _GCC,
+    "gfc-internal-format": _GCC,
+    "java-printf-format": r"%(?:\d++\$|<)?[-+#0 ,(]*+\d*+(?:\.\d++)?(?:[tT][A-Za-z]|[A-Za-z%])",
+    "perl-format": r"%(?:\d++\$)?[-+#0 ]*+(?:\*(?:\d++\$)?)?v\d*+(?:\.\d++)?[diouxXb]",
+    "go-format": r"%[-+#0 ]*+(?:\d++(?:\.\d++)?)?\[\d++\][A-Za-z]",
+}
+"""What some languages have beside the directives of printf, by their flags."""
+
+
+def is_format(flags: AbstractSet[str]) -> bool:
+    """Return whether flags say that a message is a format of a programming language."""
+    return any(map(_is_format, flags))
+
+
+def codes_by(flags: AbstractSet[str]) -> re.Pattern[str]:
+    """Return the pattern of the placeholders in a message with these flags."""
+    return _pattern(frozenset(filter(_is_format, flags)))
+
+
+def _is_format(flag: str) -> bool:
+    return flag.endswith("-format") and not flag.startswith("no-")
+
+
+@cache
+def _pattern(formats: frozenset[str]) -> re.Pattern[str]:
+    if formats & _NUMBERED:
+        return NUMBERED_CODE
+    if not formats or "python-brace-format" in formats or formats <= _BRACED:
+        return CODE
+    return re.compile("|".join([*(_OWN[name] for name in sorted(formats) if name in _OWN), FORMAT_CODE.pattern]))
