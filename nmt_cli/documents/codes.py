@@ -43,6 +43,8 @@ NUMBERED_CODE = re.compile(rf"%L?(?:\d{{1,2}}(?!\d)|n)|{CODE.pattern}")
 """The same as `CODE` where `%1` stands for the first argument, as in Qt and KDE."""
 ANY_CODE = re.compile(rf"%\d{{1,2}}(?=%\d)|{CODE.pattern}|%\d{{1,2}}(?!\d)")
 """The same where nothing tells if `%1$s` or `%1` stands for the first argument."""
+REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+"""A reference to a character, such as `&nbsp;`, that is text itself, in a message that becomes a part of a page."""
 BY_ORDER = re.compile(r"%(?!%|<\w|\d+[$:]|\(|L?(?:\d+|n)$)|~(?![%&~])")
 """Beginning of a directive that takes the next argument; the order of such directives must not change."""
 _TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")

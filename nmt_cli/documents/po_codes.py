@@ -6,7 +6,7 @@ import re
 from collections.abc import Set as AbstractSet
 from functools import cache
 
-from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE
+from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, REFERENCE
 
 _NUMBERED = frozenset(
     ("qt-format", "qt-plural-format", "kde-format", "kde-kuit-format", "smalltalk-format", "ycp-format")
@@ -50,8 +50,12 @@ def _is_format(flag: str) -> bool:
 
 @cache
 def _pattern(formats: frozenset[str]) -> re.Pattern[str]:
+    own: list[str] = []
+    base = FORMAT_CODE
     if formats & _NUMBERED:
-        return NUMBERED_CODE
-    if not formats or "python-brace-format" in formats or formats <= _BRACED:
-        return CODE
-    return re.compile("|".join([*(_OWN[name] for name in sorted(formats) if name in _OWN), FORMAT_CODE.pattern]))
+        base = NUMBERED_CODE
+    elif not formats or "python-brace-format" in formats or formats <= _BRACED:
+        base = CODE
+    else:
+        own = [_OWN[name] for name in sorted(formats) if name in _OWN]
+    return re.compile("|".join([*own, REFERENCE.pattern, base.pattern]))

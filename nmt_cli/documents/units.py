@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_cli.documents.codes import BY_ORDER, CODE, TEXT_CODE, counts_of, without_strays
+from nmt_cli.documents.codes import BY_ORDER, CODE, REFERENCE, TEXT_CODE, counts_of, without_strays
 from nmt_cli.documents.division import Shown, divided
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, partners
@@ -203,7 +203,9 @@ class _Placeholders:
         any_name = "|".join(map(_exactly, names)) or "(?!)"
         self.pattern = re.compile(any_name)
         self.codes = codes
-        self._stray = re.compile(f"({any_name})|{codes.pattern}")
+        # Text of the document may look like a reference only where references are placeholders.
+        references = "|" + REFERENCE.pattern if any(map(REFERENCE.fullmatch, names)) else ""
+        self._stray = re.compile(f"({any_name})|{codes.pattern}{references}")
         self._by_order = [atom.text for atom in line.placeholders if BY_ORDER.match(atom.text)]
         self.signs = self.pattern.sub("", " ".join(line.words))
         """The text beside the placeholders, whose signs may stand in the translation too."""

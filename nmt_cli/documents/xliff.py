@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import ANY_CODE, untranslated, with_codes
+from nmt_cli.documents.codes import ANY_CODE, REFERENCE, untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
@@ -24,6 +24,7 @@ _MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
 """Tags and comments, and the marks of a CDATA section without the text in it."""
 _PAIRED = re.compile(r"(START|CLOSE)_(.*)")
 """Names that Angular gives to the tags of a template."""
+_CODES = re.compile(f"{REFERENCE.pattern}|{ANY_CODE.pattern}")
 _OPENS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
 _CLOSES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 
@@ -98,7 +99,7 @@ def _add(
         return True
     begin, _ = unit.source
     opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
-    atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]), ANY_CODE)
+    atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]), _CODES)
     has_arguments = any(atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms)
     holder, old = unit.start, ""
     if unit.target is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from html import escape
 
 import polib
 import pytest
@@ -115,3 +116,28 @@ def test_text_made_to_be_slow_stays(text: str):
     before = f'{HEADER}#, lisp-format\nmsgid "hen {text}"\nmsgstr ""\n'
     done = translate_document("a.po", before.encode(), unchanged, SPLIT, target_lang=None).content.decode()
     assert polib.pofile(done)[0].msgstr == f"hen {text}"
+
+
+REFERENCES = ["&nbsp;", "&amp;", "&laquo;", "&#8217;", "&#xA0;"]
+
+
+@pytest.mark.parametrize("code", REFERENCES)
+@pytest.mark.parametrize("flag", ["no-c-format", "c-format", "kde-format"])
+def test_references_in_messages_for_pages_are_not_lost(flag: str, code: str):
+    assert message(f"the hen {code} here", flag, forgetful).count(code) == 1
+    assert message(f"the hen {code} here", flag) == f"THE HEN {code} HERE"
+    assert message(f"the hen{code}house here", flag, forgetful).count(code) == 1
+
+
+@pytest.mark.parametrize("code", REFERENCES)
+def test_references_in_xliff_that_are_text_are_not_lost(code: str):
+    code = escape(code)
+    assert target(f"the hen {code} here", forgetful).count(code) == 1
+    assert target(f"the hen {code} &lt; &#233; here") == f"THE HEN {code} &lt; É HERE"
+
+
+def test_signs_that_are_no_references_are_text():
+    assert message("&File and R&D; or a & b;", "no-c-format") == "&FILE AND R&D; OR A & B;"
+    assert target("&amp;File and R&amp;D; or a &amp; b;") == "&amp;FILE AND R&amp;D; OR A &amp; B;"
+    page = translate_document("a.html", b"<p>write &amp;nbsp; here</p>", upper, SPLIT, target_lang=None)
+    assert page.content == b"<p>WRITE &amp;NBSP; HERE</p>"
