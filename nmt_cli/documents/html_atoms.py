@@ -109,9 +109,10 @@ def _runs(atoms: Sequence[Atom]) -> Iterator[tuple[int, int]]:
 
 
 def with_labels_apart(atoms: Sequence[Atom]) -> list[Atom]:
-    """Return the atoms with a break between two links with text, or form labels, that no text parts.
+    """Return the atoms with a break between two links with text, or form labels, that no text parts but signs.
 
-    A page shows them as two, as in a menu. Other elements without text between them may style two parts of one word.
+    A page shows them as two, as in a menu; `|` between them stays as it is. Other elements without text between them
+    may style two parts of one word.
     """
     pairs = partners(atoms)
     letters = list(accumulate(map(_has_letter, atoms), initial=0))
@@ -123,16 +124,30 @@ def with_labels_apart(atoms: Sequence[Atom]) -> list[Atom]:
     }
     result: list[Atom] = []
     behind: int | None = None
-    """Place behind the last label and the tags that end with it, until text follows."""
+    """Place behind the last label and the tags that end with it, until a word or white space follows."""
+    signs_end = 0
+    """Place behind the signs that follow it, and the tags that end with them."""
     for place, atom in enumerate(atoms):
-        if atom.kind is Kind.OPEN and place in labels and behind is not None:
-            result.insert(behind, Atom("", "", Kind.BREAK))
-        if (atom.kind is Kind.OPEN and place in labels) or atom.kind in (*_SHOWN, Kind.BREAK):
+        is_shown, is_close = atom.kind in _SHOWN, atom.kind is Kind.CLOSE
+        if atom.kind is Kind.OPEN and place in labels:
+            if behind is not None:
+                places = (signs_end, behind) if signs_end > behind else (behind,)
+                for border in places:
+                    result.insert(border, Atom("", "", Kind.BREAK))
             behind = None
-        elif atom.kind is Kind.CLOSE and (place in labels or behind == len(result)):
+        elif atom.kind is Kind.BREAK or (is_shown and any(map(_is_no_border, atom.text))):
+            behind = None
+        elif is_close and (place in labels or behind == len(result)):
             behind = len(result) + 1
+        elif is_shown or (is_close and signs_end == len(result)):
+            signs_end = len(result) + 1
         result.append(atom)
     return result
+
+
+def _is_no_border(character: str) -> bool:
+    """Return whether two labels with this character between them are one text; `@` may belong to an address."""
+    return character.isalpha() or character.isspace() or character == "@"
 
 
 def _has_letter(atom: Atom) -> bool:

@@ -84,3 +84,10 @@ def test_a_translation_of_two_words_gets_quotes_around_the_code_that_has_some():
 def test_the_nearest_element_says_if_text_is_translated(before: str, after: str):
     assert page(before) == after
     assert page(before, unchanged) == before
+
+
+@pytest.mark.parametrize("sign", ["|", "/", "&gt;", "·", ",", "-", "<b>|</b>", "::", ""])
+def test_links_that_a_sign_parts_keep_their_own_words(sign: str):
+    before = f"<p>[<a href=1>the red car</a>{sign}<i><a href=2>the house</a></i>]</p>"
+    assert page(before) == f"<p>[<a href=1>THE RED CAR</a>{sign}<i><a href=2>THE HOUSE</a></i>]</p>"
+    assert page(before, unchanged) == before
