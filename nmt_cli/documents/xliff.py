@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import ANY_CODE, REFERENCE, untranslated, with_codes
@@ -109,7 +110,9 @@ def _add(
             indented -= 1
         indent = text[indented:start]
         name = text[start + 1 : text.index("source", start)] + "target"
-        first, last, opening, closing = place, place, f"{indent}<{name}>", f"</{name}>"
+        space = events[begin].attributes.get("xml:space")
+        kept = f' xml:space="{escape(space)}"' if space is not None else ""
+        first, last, opening, closing = place, place, f"{indent}<{name}{kept}>", f"</{name}>"
     else:
         opened, closed = (events[index] for index in unit.target)
         if "state" in opened.attributes:

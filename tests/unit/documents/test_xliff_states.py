@@ -69,3 +69,11 @@ def test_the_nearest_element_says_if_a_unit_is_translated():
 def test_a_unit_of_xliff_2_is_translated_within_a_group_that_is_not():
     done = units('<group translate="no"><unit translate="yes"><segment><source>a</source></segment></unit></group>')
     assert "<target>A</target>" in done
+
+
+@pytest.mark.parametrize("value", ["preserve", "default"])
+def test_an_added_target_keeps_white_space_as_its_source_does(value: str):
+    before = f'<trans-unit><source xml:space="{value}">a  b</source></trans-unit>'
+    (added,) = ElementTree.fromstring(HEAD + units(before) + END).iter("target")
+    assert added.attrib == {"{http://www.w3.org/XML/1998/namespace}space": value}
+    assert units("<trans-unit><source>a</source></trans-unit>").count("<target>A<") == 1
