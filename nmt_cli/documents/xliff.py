@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import ANY_CODE, REFERENCE, untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
@@ -64,6 +65,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
         document.refuse(0, "has no element <xliff>, so it is not XLIFF")
     place, name, declared = 0, "", ""
     """Place of the element that declares the languages, and its attribute for the target language."""
+    num_subflows = 0
     for index, event in enumerate(events):
         if event.kind == "start":
             inherited = not opened or opened[-1][1]
@@ -86,9 +88,18 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             if event.name in SIDES and events[opened[-1][0]] is unit.start:
                 setattr(unit, event.name.replace("-", "_"), (begin, index))
             elif events[begin] is unit.start:
+                num_segments = len(located.segments)
                 if not _add(located, document.text, events, unit, target_lang, overwrite=overwrite):
                     refuse_mixture(document, place, name, declared, target_lang)
+                num_subflows += len(located.segments) > num_segments and any(
+                    inner.name == "sub" for inner in events[slice(*unit.source or (0, 0))]
+                )
                 unit = None
+    if num_subflows:
+        located.notes.append(
+            f"{counted(num_subflows, 'text')} with a footnote or the like inside a code (sub), which stays in the "
+            "source language"
+        )
     return located
 
 

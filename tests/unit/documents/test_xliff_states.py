@@ -1,4 +1,4 @@
-"""XLIFF: what the attributes of a unit say about its translation, and which units may be translated."""
+"""XLIFF: what attributes say about a translation, which units may be translated, and what a note tells."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from nmt_cli.documents.document import translate_document
 
 HEAD = '<xliff version="1.2"><file source-language="en"><body>'
 END = "</body></file></xliff>\n"
+TEXT = "<trans-unit><source>a</source></trans-unit>"
 
 
 def units(text: str, translate=upper, overwrite: bool = False) -> str:
@@ -77,3 +78,14 @@ def test_an_added_target_keeps_white_space_as_its_source_does(value: str):
     (added,) = ElementTree.fromstring(HEAD + units(before) + END).iter("target")
     assert added.attrib == {"{http://www.w3.org/XML/1998/namespace}space": value}
     assert units("<trans-unit><source>a</source></trans-unit>").count("<target>A<") == 1
+
+
+def test_a_note_counts_the_texts_within_codes_which_stay():
+    unit = '<trans-unit><source>a <ph id="1">x <sub>note <x id="2"/></sub><sub>b</sub></ph> c</source>{}</trans-unit>'
+    data = HEAD + unit.format("") * 2 + unit.format("<target>d</target>") + TEXT + END
+    done = translate_document("a.xlf", data.encode(), upper, SPLIT, target_lang=None)
+    assert done.counts.notes == [
+        "2 texts with a footnote or the like inside a code (sub), which stays in the source language"
+    ]
+    assert b'<target>A <ph id="1">x <sub>note <x id="2"/></sub><sub>b</sub></ph> C</target>' in done.content
+    assert not translate_document("a.xlf", (HEAD + TEXT + END).encode(), upper, SPLIT, target_lang=None).counts.notes
