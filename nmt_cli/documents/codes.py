@@ -125,16 +125,23 @@ def with_codes(
 
 def _cut_out(run: Sequence[Atom], pattern: re.Pattern[str]) -> Iterator[Atom]:
     text = "".join(atom.text for atom in run)
-    waiting = list(reversed(run))
+    is_plain = [atom.raw == atom.text for atom in run]
+    number = offset = 0
+    """The next atom, and what is taken of its text; no rest is copied, because an atom may hold many codes."""
 
     def take(length: int) -> list[Atom]:
+        nonlocal number, offset
         taken = []
-        while length > 0 and waiting:
-            first, rest = waiting.pop().cut(length)
-            if rest.raw:
-                waiting.append(rest)
-            taken.append(first)
-            length -= len(first.text)
+        while length > 0 and number < len(run):
+            atom = run[number]
+            end = min(offset + length, len(atom.text))
+            if is_plain[number]:
+                atom = Atom(atom.raw[offset:end], atom.text[offset:end])
+            taken.append(atom)
+            length -= len(atom.text)
+            offset += len(atom.text)
+            if offset >= len(run[number].text):
+                number, offset = number + 1, 0
         return taken
 
     position = 0

@@ -258,15 +258,15 @@ class _Assembly:
 
     def of(self, segment: Segment) -> str:
         """Return what takes the place of a segment."""
-        chunks = [""]
+        chunks: list[list[str]] = [[]]
         num_lost = num_kept = 0
         lengths = _chunk_lengths(segment.atoms)
         for item in self._items[id(segment)]:
             if isinstance(item, Atom):
                 if item.kind is Kind.SEAM:
-                    chunks.append("")
+                    chunks.append([])
                 else:
-                    chunks[-1] += self._raw(item)
+                    chunks[-1].append(self._raw(item))
                 continue
             found = self._restored(item, segment, len(chunks) - 1, lengths)
             if found is None:
@@ -274,11 +274,11 @@ class _Assembly:
                 found = self._as_it_was(item)
             self.sentences.setdefault(id(segment), []).append(("".join(found.chunks), self._translations[item]))
             num_lost += found.num_lost
-            chunks[-1] += found.chunks[0]
-            chunks += found.chunks[1:]
+            chunks[-1].append(found.chunks[0])
+            chunks += [[chunk] for chunk in found.chunks[1:]]
         self._counts.put_back += num_lost > 0
         self._counts.kept += num_kept > 0
-        return segment.finish(chunks)
+        return segment.finish(list(map("".join, chunks)))
 
     def _raw(self, atom: Atom) -> str:
         for inner in atom.inner:
@@ -302,13 +302,13 @@ class _Assembly:
 
     def _as_it_was(self, unit: Unit) -> Restored:
         """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""
-        chunks = [""]
+        chunks: list[list[str]] = [[]]
         for atom in unit.atoms:
             if atom.kind is Kind.SEAM:
-                chunks.append("")
+                chunks.append([])
             else:
-                chunks[-1] += self._raw(atom)
-        return Restored(chunks, 0)
+                chunks[-1].append(self._raw(atom))
+        return Restored(list(map("".join, chunks)), 0)
 
 
 def _chunk_lengths(atoms: Iterable[Atom]) -> list[int]:

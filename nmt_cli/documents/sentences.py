@@ -147,19 +147,24 @@ def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
     cut: list[Atom] = []
     position, waiting = 0, list(reversed(ends))
     for atom in atoms:
-        length = len(_shown(atom))
+        end = position + len(_shown(atom))
         while waiting and waiting[-1] <= position:
             waiting.pop()
-        while atom.kind is Kind.TEXT and waiting and position < waiting[-1] < position + length:
-            first, atom = atom.cut(waiting[-1] - position)
-            cut.append(first)
-            position += len(first.text)
-            length = len(atom.text)
+        taken = 0
+        is_plain = atom.kind is Kind.TEXT and atom.raw == atom.text
+        while is_plain and waiting and waiting[-1] < end:
+            length = waiting.pop() - position
+            part = atom.text[taken : taken + length]
+            cut.append(Atom(part, part))
+            taken += length
+            position += length
             while waiting and waiting[-1] <= position:
                 waiting.pop()
+        if taken:
+            atom = Atom(atom.raw[taken:], atom.text[taken:])
         if atom.raw:
             cut.append(atom)
-        position += length
+        position = end
     return cut
 
 

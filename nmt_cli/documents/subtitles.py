@@ -197,11 +197,12 @@ def _wrapped(chunk: str, cue: _Cue) -> str:
     line_end = cue.lines[0][len(cue.lines[0].rstrip("\r\n")) :]
     lengths = [len(MARKUP.sub("", word)) + 1 for word in words]
     lines: list[str] = []
+    start, rest = 0, sum(lengths)
     for left in range(len(cue.lines), 0, -1):
-        wanted, taken, total = sum(lengths) / left, 0, 0.0
-        while taken < len(words) - (left - 1) and (left == 1 or not taken or total + lengths[taken] / 2 <= wanted):
-            total += lengths[taken]
-            taken += 1
-        lines.append(" ".join(words[:taken]))
-        words, lengths = words[taken:], lengths[taken:]
+        wanted, end, total = rest / left, start, 0
+        while end < len(words) - (left - 1) and (left == 1 or end == start or total + lengths[end] / 2 <= wanted):
+            total += lengths[end]
+            end += 1
+        lines.append(" ".join(words[start:end]))
+        start, rest = end, rest - total
     return line_end.join(line for line in lines if line)

@@ -1,0 +1,59 @@
+"""Work that grows with the length of a text and not with its square, counted and not timed."""
+
+from __future__ import annotations
+
+import builtins
+
+import pytest
+from document_translators import SPLIT, upper
+
+from nmt_cli.documents import subtitles
+from nmt_cli.documents.codes import with_codes
+from nmt_cli.documents.document import translate_document
+from nmt_cli.documents.segments import Atom, Kind
+from nmt_cli.documents.sentences import Unit, items_of
+
+
+class Counted(str):
+    """Text that counts the characters that are copied out of it, and out of its parts."""
+
+    num_copied = 0
+
+    def __getitem__(self, place: slice) -> Counted:
+        part = Counted(super().__getitem__(place))
+        Counted.num_copied += len(part)
+        return part
+
+
+@pytest.fixture
+def text() -> Counted:
+    Counted.num_copied = 0
+    return Counted("so %s. " * 2_000)
+
+
+def test_placeholders_are_cut_out_of_a_long_text_without_copies_of_its_rest(text: Counted):
+    found = with_codes([Atom(text, text)])
+    assert sum(atom.kind is Kind.PLACEHOLDER for atom in found) == 2_000
+    assert Counted.num_copied <= 4 * len(text)
+
+
+def test_sentences_are_cut_out_of_a_long_text_without_copies_of_its_rest(text: Counted):
+    found = items_of([Atom(text, text)], lambda _: ["so %s. "] * 2_000)
+    assert sum(isinstance(item, Unit) for item in found) == 2_000
+    assert Counted.num_copied <= 4 * len(text)
+
+
+def test_the_lines_of_a_long_cue_are_filled_without_a_sum_for_each(monkeypatch: pytest.MonkeyPatch):
+    num_added = 0
+
+    def adding(numbers: list[int]) -> int:
+        nonlocal num_added
+        numbers = list(numbers)
+        num_added += len(numbers)
+        return builtins.sum(numbers)
+
+    monkeypatch.setattr(subtitles, "sum", adding, raising=False)
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n" + "red  dog\n" * 500
+    done = translate_document("a.srt", cue.encode(), upper, SPLIT, target_lang=None).content.decode()
+    assert done.count("RED DOG\n") == 500
+    assert num_added <= 3_000
