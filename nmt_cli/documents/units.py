@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -97,11 +97,43 @@ def _distinct(atoms: Sequence[Atom]) -> list[Atom]:
     """Return the atoms with other names for placeholders that could be taken for words of the text, as `__1__`."""
     counts = Counter(atom.text for atom in atoms if atom.kind is Kind.PLACEHOLDER)
     text = "".join(map(_seen, atoms)) if counts else ""
+    there = _counts_in(text, counts)
     names = {
-        name: f"__{number}__" if _is_like_a_word(name) or len(re.findall(_exactly(name), text)) != count else name
+        name: f"__{number}__" if _is_like_a_word(name) or there[name] != count else name
         for number, (name, count) in enumerate(counts.items(), start=1)
     }
     return [replace(atom, text=names[atom.text]) if atom.kind is Kind.PLACEHOLDER else atom for atom in atoms]
+
+
+def _counts_in(text: str, names: Iterable[str]) -> Counter[str]:
+    """Return how often each name stands in a text, not within a word, as `_exactly` finds it; names may overlap.
+
+    The text is read once, and not for each name: where a name may begin, the lengths of such names are tried.
+    """
+    groups: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for name in names:
+        groups[name[0], len(name)].add(name)
+    places: dict[str, list[int]] = {first: [] for first, _ in groups}
+    for place, character in enumerate(text if places else ""):
+        if character in places:
+            places[character].append(place)
+    counts: Counter[str] = Counter()
+    for (first, length), some in groups.items():
+        ends: dict[str, int] = {}
+        for start in places[first]:
+            name, end = text[start : start + length], start + length
+            if name not in some or start < ends.get(name, 0):
+                continue
+            is_within = first.isalnum() and _is_of_word(text[start - 1 : start])
+            is_cut = name[-1].isalnum() and first != "%" and _is_of_word(text[end : end + 1])
+            if not is_within and not is_cut:
+                counts[name] += 1
+                ends[name] = end
+    return counts
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _is_like_a_word(name: str) -> bool:
@@ -132,10 +164,10 @@ def restored(
     """
     is_plain = not (line.tags or line.placeholders or line.seams)
     brought = " ".join(use.translation for use in translation.terms if use.translation is not None)
-    own = _Placeholders(line, raw, TEXT_CODE if signs and "%" not in line.source + brought else codes)
-    expected = counts_of(line.source, own.codes) + counts_of(spell(brought), own.codes)
     if not is_plain and len(translation.text.split()) * len(line.words) > MAX_WEIGHTS:
         return None
+    own = _Placeholders(line, raw, TEXT_CODE if signs and "%" not in line.source + brought else codes)
+    expected = counts_of(line.source, own.codes) + counts_of(spell(brought), own.codes)
     # Signs that the model wrote may make a placeholder of what stands beside them, so there are three attempts.
     for allowed in dict.fromkeys((own.signs + brought + signs, own.signs + brought, brought)):
         target = own.cleaned(translation.text.split(), allowed, counts_of(brought, own.codes))

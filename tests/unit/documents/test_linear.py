@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 
 import pytest
 from document_translators import SPLIT, upper
@@ -12,6 +13,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.document import translate_document
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, items_of
+from nmt_cli.documents.units import line_of
 
 
 class Counted(str):
@@ -57,3 +59,44 @@ def test_the_lines_of_a_long_cue_are_filled_without_a_sum_for_each(monkeypatch: 
     done = translate_document("a.srt", cue.encode(), upper, SPLIT, target_lang=None).content.decode()
     assert done.count("RED DOG\n") == 500
     assert num_added <= 3_000
+
+
+def test_a_text_is_not_searched_for_each_of_its_placeholders(monkeypatch: pytest.MonkeyPatch):
+    num_searches = 0
+    findall = re.findall
+
+    def searching(*arguments: str) -> list[str]:
+        nonlocal num_searches
+        num_searches += 1
+        return findall(*arguments)
+
+    monkeypatch.setattr(re, "findall", searching)
+    atoms = with_codes([Atom(text := " ".join(f"{{n{number}}} dog" for number in range(2_000)), text)])
+    line = line_of(Unit(atoms), lambda atom: atom.raw)
+    assert line.text == text
+    assert num_searches <= 20
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("a %s and %s", "a %s and %s"),
+        ("a <code>car</code> is a car", "a __1__ is a car"),
+        ("a <code>cars</code> is no oscars", "a cars is no oscars"),
+        ("a <code>cars</code> is no cars_2", "a cars is no cars_2"),
+        ("a <code>cars</code> is <code>cars two</code> cars", "a __1__ is cars_two cars"),
+        ("a <code>4711</code> is <code>47</code> or 47", "a 4711 is __2__ or 47"),
+        ("a <code>x.y</code> is <code>x.y.z</code>", "a __1__ is x.y.z"),
+        ("a <code>--</code> is <code>---</code>", "a __1__ is ---"),
+        ("a <code>a-a-a</code> is a-a-a-a-a", "a __1__ is a-a-a-a-a"),
+    ],
+)
+def test_placeholders_that_stand_elsewhere_too_get_other_names(text: str, seen: str):
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return upper(some)
+
+    translate_document("a.html", f"<p>{text}</p>".encode(), translate, SPLIT, target_lang=None)
+    assert lines == [seen]
