@@ -63,6 +63,7 @@ def _take_weights(model: Seq2Seq, origin: Experiment, experiment: Experiment) ->
     path = origin.checkpoints.resolve("best") / MODEL_FILE
     if origin.fingerprints == experiment.fingerprints:
         load_parameters(model, path)
+        log(f"weights: from {origin.directory}, {path.parent.name}")
         return
     pieces, parent_pieces = (
         [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in run.tokenizers] for run in (experiment, origin)

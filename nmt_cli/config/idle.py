@@ -72,6 +72,10 @@ def idle_keys(config: Config) -> list[str]:
             for key in ("model.pretrained.source", "model.pretrained.target")
             if key in is_set
         ]
+    attention, dropout = config.model.attention, "model.dropout.annotation"
+    reads_none = attention.type == "none" and config.model.decoder.initial_state != "mean"
+    if dropout in is_set and reads_none and config.model.dropout.annotation:
+        lines.append(f"{dropout}: does nothing with model.attention.type none, which reads no annotations")
     if config.data.dev is None:
         lines += [
             f"{key}: does nothing without data.dev, so no checkpoint is judged"

@@ -107,7 +107,7 @@ class DropoutConfig(Section):
     recurrent: Probability = 0.2
     """Dropout of the state of every recurrent cell, and of the inputs of upper layers; one mask a sentence."""
     annotation: Probability = 0.2
-    """Dropout of the encoder's states."""
+    """Dropout of the encoder's states. Without attention only an `initial_state` that is their mean reads them."""
     readout: Probability = 0.2
     """Dropout of the last layer before the softmax."""
     source_word: Probability = 0.0

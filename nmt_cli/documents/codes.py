@@ -164,6 +164,9 @@ def as_code(raw: str, text: str) -> Atom:
         if text.endswith("/>"):
             return Atom(raw, "", Kind.ALONE)
         return Atom(raw, name[1].lower(), Kind.CLOSE if text.startswith("</") else Kind.OPEN)
+    # A blank may be lost, and as a placeholder it would hold two words together.
+    if REFERENCE.fullmatch(text) and unescape(text).isspace():
+        return Atom(raw, unescape(text))
     return Atom(raw, shown(text), Kind.PLACEHOLDER)
 
 

@@ -11,7 +11,7 @@ from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import counts_of, with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
-from nmt_cli.documents.po_codes import codes_by, is_format
+from nmt_cli.documents.po_codes import codes_by, is_format, with_references
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
 from nmt_cli.formats.po import FIELD, PluralRule, declared_charset, plural_rule
@@ -123,7 +123,9 @@ def _segment(
             lines = ["", *(part for line in re.findall(r".*?\\n|.+$", raw) for part in _wrapped(line))]
         return begin + line_end.join(f'"{line}"' for line in lines)
 
-    atoms = tuple(part for atom in with_codes(_atoms(source.raw), pattern) for part in _columns_of(atom))
+    atoms = tuple(
+        part for atom in with_codes(_atoms(source.raw), with_references(pattern)) for part in _columns_of(atom)
+    )
     return Segment(own.start, own.end, atoms, _spelled, finished, signs=signs, codes=pattern)
 
 

@@ -44,6 +44,12 @@ def codes_by(flags: AbstractSet[str]) -> re.Pattern[str]:
     return _pattern(frozenset(filter(_is_format, flags)))
 
 
+@cache
+def with_references(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """Return a pattern of placeholders that finds references to characters too."""
+    return re.compile(f"{REFERENCE.pattern}|{pattern.pattern}")
+
+
 def _is_format(flag: str) -> bool:
     return flag.endswith("-format") and not flag.startswith("no-")
 
@@ -58,4 +64,4 @@ def _pattern(formats: frozenset[str]) -> re.Pattern[str]:
         base = CODE
     else:
         own = [_OWN[name] for name in sorted(formats) if name in _OWN]
-    return re.compile("|".join([*own, REFERENCE.pattern, base.pattern]))
+    return re.compile("|".join([*own, base.pattern]))

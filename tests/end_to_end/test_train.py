@@ -362,6 +362,7 @@ def test_fine_tuning_begins_with_another_runs_weights_and_tokenizer(nmt, config:
     assert result.code == 0, result.err
     ours, theirs = config.parent / "run/tokenizer/joint.model", model / "tokenizer/joint.model"
     assert ours.read_bytes() == theirs.read_bytes()
+    assert re.search(rf"weights: from {re.escape(str(model))}, step-\d+\n", result.err)
 
 
 SMALL = ("--set", "model.embedding_size=32", "--set", "model.decoder.hidden_size=32", "--set")

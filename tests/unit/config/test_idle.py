@@ -76,3 +76,13 @@ def test_nothing_is_judged_without_a_dev_set(lines):
 @pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.yaml")), ids=str)
 def test_no_configuration_that_we_ship_sets_a_key_for_nothing(path):
     assert idle_keys(load_config(path, ())) == []
+
+
+def test_dropout_of_states_that_nobody_reads_is_told(lines):
+    told = ["model.dropout.annotation: does nothing with model.attention.type none, which reads no annotations"]
+    none, dropout = ("model.attention.type=none", "model.lexical_model=false"), "model.dropout.annotation=0.3"
+    assert lines(*none, dropout) == told
+    assert lines(*none, dropout, "model.attention.context=initial") == told
+    assert lines(*none) == lines(*none, "model.dropout.annotation=0.0") == []
+    assert lines(*none, dropout, "model.decoder.initial_state=mean") == []
+    assert lines(dropout) == []
