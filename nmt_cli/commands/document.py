@@ -208,8 +208,8 @@ def _translate_paragraphs(job: Job, translator: Translator, translate: Translate
         for window in windows_of_lines(iter_lines(stream)):
             texts = [decode_line(line) for line in window]
             num_invalid += sum(not is_valid for _, is_valid in texts)
-            lines = translate_paragraphs([text for text, _ in texts], translate, split, counts, markup=job.markup)
-            out.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))
+            found = translate_paragraphs([text for text, _ in texts], translate, split, counts, markup=job.markup)
+            out.write("".join(f"{paragraph.text}\n" for paragraph in found).encode("utf-8", errors="replace"))
             out.flush()
     translator.counts.invalid = num_invalid
     counts.report(input_name(job.file))

@@ -159,25 +159,11 @@ def translate_paragraphs(
     *,
     markup: bool = False,
     check: Check = _go_on,
-) -> list[str]:
+) -> list[Paragraph]:
     """Return each paragraph translated sentence by sentence, with the white space between them as it was.
 
     One of white space alone gives an empty text. With `markup`, tags and placeholders are carried across.
     """
-    found = translated_paragraphs(paragraphs, translate, split, counts, markup=markup, check=check)
-    return [paragraph.text for paragraph in found]
-
-
-def translated_paragraphs(
-    paragraphs: Sequence[str],
-    translate: Translate,
-    split: Splitter,
-    counts: DocumentCounts,
-    *,
-    markup: bool = False,
-    check: Check = _go_on,
-) -> list[Paragraph]:
-    """Return what `translate_paragraphs` does, with the sentences of each paragraph."""
     segments = []
     for paragraph in paragraphs:
         atoms = (Atom(paragraph, paragraph),)

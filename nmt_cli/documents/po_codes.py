@@ -31,7 +31,7 @@ _OWN = {
     "perl-format": r"%(?:\d++\$)?[-+#0 ]*+(?:\*(?:\d++\$)?)?v\d*+(?:\.\d++)?[diouxXb]",
     "go-format": r"%[-+#0 ]*+(?:\d++(?:\.\d++)?)?\[\d++\][A-Za-z]",
 }
-"""What some languages have beside the directives of printf, by their flags."""
+"""Patterns of the directives that printf does not have, by the flag of their language."""
 
 
 def is_format(flags: AbstractSet[str]) -> bool:

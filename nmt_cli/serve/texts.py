@@ -16,7 +16,6 @@ from nmt_cli.documents.document import (
     translate_document,
     translate_page,
     translate_paragraphs,
-    translated_paragraphs,
 )
 from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.sentences import Splitter
@@ -113,7 +112,7 @@ def translate_texts(
     def rendered(rank: int) -> list[list[Paragraph]]:
         lines = [line for of_text in paragraphs for line in of_text]
         translate, check = sentences.ranked(rank), cancellation.check
-        found = iter(translated_paragraphs(lines, translate, direction.split, DocumentCounts(), check=check))
+        found = iter(translate_paragraphs(lines, translate, direction.split, DocumentCounts(), check=check))
         return [[next(found) for _ in of_text] for of_text in paragraphs]
 
     ranks = [rendered(rank) for rank in range(1 + request.alternatives)]
@@ -198,7 +197,7 @@ def _file_in_place(
         ends = ["\r" if line.endswith("\r") else "" for line in lines]  # which lines of white space keep, too
         bare = [line.removesuffix("\r") for line in lines]
         found = translate_paragraphs(bare, translate, split, DocumentCounts(), check=check)
-        joined = "\n".join(line + end for line, end in zip(found, ends, strict=True))
+        joined = "\n".join(paragraph.text + end for paragraph, end in zip(found, ends, strict=True))
         return encoded(document, mark + joined, has_references=False)
     return translate_document(name, data, translate, split, target_lang=direction.target, check=check).content
 
