@@ -41,9 +41,9 @@ def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -
     config = config.model_copy(update={"data": data})
     try:
         tokenizers = list(trained_tokenizers(config).values())
+        return _updates_an_epoch(corpora, config, (tokenizers[0], tokenizers[-1]), num_pairs)
     except InputError:  # `nmt check` says what is wrong with the text
         return None
-    return _updates_an_epoch(corpora, config, (tokenizers[0], tokenizers[-1]), num_pairs)
 
 
 def with_updates(found: Check) -> Check:
@@ -77,6 +77,8 @@ def _updates_an_epoch(
         weights.append(1.0)
     lengths = [_lengths(text, config, tokenizers) for text in texts]
     source_lengths, target_lengths = np.concatenate(lengths, axis=1)
+    if not len(target_lengths):
+        return 1.0
     sampler = Sampler(
         source_lengths, target_lengths, bounds=[0, *accumulate(of.shape[1] for of in lengths)],
         target_pieces=[int(of[1].sum()) for of in lengths], weights=weights, batch_size=config.training.batch_size,

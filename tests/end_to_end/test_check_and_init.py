@@ -357,6 +357,14 @@ def test_updates_are_counted_as_training_makes_them(corpus):
     assert 13 <= checked[0] // config.training.validation_freq <= 17
 
 
+def test_text_whose_lines_are_all_too_long_is_configured(corpus):
+    # Seen to fail with a division by zero.
+    write(corpus, "long", [(f"{'one two ' * 400}{i}", f"{'eins zwei ' * 400}{i}") for i in range(3)])
+    own = ("--dev-source", "dev.en", "--dev-target", "dev.de")
+    assert init(corpus, *own, source="long.en", target="long.de")[0] == 0
+    assert (corpus / "my.yaml").exists()
+
+
 def test_a_dev_set_that_says_little_is_warned_of(corpus):
     languages = ("--source-lang", "en", "--target-lang", "de", "--source", "a.en", "--target", "a.de")
     told = "so its BLEU rises and falls by chance. If you have more pairs that are not trained on, name them with"
