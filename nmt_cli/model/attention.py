@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from nmt_cli.model.cells import Product
 from nmt_cli.model.memory import Memory
 from nmt_cli.ops.additive import AdditiveEnergies
-from nmt_cli.ops.attend import InnerProducts, WeightedSums
+from nmt_cli.ops.attend import InnerProducts, WeightedSums, bmm
 from nmt_cli.ops.loop_product import loop_product
 from nmt_cli.ops.matmul import Linear, full_precision
 
@@ -334,7 +334,7 @@ class MultiheadAttention(nn.Module):
                 hidden_BSMA = torch.tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
                 energy_BMS = (hidden_BSMA * self.v).sum(dim=-1).transpose(1, 2)
                 weights_BMS = masked_softmax(energy_BMS, memory.valid_for(query_BH.shape[0]).unsqueeze(1))
-                contexts_BX = torch.bmm(weights_BMS, memory.states_BSC).flatten(1)
+                contexts_BX = bmm(weights_BMS, memory.states_BSC).flatten(1)
             context_BC = self.mix(contexts_BX).to(query_BH.dtype)
             return Attended(context_BC, weights_BMS.mean(dim=1), state)
 

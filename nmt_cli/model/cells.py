@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nmt_cli.ops.gates import GateAffine, Gates, GateTerm, gate_norm, total
 from nmt_cli.ops.gru import gru_step
@@ -77,7 +78,7 @@ class RecurrentCell(nn.Module):
     def _lstm_step(self, inputs: Gates, recurrent: GateTerm, state_BX: Tensor) -> Tensor:
         input_gate, forget_gate, output_gate, proposal = total((*inputs, recurrent)).chunk(4, dim=-1)
         # The forget gate begins open (Gers et al., 2000): its bias starts at 0 here, so 1 is added.
-        kept = torch.sigmoid(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
+        kept = _sigmoid_of_all(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
         cell = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(proposal))
         shown = cell if self.cell_norm is None else self.cell_norm(cell)
         return torch.cat([torch.sigmoid(output_gate) * torch.tanh(shown), cell], dim=-1)
@@ -156,6 +157,18 @@ def _affine(norm: GateNorm | None, bias: nn.Parameter | None) -> GateAffine:
         return GateAffine(norm.gain, norm.bias)
     assert bias is not None
     return GateAffine(None, bias)
+
+
+def _sigmoid_of_all(gate_BH: Tensor) -> Tensor:
+    """Return the sigmoid of contiguous numbers.
+
+    Torch computes numbers that do not fill a last group of 32 by another function, which rounds differently. Without
+    gradients the group is filled, so that a row does not depend on the number of rows (docs/adr/0005).
+    """
+    missing = -gate_BH.numel() % 32
+    if not missing or torch.is_grad_enabled():
+        return torch.sigmoid(gate_BH)
+    return torch.sigmoid(F.pad(gate_BH.flatten(), (0, missing)))[:-missing].view_as(gate_BH)
 
 
 def _beside_rows(directions: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt_cli.model.memory import Memory
-from nmt_cli.ops.attend import weighted_sum
+from nmt_cli.ops.attend import bmm, weighted_sum
 from nmt_cli.ops.matmul import Linear, full_precision
 
 
@@ -30,7 +30,7 @@ class LexicalModel(nn.Module):
         assert memory.embedded_BSE is not None
         with full_precision(weights_BTS):
             if memory.rows == 1:
-                looked_BTE = torch.bmm(weights_BTS, memory.embedded_BSE)
+                looked_BTE = bmm(weights_BTS, memory.embedded_BSE)
             else:
                 looked_BTE = weighted_sum(weights_BTS[:, 0], memory.embedded_BSE, memory.rows).unsqueeze(1)
         direct_BTE = torch.tanh(looked_BTE)

@@ -55,18 +55,39 @@ class InnerProducts:
 
 
 def weighted_sum(weights_NS: Tensor, values_BSC: Tensor, rows: int = 1) -> Tensor:
-    """Return sum_j alpha_j h_j of each row (N, C)."""
+    """Return sum_j alpha_j h_j of each row (N, C). No gradient is recorded."""
     weights_BRS = by_source(weights_NS, values_BSC.shape[0], rows)
-    return torch.bmm(weights_BRS, values_BSC).flatten(0, 1)[: weights_NS.shape[0]]
+    return bmm(weights_BRS, values_BSC).flatten(0, 1)[: weights_NS.shape[0]]
 
 
 def inner_products(keys_BSA: Tensor, query_NA: Tensor, rows: int = 1) -> Tensor:
-    """Return k_j . q for each position j of a row's source (N, S).
+    """Return k_j . q for each position j of a row's source (N, S). No gradient is recorded.
 
     The query stands on the left: `bmm(keys, query)` takes fourteen times as long on CPUs.
     """
     query_BRA = by_source(query_NA, keys_BSA.shape[0], rows)
-    return torch.bmm(query_BRA, keys_BSA.transpose(1, 2)).flatten(0, 1)[: query_NA.shape[0]]
+    energy_BRS = torch.bmm(_aligned(query_BRA), _aligned(keys_BSA).transpose(1, 2))
+    return energy_BRS.flatten(0, 1)[: query_NA.shape[0]]
+
+
+def bmm(left_BRS: Tensor, right_BSC: Tensor) -> Tensor:
+    """Return `torch.bmm` of the two (B, R, C).
+
+    Without gradients each product depends on its own two matrices alone (docs/adr/0005), if S is a multiple of 16.
+    """
+    if torch.is_grad_enabled():
+        return torch.bmm(left_BRS, right_BSC)
+    return torch.bmm(left_BRS, _aligned(right_BSC))[..., : right_BSC.shape[-1]]
+
+
+def _aligned(rows_BSC: Tensor) -> Tensor:
+    """Return the rows with zeros at their ends: at least 32 numbers, and a multiple of 4.
+
+    Torch sums rows of other sizes by their places in memory, and computes a product of fewer than 400 multiplications
+    by a loop of its own.
+    """
+    missing = max(-rows_BSC.shape[-1] % 4, 32 - rows_BSC.shape[-1])
+    return F.pad(rows_BSC, (0, missing)) if missing > 0 else rows_BSC
 
 
 def by_source(rows_NX: Tensor, num_sources: int, rows: int) -> Tensor:
@@ -82,19 +103,27 @@ def _sum_of_outer_products(steps: list[tuple[Tensor, Tensor]]) -> tuple[Tensor]:
     return (torch.bmm(left_BST, right_BTC),)
 
 
+def _sum(weights_BS: Tensor, values_BSC: Tensor) -> Tensor:
+    return torch.bmm(weights_BS.unsqueeze(1), values_BSC).squeeze(1)
+
+
+def _inner(keys_BSA: Tensor, query_BA: Tensor) -> Tensor:
+    return torch.bmm(query_BA.unsqueeze(1), keys_BSA.transpose(1, 2)).squeeze(1)
+
+
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weights_BS: Tensor, values_BSC: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
         ctx.save_for_backward(weights_BS, values_BSC)
         ctx.steps = steps
-        return weighted_sum(weights_BS, values_BSC)
+        return _sum(weights_BS, values_BSC)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BC: Tensor) -> tuple[Tensor, None, None]:
         weights_BS, values_BSC = ctx.saved_tensors
         ctx.steps.append((weights_BS, gradient_BC))
-        return inner_products(values_BSC, gradient_BC), None, None
+        return _inner(values_BSC, gradient_BC), None, None
 
 
 class _Inner(torch.autograd.Function):
@@ -102,11 +131,11 @@ class _Inner(torch.autograd.Function):
     def forward(ctx: Any, query_BA: Tensor, keys_BSA: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
         ctx.save_for_backward(query_BA, keys_BSA)
         ctx.steps = steps
-        return inner_products(keys_BSA, query_BA)
+        return _inner(keys_BSA, query_BA)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BS: Tensor) -> tuple[Tensor, None, None]:
         query_BA, keys_BSA = ctx.saved_tensors
         ctx.steps.append((gradient_BS, query_BA))
-        return torch.bmm(gradient_BS.unsqueeze(1), keys_BSA).squeeze(1), None, None
+        return _sum(gradient_BS, keys_BSA), None, None

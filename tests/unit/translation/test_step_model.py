@@ -75,14 +75,23 @@ def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=No
     return [found[number] for number in range(len(ids))]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_a_shortlist_of_all_pieces_changes_nothing(precision):
+def test_a_shortlist_of_all_pieces_changes_nothing():
     everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
     ids = sources(12)
-    expected, found = (search(models(precision, words), ids) for words in (None, everything))
+    expected, found = (search(models("fp32", words), ids) for words in (None, everything))
     for before, now in zip(expected, found, strict=True):
         assert [one.ids for one in now] == [one.ids for one in before]
         assert [one.log_prob for one in now] == pytest.approx([one.log_prob for one in before], abs=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_shortlist_of_all_pieces_changes_no_prediction(precision):
+    """In other precisions two pieces may be equally likely, and a search may take either."""
+    everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
+    pieces = [piece for piece in range(VOCAB) if piece not in BANNED]
+    expected, found = (steps_of(models(precision, words), sources(12), MULTIPLE) for words in (None, everything))
+    for (before_LKV, _), (now_LKW, _) in zip(expected, found, strict=True):
+        torch.testing.assert_close(now_LKW[..., : len(pieces)], before_LKV[..., pieces], rtol=0, atol=1e-4)
 
 
 def test_a_search_says_only_what_goes_with_its_source():
@@ -192,6 +201,18 @@ def of_kind(attention, recurrence, rnn_type, **config):
     )
 
 
+def of_odd_sizes(attention, recurrence, rnn_type, size):
+    """None of the sums fills groups of 4, and with 13 units some products have fewer than 400 multiplications."""
+    encoder = {"hidden_size": size, "rnn_type": rnn_type, "bidirectional": not attention.endswith("dot")}
+    return models(
+        embedding_size=11,
+        encoder=encoder,
+        decoder={"hidden_size": size, "rnn_type": rnn_type, "recurrence": recurrence},
+        attention={"size": size - 1, **ATTENTIONS[attention]},
+        lexical_model=not attention.startswith("none"),
+    )
+
+
 def every_kind():
     """Each attention with each recurrence, the cells in turn."""
     for number, attention in enumerate(ATTENTIONS):
@@ -224,13 +245,29 @@ def test_a_wider_padding_of_the_sources_changes_no_bit(attention, recurrence, rn
     """Sentences alone, padded to their own width, and among others in a wider memory, in which they may be the only
     ones of their width."""
     trained = of_kind(attention, recurrence, rnn_type, lexical_model=not attention.startswith("none"))
-    ids = of_lengths([1, 7, 15, 31, 47, 63, 70, 79])
+    check_paddings(trained, of_lengths([1, 7, 15, 31, 47, 63, 70, 79]), (32, 48, 64, 80), path)
+
+
+@pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
+@pytest.mark.parametrize("size", [13, 33])
+@pytest.mark.parametrize(("attention", "recurrence", "rnn_type"), list(every_kind()))
+def test_other_sentences_change_no_bit_where_sizes_are_odd(attention, recurrence, rnn_type, size, path):
+    """More of them than 16, so that the number of rows changes too."""
+    trained = of_odd_sizes(attention, recurrence, rnn_type, size)
+    check_paddings(trained, of_lengths([1, 47, 15, 31, *(3 + number % 11 for number in range(15))]), (16, 48), path)
+
+
+def check_paddings(trained, ids, widths, path):
+    """Compare steps of sentences alone with those of the ones that fit into each width together."""
     with native.path(path):
         alone = [steps_of(trained, [one], MULTIPLE) for one in ids]
-        for width in (32, 48, 64, 80):
-            fitting = [one for one in ids if len(one) < width]
-            for (log_probs_LKV, weights_LKS), *expected in zip(steps_of(trained, fitting, width), *alone, strict=True):
-                for place, (own_1KV, own_1KS) in enumerate(expected[: len(fitting)]):
+        for width in widths:
+            fitting = [number for number, one in enumerate(ids) if len(one) < width]
+            together = steps_of(trained, [ids[number] for number in fitting], width)
+            for (log_probs_LKV, weights_LKS), *expected in zip(
+                together, *(alone[number] for number in fitting), strict=True
+            ):
+                for place, (own_1KV, own_1KS) in enumerate(expected):
                     own_width = own_1KS.shape[2]
                     assert torch.equal(log_probs_LKV[place], own_1KV[0])
                     assert torch.equal(weights_LKS[place, :, :own_width], own_1KS[0])
