@@ -52,22 +52,15 @@ def inspect(
 
 
 def _report(experiment: Any) -> dict[str, Any]:
+    from nmt_cli.config.architecture import architecture
     from nmt_cli.improve.record import RESULT, Provenance
 
     config = experiment.config
-    model, training = config.model, config.training
+    training = config.training
     report: dict[str, Any] = {
         "name": config.name,
         "languages": f"{config.data.source_lang} -> {config.data.target_lang}",
-        "architecture": {
-            "encoder": f"{'bidirectional ' if model.encoder.bidirectional else ''}{model.encoder.rnn_type}, "
-            + _layers(model.encoder)
-            + (" in each direction" if model.encoder.bidirectional else ""),
-            "decoder": f"{model.decoder.rnn_type}, {_layers(model.decoder)}, recurrence: {model.decoder.recurrence}",
-            "attention": model.attention.type,
-            "embeddings": f"{model.embedding_size} units, tied: {model.tied_embeddings}",
-            "layer normalisation": "yes" if model.layer_norm else "no",
-        },
+        "architecture": architecture(config.model),
     }
     if not experiment.has_tokenizers(joint=config.tokenizer.joint):
         report["tokenizer"] = "not trained yet"
@@ -149,10 +142,6 @@ def _confidence(experiment: Any) -> str:
         return f"damaged: {error}"
     origin = calibration.origin
     return f"fitted to {origin.checkpoint} on {counted(origin.lines, 'line')}: {described(calibration)}"
-
-
-def _layers(part: Any) -> str:
-    return f"{counted(part.num_layers, 'layer')} of {part.hidden_size:,} units"
 
 
 def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:

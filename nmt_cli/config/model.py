@@ -152,6 +152,30 @@ class ModelConfig(Section):
         """Units of an annotation h_j, the encoder's output at one source position."""
         return self.encoder.hidden_size * (2 if self.encoder.bidirectional else 1)
 
+    @property
+    def initial_state(self) -> str:
+        """`decoder.initial_state`, or what `auto` stands for."""
+        decoder, encoder = self.decoder, self.encoder
+        if decoder.initial_state != "auto":
+            return decoder.initial_state
+        if self.attention.type == "none":
+            return "final"
+        is_paper = decoder.recurrence == "bahdanau" and encoder.bidirectional and not encoder.reverse_source
+        return "backward" if is_paper else "mean"
+
+    @property
+    def readout(self) -> str:
+        """`decoder.readout`, or what `auto` stands for. `luong` has a readout of its own and asks for none."""
+        if self.decoder.readout != "auto":
+            return self.decoder.readout
+        return "maxout" if self.decoder.recurrence == "bahdanau" else "tanh"
+
+    @property
+    def readout_size(self) -> int:
+        """Units of the readout: those of an embedding, if they share a matrix or no other number is given."""
+        is_tied = self.tied_embeddings in ("target", "all")
+        return self.embedding_size if is_tied else (self.decoder.readout_size or self.embedding_size)
+
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         problems = []

@@ -251,17 +251,15 @@ class _Model:
             yield f"| {plain(PurePath(path).name)} | {UNKNOWN if lines is None else f'{lines:,}'} | `{digest}` |"
 
     def _model(self) -> Lines:
-        model, tokenizer = self.config.model, self.config.tokenizer
+        from nmt_cli.config.architecture import architecture
+
+        tokenizer = self.config.tokenizer
         shapes: Mapping[str, Sequence[int]] = self.meta["shapes"]
         size = (self.checkpoint / "model.safetensors").stat().st_size
         rows = {
             "parameters": f"{sum(math.prod(shape) for shape in shapes.values()):,}",
             "size of the weights": f"{size / 1e6:,.1f} MB in float32",
-            "encoder": f"{'bidirectional ' if model.encoder.bidirectional else ''}{model.encoder.rnn_type.upper()}, "
-            f"{model.encoder.num_layers} x {model.encoder.hidden_size} units",
-            "decoder": f"{model.decoder.recurrence} {model.decoder.rnn_type.upper()}, {model.decoder.num_layers} x "
-            f"{model.decoder.hidden_size} units",
-            "attention": model.attention.type,
+            **architecture(self.config.model),
             "vocabulary": f"SentencePiece {tokenizer.model_type}, "
             + " and ".join(f"{one.vocab_size:,}" for one in {one.fingerprint: one for one in self.tokenizers}.values())
             + f" pieces{', shared by both languages' if self.tokenizers[0] is self.tokenizers[1] else ''}",

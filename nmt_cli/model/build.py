@@ -45,8 +45,7 @@ def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_siz
     """Return the model with uninitialised parameters, to be loaded or given to `initialize`."""
     decoder_config, dropout = config.decoder, config.dropout
     attention = build_attention(config.attention, decoder_config.hidden_size, config.annotation_size)
-    tied_output = config.tied_embeddings in ("target", "all")
-    readout_size = config.embedding_size if tied_output else (decoder_config.readout_size or config.embedding_size)
+    readout_size = config.readout_size
     sizes = (config.embedding_size, decoder_config.hidden_size, attention)
     rnn_type, num_layers, layer_norm = decoder_config.rnn_type, decoder_config.num_layers, config.layer_norm
     recurrence: Recurrence
@@ -59,9 +58,7 @@ def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_siz
     else:
         order = BahdanauRecurrence if decoder_config.recurrence == "bahdanau" else ConditionalRecurrence
         recurrence = order(*sizes, rnn_type=rnn_type, num_layers=num_layers, layer_norm=layer_norm)
-        maxout = decoder_config.readout == "maxout" or (
-            decoder_config.readout == "auto" and decoder_config.recurrence == "bahdanau"
-        )
+        maxout = config.readout == "maxout"
         readout = DeepReadout(
             decoder_config.hidden_size, config.embedding_size, attention.context_size, readout_size, maxout=maxout
         )
@@ -69,7 +66,7 @@ def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_siz
     decoder = Decoder(
         recurrence,
         readout,
-        InitialState(config.annotation_size, state_sizes, kind=_initial_state(config)),
+        InitialState(config.annotation_size, state_sizes, kind=config.initial_state),
         readout_size=readout_size,
         recurrent_dropout=dropout.recurrent,
         readout_dropout=dropout.readout,
@@ -195,14 +192,3 @@ def freeze_rows(table: nn.Parameter, rows: Sequence[int]) -> None:
         return gradient * on_device[gradient.device]
 
     table.register_hook(mask)
-
-
-def _initial_state(config: ModelConfig) -> str:
-    if config.decoder.initial_state != "auto":
-        return config.decoder.initial_state
-    if config.attention.type == "none":
-        return "final"
-    is_paper = (
-        config.decoder.recurrence == "bahdanau" and config.encoder.bidirectional and not config.encoder.reverse_source
-    )
-    return "backward" if is_paper else "mean"
