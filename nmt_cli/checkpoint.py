@@ -390,5 +390,9 @@ def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 def _check_format(values: Mapping[str, Any], path: Path) -> None:
     found = values.get("format")
-    if found != FORMAT:
-        raise ModelError(f"{path}: has format version {found!r}, this program reads {FORMAT}; update nmt")
+    if found == FORMAT:
+        return
+    if not isinstance(found, int):
+        raise ModelError(f"{path}: has format version {found!r}, which no nmt writes; restore the file from a copy")
+    advice = "update nmt" if found > FORMAT else "use the nmt that wrote it"
+    raise ModelError(f"{path}: has format version {found}, this program reads {FORMAT}; {advice}")

@@ -147,11 +147,13 @@ def _run() -> int:
         _say(f"nmt: {failed}")
         return failed.exit_code
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
+        from nmt_cli.allocator import is_out_of_memory
+
+        if not is_out_of_memory(error):
             raise
         _say(
-            "nmt: out of memory, with a single sentence at a time too; shorten the longest lines "
-            "(data.max_length, decoding.max_source_pieces) or take a smaller model"
+            "nmt: out of memory. Take a smaller model or batch, or shorten the longest lines "
+            "(data.max_length, decoding.max_source_pieces)"
         )
         return NmtError.exit_code
 

@@ -147,8 +147,13 @@ def _hand_down(replaced: os.stat_result, path: Path) -> None:
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
-    """Yield a sibling directory to fill; it takes the place of `path` only if the block succeeds."""
+    """Yield a sibling directory to fill; it takes the place of `path` only if the block succeeds.
+
+    A kill between the last two renames leaves no `path`. The next call restores the old one first.
+    """
     temporary, old = unfinished(path), unfinished(path.with_name(f"{path.name}.old"))
+    if old.exists() and not path.exists():
+        os.replace(old, path)
     for left in (temporary, old):
         if left.exists():
             shutil.rmtree(left)  # of an attempt of this program that was killed

@@ -18,7 +18,7 @@ from nmt_cli.files import no_space
 
 PARTS_OF_A_MODEL = (
     *("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "languages.json", "writing.json", "confidence.json"),
-    "improve.json",
+    *("improve.json", "cache", "logs", ".lock"),
 )
 
 

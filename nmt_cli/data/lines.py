@@ -36,12 +36,12 @@ class TextLines(NamedTuple):
 
 def is_standard_input(path: str | os.PathLike[str] | None) -> bool:
     """Return True for None and `-`, which both stand for standard input."""
-    return path is None or path == "-"
+    return path is None or os.fspath(path) == "-"
 
 
 def input_name(path: str | os.PathLike[str] | None) -> str:
     """Return how messages name an input: its path, or `standard input`."""
-    return "standard input" if path is None or path == "-" else os.fspath(path)
+    return "standard input" if path is None or is_standard_input(path) else os.fspath(path)
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def open_input(path: str | os.PathLike[str] | None, *, warns_of_format: bool = T
     Raises:
         InputError: there is no such file, it is a directory, it may not be read, or it is plainly not text in UTF-8.
     """
-    if path is None or path == "-":
+    if path is None or is_standard_input(path):
         yield _standard_input()
         return
     stream = _looked_at(_open_file(path), path, warns_of_format=warns_of_format)

@@ -89,7 +89,8 @@ def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
     languages = dict.fromkeys(
         language for config in configs for language in (config.data.source_lang, config.data.target_lang)
     )
-    licences = dict.fromkeys(config.data.licence for config in configs if config.data.licence)
+    licences = {config.data.licence for config in configs}
+    licence = licences.pop() if len(licences) == 1 else None
     datasets = dict.fromkeys(name for model in models for name in model.datasets())
     results = [
         {
@@ -101,7 +102,7 @@ def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
     has_attention = any(config.model.attention.type != "none" for config in configs)
     return {
         "language": list(languages),
-        "license": licences.popitem()[0].lower() if len(licences) == 1 else UNKNOWN,
+        "license": licence.lower() if licence else UNKNOWN,
         "tags": ["translation", "rnn", *(["attention"] if has_attention else []), "nmt"],
         "pipeline_tag": "translation",
         "library_name": "nmt-cli",

@@ -20,11 +20,11 @@ _CELLS = ("table-cell", "covered-table-cell")
 
 
 class Row(NamedTuple):
-    """A row of a sheet that is not empty."""
+    """A row of a sheet that is not empty, or several with the same cells."""
 
     sheet: str
-    number: int
-    """Number of the row, from 1."""
+    numbers: range
+    """Numbers of the rows, from 1."""
     cells: list[str]
 
 
@@ -79,7 +79,7 @@ class OdsEvents:
                 self._cells.pop()
             if self._cells:
                 numbers = range(self._number + 1, self._number + 1 + self._row_repeated)
-                self.found += [Row(self._sheet, number, self._cells) for number in numbers]
+                self.found.append(Row(self._sheet, numbers, self._cells))
             self._number += self._row_repeated
 
 
@@ -111,7 +111,8 @@ def read_ods(given: Input, sheet: str | None) -> Iterator[tuple[str, list[str]]]
     chosen = sheet or only_sheet(given.name, [title for title, is_one in is_table.items() if is_one], list(is_table))
     for row in _rows(given):
         if row.sheet == chosen:
-            yield f"{chosen}!{row.number}", row.cells
+            for number in row.numbers:
+                yield f"{chosen}!{number}", row.cells
 
 
 def _rows(given: Input) -> Iterator[Row]:

@@ -162,6 +162,8 @@ def _run(directory: Path, *arguments: str) -> str:
 def _read_training(directory: Path, speed: Speed, *, num_pairs: int) -> None:
     events = [json.loads(line) for line in (directory / "model" / "metrics.jsonl").read_text().splitlines()]
     steps = [event for event in events if event["event"] == "train"]
+    if not steps:
+        raise TrialError("the trial that measures this machine made no update; try nmt train with the configuration")
     first, last = steps[0], steps[-1]
     pairs = (last["epoch"] - first["epoch"]) * num_pairs
     speed.pairs_a_second = max(0.01, pairs / max(0.01, last["seconds"] - first["seconds"]))

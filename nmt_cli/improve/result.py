@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ def best_of(models: Sequence[Path]) -> Path:
     def rank(model: Path) -> float:
         best = Checkpoints(model / "checkpoints").index().best
         if not best:
-            return 0.0
+            return math.inf
         return -sign(best[0].metric) * best[0].value
 
     return min(models, key=rank)

@@ -206,7 +206,7 @@ class App:
         if self._keys is not None and not self._keys.has(_bearer(request)):
             self._count(client_of(request))
             raise Refused(403, "Invalid API key")
-        text = await self._worked(request, lambda _: self.service.metrics_text())
+        text = await asyncio.to_thread(self.service.metrics_text)  # requests may keep all other threads
         return Response(text, media_type="text/plain; version=0.0.4")
 
     def _static(self, path: str) -> Handler:

@@ -19,7 +19,7 @@ class Metrics:
         self._seconds: dict[str, float] = {}
         self._buckets: dict[str, list[int]] = {}
         self._characters = 0
-        """Characters of source text that were translated."""
+        """Characters of source text in requests to /translate that a model read."""
         self.reloads: Counter[str] = Counter()
         """Models that `--watch` has loaded or failed to load."""
 
@@ -53,7 +53,8 @@ class Metrics:
                     lines.append(f'{name}_bucket{{path="{path}",le="{bound}"}} {count}')
                 lines.append(f'{name}_sum{{path="{path}"}} {self._seconds[path]:.6f}')
                 lines.append(f'{name}_count{{path="{path}"}} {buckets[-1]}')
-        lines += ["# HELP nmt_characters_total Characters of source text.", "# TYPE nmt_characters_total counter"]
+        name = "nmt_characters_total"
+        lines += [f"# HELP {name} Characters of texts that were translated, without files.", f"# TYPE {name} counter"]
         lines.append(f"nmt_characters_total {self._characters}")
         lines += ["# HELP nmt_reloads_total Checkpoints that --watch found.", "# TYPE nmt_reloads_total counter"]
         lines += [f'nmt_reloads_total{{result="{result}"}} {self.reloads[result]}' for result in ("loaded", "failed")]

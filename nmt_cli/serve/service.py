@@ -159,9 +159,9 @@ class Service:
                 continue
             places = [place for place, own in enumerate(task.sources) if own == source]
             texts = [task.texts[place] for place in places]
+            self.metrics.translated(sum(map(len, texts)))
             for place, answer in zip(places, self._answers(direction, texts, task, cancellation), strict=True):
                 answers[place] = answer
-        self.metrics.translated(sum(map(len, task.texts)))
 
         def shown(values: Sequence[Any]) -> Any:
             return list(values) if task.is_list else values[0]

@@ -96,6 +96,7 @@ def test_a_program_that_waits_for_its_answer_gets_it(exported):
         (("--n-best", "9"), "--n-best 9 is more than the beam, 3; raise --beam-size"),
         (("--beam-size", "0"), "--beam-size and --n-best must be at least 1"),
         (("--beam-size", "1001"), "--beam-size 1001: must be at most 1000"),
+        (("--threads", "-1"), "--threads -1: must be from 0 to 4096"),
         (("--length-penalty", "nan"), "--length-penalty nan: must be a number from 0 to 10"),
     ],
 )

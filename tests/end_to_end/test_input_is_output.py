@@ -126,7 +126,7 @@ def test_streams_pipes_and_devices(model: Path, texts: Path, script: str, told: 
     "part",
     [
         *("config.yaml", "tokenizer/joint.model", "checkpoints/index.json", "metrics.jsonl", "languages.json"),
-        *("writing.json", "confidence.json"),
+        *("writing.json", "confidence.json", "logs/train.log", ".lock"),
     ],
 )
 def test_no_part_of_a_model_is_replaced(nmt, model: Path, texts: Path, part: str):

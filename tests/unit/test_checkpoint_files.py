@@ -1,6 +1,7 @@
 """Tensors in files."""
 
 import errno
+import os
 import shutil
 import stat
 from pathlib import Path
@@ -46,6 +47,36 @@ def test_a_directory_is_never_there_in_part_while_another_takes_its_place(tmp_pa
     with atomic_directory(whole) as directory:
         (directory / "new").touch()
     assert removed == [(".whole.old.tmp", ["new"])]
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
+
+
+def test_a_kill_between_the_renames_loses_nothing(tmp_path, monkeypatch):
+    """The old directory had no name of its own then, and the next attempt removed it first."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    (whole / "old").touch()
+
+    def replaced(content):
+        with atomic_directory(whole) as directory:
+            (directory / content).touch()
+            if content == "failed":
+                raise OSError(errno.ENOSPC, "no space left on device")
+
+    def killed(one, other, real=os.replace):
+        if Path(other) == whole:
+            raise KeyboardInterrupt
+        real(one, other)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            replaced("new")
+    assert not whole.exists()
+    with pytest.raises(OSError, match="no space"):
+        replaced("failed")
+    assert [path.name for path in whole.iterdir()] == ["old"]
+    replaced("newer")
+    assert [path.name for path in whole.iterdir()] == ["newer"]
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 
 

@@ -25,7 +25,7 @@ import sentencepiece
 
 HERE = Path(__file__).resolve().parent
 WINDOW_BYTES = 1 << 20  # of lines that are translated together
-MAX_BEAM, MAX_LENGTH_PENALTY = 1000, 10
+MAX_BEAM, MAX_LENGTH_PENALTY, MAX_THREADS = 1000, 10, 4096
 BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched together
 LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")  # a piece that is a byte of a character, and not its first
 Array = np.ndarray[Any, Any]
@@ -314,6 +314,8 @@ def options_of(defaults: dict[str, Any]) -> tuple[dict[str, Any], int]:
     parser.add_argument("--alignment", choices=("none", "hard"), default="none", help="append word pairs: ||| 0-0 1-1")
     parser.add_argument("--threads", type=int, default=0, help="0: all cores")
     given = parser.parse_args()
+    if not 0 <= given.threads <= MAX_THREADS:
+        parser.error(f"--threads {given.threads}: must be from 0 to {MAX_THREADS}")
     if given.beam_size < 1 or given.n_best < 1:
         parser.error("--beam-size and --n-best must be at least 1")
     if given.beam_size > MAX_BEAM:

@@ -80,6 +80,14 @@ def test_the_front_matter_holds_any_name(tmp_path: Path, odd):
     assert not {"\u2028", "\x85"} & set(body)
 
 
+@pytest.mark.parametrize(
+    ("licences", "told"), [(("MIT", "MIT"), "mit"), (("MIT", None), "unknown"), (("MIT", "CC-BY-4.0"), "unknown")]
+)
+def test_several_models_have_a_licence_if_all_state_it(tmp_path: Path, licences, told):
+    models = [experiment(tmp_path / name, licence=licence) for name, licence in zip("ab", licences, strict=True)]
+    assert front_matter(card(models))[0]["license"] == told
+
+
 def test_only_models_with_attention_have_its_tag(tmp_path: Path):
     without = experiment(tmp_path / "a", model={"attention": {"type": "none"}})
     with_attention = experiment(tmp_path / "b")

@@ -394,6 +394,21 @@ def test_errors_in_cells_of_open_document_are_no_sentences(tmp_path):
     assert (made.pairs, made.report["skipped"]) == ([("b", "c")], {"empty target": 1})
 
 
+def test_equal_rows_of_open_document_are_counted_one_by_one(tmp_path):
+    cells = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+    rows = [
+        '<table:table-row table:number-rows-repeated="3">{}</table:table-row>',
+        "<table:table-row>{}</table:table-row>",
+    ]
+    body = "".join(
+        row.format(cells.format(text) + cells.format(text.upper())) for row, text in zip(rows, "ab", strict=True)
+    )
+    with zipfile.ZipFile(tmp_path / "t.ods", "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("content.xml", f'<doc><table:table table:name="One">{body}</table:table></doc>')
+    assert imported(tmp_path / "t.ods").pairs == [("a", "A"), ("a", "A"), ("a", "A"), ("b", "B")]
+
+
 @pytest.mark.parametrize("settings", [{}, {"sheet": "One"}, {"sheet": "One", "columns": "1,2"}])
 @pytest.mark.parametrize("header", [[("en", "fr")], []])
 def test_formulas_without_saved_results_are_named(tmp_path, header, settings):

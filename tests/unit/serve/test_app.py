@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from threading import Event
 
 from nmt_cli.serve.app import App
 from nmt_cli.serve.limits import Limits
@@ -37,3 +38,29 @@ def test_a_failure_is_answered_in_json_without_its_message(capsys):
     told = capsys.readouterr().err
     assert "error: RuntimeError at " in told
     assert "secret" not in told
+
+
+def test_the_counts_are_told_while_all_threads_of_requests_are_busy():
+    class Busy:
+        limits, metrics = Limits(requests=1), Metrics()
+
+        def metrics_text(self):
+            return "nmt_characters_total 0\n"
+
+    sent, app, may_end = [], App(Busy(), None), Event()
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    async def send(message):
+        sent.append(message)
+
+    app._threads.submit(may_end.wait)
+    scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": [], "query_string": b""}
+    try:
+        asyncio.run(asyncio.wait_for(app.asgi([])(scope, receive, send), timeout=30))
+    finally:
+        may_end.set()
+        app.close()
+    assert sent[0]["status"] == 200
+    assert sent[1]["body"] == b"nmt_characters_total 0\n"

@@ -93,6 +93,15 @@ def test_a_prefix_for_a_text_without_letters_is_refused():
         ask(service("en-fr"), q="2024", source="en", target="fr", prefix="En ")
 
 
+def test_characters_that_no_model_reads_are_not_counted():
+    served = Service(Directions([Direction("zh-Hans", "zh-Hant", Upper(), splitter("zh"))], {}), Limits(), Metrics(),
+                     needs_key=False)  # fmt: skip
+    assert ask(served, q="a dog", source="zh-Hant", target="zh-Hant") == "a dog"
+    assert "\nnmt_characters_total 0\n" in served.metrics.text([])
+    assert ask(served, q=["a dog", "cats"], source="zh-Hans", target="zh-Hant") == ["A DOG", "CATS"]
+    assert "\nnmt_characters_total 9\n" in served.metrics.text([])
+
+
 @pytest.mark.parametrize("when", ["split", "translated"])
 @pytest.mark.parametrize("name", ["a.html", "a.txt"])
 def test_work_on_a_document_ends_when_its_client_has_left(when, name):
