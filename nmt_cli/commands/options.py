@@ -192,8 +192,8 @@ FORMER_NAMES = {"--set": "--only"}
 
 
 class Command(TyperCommand):
-    """A command that shows its options in groups, answers an unknown option with the nearest one that exists, and says
-    when an option is given twice.
+    """A command that shows its options in groups, answers an unknown option with the nearest one that exists, tells how
+    a configuration is given, and says when an option is given twice.
 
     The guesses of click are wider (`--src`: `--shard`), and their wording changes from version to version.
     """
@@ -216,10 +216,12 @@ class Command(TyperCommand):
         try:
             if not ctx.resilient_parsing:
                 self._warn_of_repeats(ctx, args)
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, list(args))  # which empties its list
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":  # click's, or the one of the click that typer carries
                 self._suggest(error)
+            elif type(error).__name__ == "MissingParameter":
+                self._show_config(error, args)
             raise
 
     def _warn_of_repeats(self, ctx: Any, args: Sequence[str]) -> None:
@@ -233,6 +235,12 @@ class Command(TyperCommand):
             )
             if is_single and given.count(parameter) > 1:
                 warn(f"{max(parameter.opts, key=len)} is given more than once; the last one counts")
+
+    @staticmethod
+    def _show_config(error: Any, args: Sequence[str]) -> None:
+        files = [word for word in args if word.endswith((".yaml", ".yml"))]
+        if files and "--config" in error.param.opts:
+            error.message = f"Write --config {files[0]}."
 
     def _suggest(self, error: Any) -> None:
         options = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]

@@ -97,7 +97,8 @@ def test_an_option_like_no_other_gets_no_guess(nmt, option: str):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("train", "Missing option '--config' / '-c'."),
+        ("train", "Missing option '--config' / '-c'.\n"),
+        ("train my.yaml", "Missing option '--config' / '-c'. Write --config my.yaml.\n"),
         ("align a.txt", "Missing argument 'TARGET'."),
         ("plot curves", "Missing option '--output' / '-o'."),
         ("translate --threads few", "Invalid value for '--threads'"),
