@@ -32,6 +32,7 @@ from nmt_cli.serve.asking import (
     Wanted,
     place_of,
 )
+from nmt_cli.signals import ENDING
 from nmt_cli.translation.results import Translated
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 Open = Callable[[], "Translator"]
 """Loads the newest checkpoint of a model. The other process calls it, so it is a function of a module, or a partial of
 one."""
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SHORT = 2_000
 """Characters of a request whose text the thread that reads requests makes into pieces itself."""
 ERRORS = (NmtError, InputError, ConfigError, ModelError, PredictionError, Busy, TooMuch, Cancelled)
@@ -200,11 +200,8 @@ class RemoteEngine:
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
     """Start a process that no signal for the whole group ends: it answers what is asked until the server has ended."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     resource_tracker.ensure_running()  # Python starts it with the first process, and unblocks signals then
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         yield
     finally:

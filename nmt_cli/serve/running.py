@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -92,10 +93,6 @@ def connections_with_room(wanted: int) -> int:
 
     Many systems begin with 1,024 files. Without room for a connection, asyncio writes thousands of tracebacks a second.
     """
-    try:
-        import resource
-    except ImportError:  # Windows
-        return wanted
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = FILES_PER_CONNECTION * wanted
     if 0 <= files < needed:  # a negative number is no limit
