@@ -15,6 +15,7 @@ from nmt_cli.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from nmt_cli.checkpoint import Checkpoints
+    from nmt_cli.experiment import Experiment
 
 
 def inspect(
@@ -51,7 +52,7 @@ def inspect(
             print(f"  {key:22} {f'{value:,}' if isinstance(value, int) else value}")
 
 
-def _report(experiment: Any) -> dict[str, Any]:
+def _report(experiment: Experiment) -> dict[str, Any]:
     from nmt_cli.config.architecture import architecture
     from nmt_cli.improve.record import RESULT, Provenance
 
@@ -131,7 +132,7 @@ def _sizes(directory: Path) -> list[int]:
     return sizes
 
 
-def _confidence(experiment: Any) -> str:
+def _confidence(experiment: Experiment) -> str:
     """Return the calibration of `nmt translate --confidence` in one line."""
     from nmt_cli.commands.calibrating import described
     from nmt_cli.confidence.calibration import Calibration

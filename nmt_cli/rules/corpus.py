@@ -174,15 +174,9 @@ def _marks(bits: int, is_valid: bool) -> list[str]:
     return marks
 
 
-def tally(
-    paths: Sequence[str],
-    dropping: frozenset[str],
-    *,
-    held_out: Sequence[str] = (),
-    max_pairs: int | None = None,
-) -> Tally:
+def tally(paths: Sequence[str], dropping: frozenset[str], *, max_pairs: int | None = None) -> Tally:
     """Count what the rules find in a corpus, and what `dropping` would drop."""
-    known = first_pass(paths, held_out)
+    known = first_pass(paths)
     judge = Judge(known.sample)
     counts = Tally(read=known.num_pairs, not_looked_for=judge.not_looked_for)
     for pair in judged_pairs(paths, known, judge, max_pairs=max_pairs):

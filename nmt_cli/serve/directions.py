@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nmt_cli.data.profile import LanguageProfile, probabilities
@@ -36,7 +36,7 @@ class Directions:
             self._by_pair[pair] = direction
         self.codes = list(dict.fromkeys(code for pair in self._by_pair for code in pair))
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Direction]:
         return iter(self._by_pair.values())
 
     def languages(self) -> list[dict[str, Any]]:
