@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import torch
-from torch import Tensor
 
 from nmt_cli.checkpoint import sign
 from nmt_cli.console import Progress, log, warn
@@ -150,7 +149,7 @@ class Trainer:
         num_tokens, num_padded = (int(number) for number in self._world.sums(share.num_tokens, share.num_padded))
         self._is_sound.forget(share.batch)
         nll_sum, self.state = self._updates.gradients(share, num_tokens, self.state)
-        norm_before_clipping = self._gradient_norm()
+        norm_before_clipping = self._weights.clip(self._clip_grad_norm)
         self._feed.prepare()
         # The only place of an update where the host waits for the device.
         own_nll, norm = torch.stack([nll_sum, norm_before_clipping.double()]).tolist()
@@ -168,10 +167,6 @@ class Trainer:
         self._meter.num_tokens += num_tokens
         self._meter.grad_norm, self._meter.loss = norm, nll / num_tokens
         self._meter.seconds += time.monotonic() - began
-
-    def _gradient_norm(self) -> Tensor:
-        """Clip the gradients, and return their norm before that."""
-        return self._weights.clip(self._clip_grad_norm)
 
     def _after_step(self) -> str | None:
         """Log, validate, save and stop where it is time to. Return the reason if training ends here."""

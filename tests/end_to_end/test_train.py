@@ -597,10 +597,10 @@ def test_links_to_words_that_a_pair_does_not_have_are_told_once(nmt, config: Pat
 
 
 def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt, config: Path, monkeypatch):
-    from nmt_cli.training import trainer, update
+    from nmt_cli.training import update, weights
 
     monkeypatch.setattr(update.Plain, "__call__", lambda *_: float("nan"))
-    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", lambda _: torch.tensor(1.0))
+    monkeypatch.setattr(weights.Weights, "clip", lambda *_: torch.tensor(1.0))
     result = nmt("train", "--config", config)
     assert result.code == 1
     assert result.err.count("is not finite; skipped") == 10
@@ -613,7 +613,7 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
 
 def test_the_log_file_says_why_a_training_has_ended(nmt, config: Path, monkeypatch):
     from nmt_cli import checkpoint
-    from nmt_cli.training import trainer, update
+    from nmt_cli.training import update, weights
 
     def last_line() -> str:
         return (config.parent / "run/logs/train.log").read_text().splitlines()[-1]
@@ -626,15 +626,28 @@ def test_the_log_file_says_why_a_training_has_ended(nmt, config: Path, monkeypat
     assert last_line() == "nmt: [Errno 28] No space left on device: 'step-00000003'"
     monkeypatch.undo()
     monkeypatch.setattr(update.Plain, "__call__", lambda *_: float("nan"))
-    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", lambda _: torch.tensor(1.0))
+    monkeypatch.setattr(weights.Weights, "clip", lambda *_: torch.tensor(1.0))
     result = nmt("train", "--config", config)
     assert last_line() == result.err.splitlines()[-1]
     assert "10 updates in a row were not finite, training has diverged" in last_line()
 
 
-def test_an_update_that_is_skipped_is_not_counted_as_padding(nmt, config: Path, monkeypatch):
+def ruin_updates(monkeypatch, is_ruined) -> None:
+    """Make the gradient norm not finite in each update for which `is_ruined(trainer)` is true."""
     from nmt_cli.training import trainer
 
+    real = trainer.Trainer._step
+
+    def step(self):
+        with monkeypatch.context() as patched:
+            if is_ruined(self):
+                patched.setattr(self._weights, "clip", lambda _: torch.tensor(float("nan")))
+            real(self)
+
+    monkeypatch.setattr(trainer.Trainer, "_step", step)
+
+
+def test_an_update_that_is_skipped_is_not_counted_as_padding(nmt, config: Path, monkeypatch):
     def padding(*sets: str) -> float:
         result = nmt("train", "--config", config, *SMALL, "training.max_steps=2", *sets)
         assert result.code == 0, result.err
@@ -642,26 +655,17 @@ def test_an_update_that_is_skipped_is_not_counted_as_padding(nmt, config: Path, 
         return next(line["padding"] for line in lines if line["event"] == "train" and line["step"] == 2)
 
     each = padding("--set", f"model_dir={config.parent}/each", "--set", "training.logging_freq=1")
-    real = trainer.Trainer._gradient_norm
-    monkeypatch.setattr(
-        trainer.Trainer,
-        "_gradient_norm",
-        lambda self: torch.tensor(float("nan")) if self.state.step == 0 else real(self),
-    )
+    ruin_updates(monkeypatch, lambda trainer: trainer.state.step == 0)
     assert padding("--set", f"model_dir={config.parent}/skipped") == each
 
 
 def diverging(monkeypatch, *, above: float, after: int) -> None:
     """Let a training diverge: beyond a step, updates at more than a learning rate ruin the loss of all that follow."""
-    from nmt_cli.training import trainer
 
-    real = trainer.Trainer._gradient_norm
+    def is_ruined(trainer):
+        return trainer.state.step >= after and trainer._schedule.peak * trainer.state.rate_factor > above
 
-    def norm(self):
-        ruined = self.state.step >= after and self._schedule.peak * self.state.rate_factor > above
-        return torch.tensor(float("nan")) if ruined else real(self)
-
-    monkeypatch.setattr(trainer.Trainer, "_gradient_norm", norm)
+    ruin_updates(monkeypatch, is_ruined)
 
 
 def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts_it(nmt, config: Path, monkeypatch):
