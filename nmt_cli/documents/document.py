@@ -303,6 +303,6 @@ def _chunk_lengths(atoms: Iterable[Atom]) -> list[int]:
     for atom in atoms:
         if atom.kind is Kind.SEAM:
             lengths.append(0)
-        elif atom.kind in (Kind.TEXT, Kind.PLACEHOLDER):
+        elif atom.is_shown:
             lengths[-1] += len(atom.text)
     return lengths

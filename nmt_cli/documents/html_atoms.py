@@ -13,7 +13,6 @@ from nmt_cli.documents.segments import Atom, Kind, Segment
 from nmt_cli.documents.sentences import partners
 
 _LABELS = frozenset(("a", "label"))
-_SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
 
 
 def with_marks_alone(atoms: Sequence[Atom]) -> list[Atom]:
@@ -40,7 +39,7 @@ def with_marks_alone(atoms: Sequence[Atom]) -> list[Atom]:
             place = start
             continue
         result.append(atom)
-        if atom.kind in _SHOWN or atom.kind is Kind.BREAK:
+        if atom.is_shown or atom.kind is Kind.BREAK:
             head = re.split(r"\s", atom.text, maxsplit=1)[0]
             is_whole = head == atom.text and atom.kind is not Kind.BREAK
             is_followed = bool(head) or (is_whole and is_followed)
@@ -128,7 +127,7 @@ def with_labels_apart(atoms: Sequence[Atom]) -> list[Atom]:
     signs_end = 0
     """Place behind the signs that follow it, and the tags that end with them."""
     for place, atom in enumerate(atoms):
-        is_shown, is_close = atom.kind in _SHOWN, atom.kind is Kind.CLOSE
+        is_shown, is_close = atom.is_shown, atom.kind is Kind.CLOSE
         if atom.kind is Kind.OPEN and place in labels:
             if behind is not None:
                 places = (signs_end, behind) if signs_end > behind else (behind,)
@@ -151,14 +150,14 @@ def _is_no_border(character: str) -> bool:
 
 
 def _has_letter(atom: Atom) -> bool:
-    return atom.kind in _SHOWN and any(map(str.isalpha, atom.text))
+    return atom.is_shown and any(map(str.isalpha, atom.text))
 
 
 def _characters_before(atoms: Sequence[Atom]) -> list[str]:
     """Return the character that a page shows before each atom; a blank at the beginning of a text."""
     characters = [" "]
     for atom in atoms:
-        shown = " " if atom.kind is Kind.BREAK else atom.text if atom.kind in _SHOWN else ""
+        shown = " " if atom.kind is Kind.BREAK else atom.text if atom.is_shown else ""
         characters.append(shown[-1:] or characters[-1])
     return characters
 

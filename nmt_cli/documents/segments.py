@@ -44,6 +44,16 @@ class Atom:
     inner: tuple[Segment, ...] = ()
     """Attributes of a tag that are to be translated, at their places in `raw`."""
 
+    @property
+    def is_shown(self) -> bool:
+        """True for text and placeholders, whose characters the model sees."""
+        return self.kind in (Kind.TEXT, Kind.PLACEHOLDER)
+
+    @property
+    def shown(self) -> str:
+        """Characters that the model sees: a blank for a seam, nothing for a tag or a break."""
+        return self.text if self.is_shown else " " if self.kind is Kind.SEAM else ""
+
     def cut(self, place: int) -> tuple[Atom, Atom]:
         """Return the text before and after `place`; what is spelled as one, such as an entity, goes to the first."""
         if self.raw == self.text:

@@ -17,7 +17,6 @@ from nmt_cli.language_codes import primary
 
 Splitter = Callable[[str], Sequence[str]]
 """Returns the sentences of a text, which are the text when they are joined."""
-_SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
 _AT_EDGES = (Kind.ALONE, Kind.SEAM)
 
 
@@ -118,7 +117,7 @@ def fixed(atom: Atom) -> Atom:
 
 def _items_of_run(run: Sequence[Atom], split: Splitter) -> list[Item]:
     """Return the units of atoms without a break; a pair of tags around several sentences becomes two breaks."""
-    text = "".join(_shown(atom) for atom in run)
+    text = "".join(atom.shown for atom in run)
     if not any(character.isalpha() for atom in run if atom.kind is Kind.TEXT for character in atom.text):
         return list(run)
     ends = list(accumulate(len(sentence) for sentence in split(text)))[:-1]
@@ -138,16 +137,12 @@ def _items_of_run(run: Sequence[Atom], split: Splitter) -> list[Item]:
     return items
 
 
-def _shown(atom: Atom) -> str:
-    return atom.text if atom.kind in _SHOWN else " " if atom.kind is Kind.SEAM else ""
-
-
 def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
     """Return the atoms with text cut at the ends of sentences."""
     cut: list[Atom] = []
     position, waiting = 0, list(reversed(ends))
     for atom in atoms:
-        end = position + len(_shown(atom))
+        end = position + len(atom.shown)
         while waiting and waiting[-1] <= position:
             waiting.pop()
         taken = 0
@@ -170,7 +165,7 @@ def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:
 
 def _atom_ends(atoms: Sequence[Atom], ends: Sequence[int]) -> Iterator[int]:
     """Yield the place among the atoms at which each sentence ends: after the tags that close there."""
-    places = list(accumulate((len(_shown(atom)) for atom in atoms), initial=0))
+    places = list(accumulate((len(atom.shown) for atom in atoms), initial=0))
     number = 0
     for end in ends:
         while number < len(atoms) and places[number + 1] < end:

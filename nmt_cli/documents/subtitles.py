@@ -13,6 +13,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import spelled, written
 from nmt_cli.documents.segments import Atom, Kind, Located, Segment
+from nmt_cli.formats.encoding import LINE
 from nmt_cli.formats.subtitles import ASIDE, MARKUP, TIMES, end_of_text, seconds_of
 
 HAS_REFERENCES = False
@@ -20,7 +21,6 @@ MAX_CUES = 8
 """Cues that a sentence may span; without a full stop they go on and on."""
 MAX_PAUSE = 3.0
 """Seconds between two cues of one sentence."""
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ENDS = (".", "!", "?", "…", ":", "♪", "♫", "。", "！", "？")
 _CLOSING = "\"'»”’)]"
 _SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
@@ -72,7 +72,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
 def _cues(document: Characters, notes: list[str], *, is_vtt: bool) -> Iterator[_Cue]:
     """Yield the cues that have text; what is left out is noted."""
     text = document.text
-    starts, lines = [match.start() for match in _LINES.finditer(text)], _LINES.findall(text)
+    starts, lines = [match.start() for match in LINE.finditer(text)], LINE.findall(text)
     number = num_cues = num_others = 0
     while number < len(lines):
         start, line = starts[number], lines[number]

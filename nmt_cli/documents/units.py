@@ -21,7 +21,6 @@ from nmt_cli.translation.elements import Tag
 from nmt_cli.translation.markup import put_placeholders, with_tags
 from nmt_cli.translation.results import Translation
 
-_SHOWN = (Kind.TEXT, Kind.PLACEHOLDER)
 _SHORT_WORD = 3
 """Letters of a placeholder that may well be a word of the other language."""
 
@@ -56,7 +55,7 @@ class Line:
 def line_of(unit: Unit, raw: Callable[[Atom], str]) -> Line:
     """Return the line of a unit; `raw` gives what the translated document writes for a tag."""
     atoms = _distinct(unit.atoms)
-    seen = list(map(_seen, atoms))
+    seen = [atom.shown for atom in atoms]
     places = list(accumulate(map(len, seen), initial=0))
     text = "".join(seen)
     spans = [match.span() for match in re.finditer(r"\S+", text)]
@@ -88,15 +87,10 @@ def line_of(unit: Unit, raw: Callable[[Atom], str]) -> Line:
     return Line(words, tags, seams, [atom for atom in atoms if atom.kind is Kind.PLACEHOLDER], source)
 
 
-def _seen(atom: Atom) -> str:
-    """Return what the model sees of an atom."""
-    return " " if atom.kind is Kind.SEAM else atom.text if atom.kind in _SHOWN else ""
-
-
 def _distinct(atoms: Sequence[Atom]) -> list[Atom]:
     """Return the atoms with other names for placeholders that could be taken for words of the text, as `__1__`."""
     counts = Counter(atom.text for atom in atoms if atom.kind is Kind.PLACEHOLDER)
-    text = "".join(map(_seen, atoms)) if counts else ""
+    text = "".join(atom.shown for atom in atoms) if counts else ""
     there = _counts_in(text, counts)
     names = {
         name: f"__{number}__" if _is_like_a_word(name) or there[name] != count else name

@@ -19,6 +19,8 @@ from nmt_cli.formats.recognise import utf16_encoding
 
 MAX_LINE_CHARACTERS = 64_000_000
 SAMPLE_BYTES = 1 << 17
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""A line with its end, or the last one without."""
 _NOT_FOR_TEXTS = frozenset(("idna", "punycode"))
 
 

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from nmt_cli.errors import InputError
-from nmt_cli.formats.encoding import TextFacts, read_lines
+from nmt_cli.formats.encoding import LINE, TextFacts, read_lines
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import ImportReport
 
 _STRICT_CELL = re.compile(r'"(?:[^"]|"")*"')
 _TAG = re.compile(r"<(?:br|/?(?:b|i|u|div|span|p|font|sub|sup|em|strong|a|img))\b[^<>]*>", re.I)
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MAX_LINES_IN_CELL = 200
 
 
@@ -153,7 +152,7 @@ class _Lines:
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
-            for part in _LINE.findall(line):
+            for part in LINE.findall(line):
                 self.ends_in_cr = part.endswith("\r")
                 yield part
 
