@@ -36,7 +36,7 @@ class PieceWords:
     num_words: int
 
 
-Span = tuple[int, int]
+CharSpan = tuple[int, int]
 """The first character of a part of a text, and the character after its last."""
 
 
@@ -44,10 +44,10 @@ class Adapted(NamedTuple):
     """A text as a tokenizer reads it."""
 
     text: str
-    places: Sequence[Span] | None = None
+    places: Sequence[CharSpan] | None = None
     """The characters of the raw text that each of its characters stands for; None where the two are the same."""
 
-    def raw(self, begin: int, end: int) -> Span:
+    def raw(self, begin: int, end: int) -> CharSpan:
         """Return the characters of the raw text for which some characters of this text stand."""
         if self.places is None or not self.places:
             return begin, end
@@ -70,7 +70,7 @@ def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> Adapted:
     if all(text[begin:end] == other for begin, end, other in changes):
         return Adapted(text)
     written: list[str] = []
-    places: list[Span] = []
+    places: list[CharSpan] = []
     last = 0
     for begin, end, other in changes:
         written += [text[last:begin], other]
@@ -190,13 +190,13 @@ class Tokenizer:
             if (num_words := len(text[begin:end].split())) > 1  # blanks may be of an unknown piece, or be one
         }
 
-    def encode_spans(self, text: str) -> tuple[list[int], list[Span]]:
+    def encode_spans(self, text: str) -> tuple[list[int], list[CharSpan]]:
         """Return the text's pieces, and the characters of the text that each stands for, as begin and end."""
         adapted = self._adapt(text)
         found = self._processor.encode(adapted.text, return_type="offset_mapping")
         return list(found["ids"]), [adapted.raw(int(begin), int(end)) for begin, end in found["offsets"]]
 
-    def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
+    def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[CharSpan]]:
         """Return the text that pieces spell, and the characters of it that each piece spells, as begin and end."""
         found = self._processor.decode(list(ids), return_type="offset_mapping")
         return _one_line(found["text"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
@@ -383,7 +383,7 @@ def _word_at(text: str) -> tuple[list[int], int]:
     return word_at, num_words
 
 
-def _with_words(text: str, ids: Sequence[int], spans: Sequence[Span]) -> PieceWords:
+def _with_words(text: str, ids: Sequence[int], spans: Sequence[CharSpan]) -> PieceWords:
     """Return each piece with the word that holds its first visible character."""
     word_at, num_words = _word_at(text)
     last = max(num_words - 1, 0)

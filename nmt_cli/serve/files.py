@@ -27,7 +27,7 @@ class KeptFiles:
     def add(self, name: str, language: str, content: bytes) -> str:
         """Keep the translation of the file `name` into a language; return its new name, which nobody can guess."""
         path = PurePath(normalize("NFC", name))
-        stem = "".join(sign if _is_of_word(sign) else "_" for sign in path.stem)
+        stem = "".join(sign if _may_be_in_a_name(sign) else "_" for sign in path.stem)
         kept = f"{secrets.token_urlsafe(18)}.{stem}_{language}{path.suffix.lower()}"
         with self._lock:
             self._forget(len(content))
@@ -52,6 +52,6 @@ class KeptFiles:
             self._num_bytes -= len(content)
 
 
-def _is_of_word(sign: str) -> bool:
+def _may_be_in_a_name(sign: str) -> bool:
     """Return whether a character may stand in a file's name: letters with their marks, digits, and two signs."""
     return sign.isalnum() or sign in "-_" or category(sign)[0] == "M"

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from nmt_cli.data.tokenizer import Span
+from nmt_cli.data.tokenizer import CharSpan
 
 _CLUSTER = re.compile("[^\u0300-\u036f]?[\u0300-\u036f]*", re.DOTALL)
 """A character with the accents that follow it."""
@@ -29,12 +29,12 @@ class Characters:
         """Return whether the text has all characters of another."""
         return self._known.issuperset(text)
 
-    def usual(self, text: str, places: Sequence[Span]) -> tuple[str, list[Span]]:
+    def usual(self, text: str, places: Sequence[CharSpan]) -> tuple[str, list[CharSpan]]:
         """Return a word, or the white space between words, with the characters that the training text has."""
         if self.has_all(text):
             return text, list(places)
         written: list[str] = []
-        spans: list[Span] = []
+        spans: list[CharSpan] = []
         opens = True
         for match in _CLUSTER.finditer(text):
             begin, end = match.span()

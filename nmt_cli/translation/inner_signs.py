@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from nmt_cli.data.tokenizer import Span
+from nmt_cli.data.tokenizer import CharSpan
 from nmt_cli.translation.signs import JOINERS, PARTNERS, QUOTES, is_sign
 
 _MARKS = ".,;:!?…"
@@ -55,13 +55,13 @@ class SignFinder:
     comma: str
     """A comma as the training text has it, `,` or ` ,`; empty where it has none."""
 
-    def found(self, text: str, span: Span, kept: Sequence[Span]) -> list[InnerSign]:
+    def found(self, text: str, span: CharSpan, kept: Sequence[CharSpan]) -> list[InnerSign]:
         """Return the signs between two places of a text that a model need not read, from left to right.
 
         The others are those within the spans `kept`, the marks of a sentence and those within a word, signs beside a
         digit but for brackets, quotes and degrees, and signs between capitals, as in `R&B`.
         """
-        places: list[Span] = []
+        places: list[CharSpan] = []
         for word in _WORD.finditer(text, *span):
             if any(map(str.isalnum, word[0])):
                 places += sorted({*self._degrees(text, word.span(), kept), *self._glued(text, word.span(), kept)})
@@ -81,14 +81,14 @@ class SignFinder:
             found.append(sign)
         return found
 
-    def _degrees(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
+    def _degrees(self, text: str, span: CharSpan, kept: Sequence[CharSpan]) -> Iterator[CharSpan]:
         """Yield the signs of degrees in a word, with their unit."""
         if self.is_rare("°"):
             for degrees in _DEGREES.finditer(text, *span):
                 if not any(begin <= degrees.start() < end for begin, end in kept):
                     yield degrees.span()
 
-    def _glued(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
+    def _glued(self, text: str, span: CharSpan, kept: Sequence[CharSpan]) -> Iterator[CharSpan]:
         """Yield the signs of a word that has letters or digits too."""
         places = [
             place
@@ -116,7 +116,7 @@ class SignFinder:
                 continue
             yield begin, end
 
-    def _sign(self, text: str, place: Span, before: str, partner: int | None) -> InnerSign:
+    def _sign(self, text: str, place: CharSpan, before: str, partner: int | None) -> InnerSign:
         """Return the sign at a place, and what is read instead; `before` is what is read before it."""
         begin, end = place
         after = text[end : end + 1]
@@ -147,7 +147,7 @@ def _is_picture(sign: str) -> bool:
     return unicodedata.category(sign) in ("So", "Sk") or sign in JOINERS
 
 
-def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
+def _runs(text: str, places: Sequence[int]) -> Iterator[CharSpan]:
     """Yield the places that stand side by side as begin and end; a bracket or quote stands alone."""
     numbered = [(place, number, _is_half(text[place])) for number, place in enumerate(places)]
     for _, run in groupby(numbered, key=lambda one: (one[0] - one[1], one[2] and one[0])):
@@ -155,7 +155,7 @@ def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
         yield own[0], own[-1] + 1
 
 
-def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
+def _partners(text: str, places: Sequence[CharSpan]) -> dict[int, int]:
     """Return the numbers of two signs by each other that enclose words: brackets, quotes, or as in `*this*`."""
     partners: dict[int, int] = {}
     opened: list[int] = []

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from typing import NamedTuple
 
-from nmt_cli.data.tokenizer import Span
+from nmt_cli.data.tokenizer import CharSpan
 from nmt_cli.language_codes import writes_spaces
 from nmt_cli.translation.glossary import WITHOUT_SPACES, Glossary
 
@@ -57,7 +57,7 @@ _NO_TEXT = r"__|[<>{}\\]|%\w"
 """Signs of a word that is a placeholder or a tag, and not a number that people read."""
 
 
-def number_spans(text: str) -> list[Span]:
+def number_spans(text: str) -> list[CharSpan]:
     """Return the numbers, codes and addresses of a text from left to right, each as begin and end.
 
     A number is digits with signs between them (`1,000.50`, `14:30`, `-5`). Small letters behind it are no part of it
@@ -75,7 +75,7 @@ def number_spans(text: str) -> list[Span]:
     if not _DIGIT.search(text):
         return whole
     whole = _with_others(whole, filter(_is_one_number, _GROUPS.finditer(text)))
-    found: list[Span] = []
+    found: list[CharSpan] = []
     place = 0
     for begin, end in [*whole, (len(text), len(text))]:
         for token in _TOKEN.finditer(text, place, begin):
@@ -85,7 +85,7 @@ def number_spans(text: str) -> list[Span]:
     return found
 
 
-def _with_others(spans: Sequence[Span], others: Iterable[re.Match[str]]) -> list[Span]:
+def _with_others(spans: Sequence[CharSpan], others: Iterable[re.Match[str]]) -> list[CharSpan]:
     """Return spans from left to right, with those of other matches that overlap none of them."""
     own = [one.span() for one in others]
     before = (bisect_left(spans, end, key=lambda span: span[0]) for _, end in own)
@@ -103,11 +103,11 @@ def _is_one_number(groups: re.Match[str]) -> bool:
     return is_dialled and "," not in groups[0] and sum(map(str.isdecimal, groups[0])) >= MIN_DIALLED
 
 
-def _of_token(token: str) -> list[Span]:
+def _of_token(token: str) -> list[CharSpan]:
     """Return the numbers and codes of letters and digits that signs join."""
     if not _DIGIT.search(token):
         return []
-    found: list[Span] = []
+    found: list[CharSpan] = []
     run: list[re.Match[str]] = []
 
     def end_run(last: int | None = None) -> None:
@@ -237,7 +237,7 @@ class Numbers:
         terms = [] if self._glossary is None else self._glossary.matches(text)
         ends = [term.end for term in terms]
 
-        def is_free(span: Span) -> bool:
+        def is_free(span: CharSpan) -> bool:
             following = bisect_right(ends, span[0])
             return following == len(terms) or terms[following].begin >= span[1]
 
@@ -269,9 +269,9 @@ class Numbers:
         rests = {number[len(last) :] for number in numbers if number.startswith(last)}
         return rests.pop() if len(rests) == 1 else ""
 
-    def _amounts(self, text: str) -> list[tuple[Span, Span]]:
+    def _amounts(self, text: str) -> list[tuple[CharSpan, CharSpan]]:
         """Return the numbers of a text, each alone and with the rare sign of a currency beside it: `€50`, `50 €`."""
-        found: list[tuple[Span, Span]] = []
+        found: list[tuple[CharSpan, CharSpan]] = []
         last = 0
         for begin, end in number_spans(text):
             before = begin - 1 - (text[begin - 1 : begin] == " ")

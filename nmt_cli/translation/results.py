@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nmt_cli.translation.prefix import Prefix
 
 
-Span = tuple[int, int]
+WordSpan = tuple[int, int]
 """The first of some words, and the word after the last."""
 
 
@@ -33,7 +33,7 @@ class TermFound:
     """A term of a part: one of a glossary, or a number."""
 
     text: str
-    words: Span
+    words: WordSpan
     """Its words in the line."""
     term: Term
     """Its pieces in the part, and those of its translations."""
@@ -58,11 +58,11 @@ class TermUse:
     """A term of a glossary and its translation."""
 
     term: str
-    source: Span
+    source: WordSpan
     """Its words in the line."""
     translation: str | None = None
     """The words that translate it, or None where there are none."""
-    target: Span | None = None
+    target: WordSpan | None = None
     """These words in the translation."""
 
     def after(self, num_words: int) -> TermUse:
@@ -227,7 +227,7 @@ class Translation:
         )
 
 
-def _moved(words: Span, now: Mapping[int, int]) -> Span | None:
+def _moved(words: WordSpan, now: Mapping[int, int]) -> WordSpan | None:
     """Return a span of words by their new numbers, as far as they have some."""
     found = [now[word] for word in range(*words) if word in now]
     return (found[0], found[-1] + 1) if found else None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nmt_cli.data.tokenizer import Span, replaced
+from nmt_cli.data.tokenizer import CharSpan, replaced
 from nmt_cli.translation.alignment import Matrix
 from nmt_cli.translation.elements import Tag
 from nmt_cli.translation.inner_signs import InnerSign, left_out
@@ -30,7 +30,7 @@ class _Reading(NamedTuple):
 
     begins: Sequence[int]
     """The place in the line at which each word that is read begins. A comma that stands for a sign is none."""
-    words: Sequence[Span]
+    words: Sequence[CharSpan]
     """The words of the line."""
 
     @classmethod
@@ -170,7 +170,7 @@ def _between_commas(
     return found
 
 
-def _extent(rows: Sequence[int]) -> Span:
+def _extent(rows: Sequence[int]) -> tuple[int, int]:
     """Return the first of some rows, and the row after the last."""
     return (rows[0], rows[-1] + 1) if rows else (0, 0)
 

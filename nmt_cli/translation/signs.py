@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
-from nmt_cli.data.tokenizer import Span
+from nmt_cli.data.tokenizer import CharSpan
 
 MAX_LENGTH = 2_000
 """Characters of the longest line that is read without its signs; parts of longer ones may begin and end anywhere."""
@@ -30,7 +30,7 @@ def is_currency(character: str) -> bool:
     return unicodedata.category(character) == "Sc"
 
 
-def without_signs(text: str, is_unknown: Callable[[str], bool]) -> Span:
+def without_signs(text: str, is_unknown: Callable[[str], bool]) -> CharSpan:
     """Return where a text begins and ends without the unknown signs around it, and the blanks between them and it.
 
     The known signs of an emoticon, `:)`, are left out with the unknown ones. A sign beside a digit stays, as in `#1`,

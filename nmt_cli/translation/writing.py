@@ -18,7 +18,7 @@ from copy import copy
 from dataclasses import replace
 
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.data.tokenizer import Adapted, Span, Tokenizer, replaced
+from nmt_cli.data.tokenizer import Adapted, CharSpan, Tokenizer, replaced
 from nmt_cli.data.writing import SIGN_WORD, WORD, WritingProfile, upper
 from nmt_cli.language_codes import writes_spaces
 from nmt_cli.translation.casing import Casing, with_capital
@@ -225,7 +225,7 @@ class Writing:
         read = "".join(self._characters.equivalent(sign, opens=True) for sign in signs)
         return max(self.profile.sign_words.get(one, 0) for one in (signs, read)) < MIN_SIGN
 
-    def _without_signs(self, text: str) -> Span:
+    def _without_signs(self, text: str) -> CharSpan:
         """Return where a line begins and ends without signs around it that the training text does not have."""
         if self._characters.has_all(text):
             return 0, len(text)
@@ -234,7 +234,7 @@ class Writing:
         kept += self._terms(text)
         return min([begin, *(first for first, _ in kept)]), max([end, *(last for _, last in kept)])
 
-    def _terms(self, text: str) -> list[Span]:
+    def _terms(self, text: str) -> list[CharSpan]:
         """Return where the terms of the glossary stand in a text."""
         return [] if self._glossary is None else [(one.begin, one.end) for one in self._glossary.matches(text)]
 
@@ -303,7 +303,7 @@ class Writing:
         if self._characters.has_all(text) and not is_odd and not lacks_stop:
             return Adapted(text)
         written: list[str] = []
-        places: list[Span] = []
+        places: list[CharSpan] = []
         begins = has_beginnings = is_odd and self.profile.begins_with_capital and not self._casing.is_word(plain)
         for match in re.finditer(r"\s+|\S+", text):
             word = match[0]

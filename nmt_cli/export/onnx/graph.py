@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt_cli.errors import InputError, NmtError
+from nmt_cli.translation.precision import SMALLEST
 
 OPSET = 17
 """The version of ONNX's operators, the first with layer normalisation (2022)."""
 IR_VERSION = 8
 """The version of the file format that came with it."""
-SMALLEST = 64
-"""Matrices with a side below this stay in float32: they gain nothing from int8."""
 Array = NDArray[Any]
 Step = Callable[[Sequence["Value"], Sequence["Value"]], tuple[Sequence["Value"], Sequence["Value"]]]
 """A function from states and elements of sequences to the next states and the elements of the results."""
