@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, is_refusal
 from nmt_cli.files import atomic_path, locked, remove_made, remove_unfinished, sha256_of
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from nmt_cli.model.seq2seq import Seq2Seq
 
 Result = TypeVar("Result")
+REPORT = "report.json"
+"""Name of the report of `nmt evaluate` in its output directory."""
 SHARED_SECONDS = 5
 """Longest time that a file may take from one host to another."""
 
@@ -298,6 +300,25 @@ def check_model_directory(directory: Path) -> None:
         raise InputError(f"{directory}: is a file, not a model directory")
     if not directory.is_dir():
         raise InputError(f"{directory}: there is no such model directory")
+
+
+def read_report(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the entry of each test set in a report of `nmt evaluate`. Without a file there are none.
+
+    Raises:
+        InputError: the file is no such report, is damaged or cannot be read.
+    """
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        sets = report.pop("sets")
+        # Older reports say only once, for all sets, by which models they were made.
+        return {name: {**report, **entry} for name, entry in sets.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: is not a report of `nmt evaluate`, or is damaged. Move it away or choose another -o"
+        ) from error
 
 
 def newest_finished(root: Path) -> Experiment | None:

@@ -17,6 +17,7 @@ from nmt_cli.commands.reading import read_parallel, refuse_overwriting
 from nmt_cli.console import Progress, log
 from nmt_cli.data.lines import is_standard_input
 from nmt_cli.errors import InputError
+from nmt_cli.experiment import REPORT, read_report
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config, ScoringConfig
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 LENGTH_PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
 """alpha of ((5+n)/6)^alpha that are tried on the dev set."""
-REPORT = "report.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def evaluate(
         how["length_penalty"] = _tune(translator, dev, config)
     for test in sets:
         _score(translator, test, directory, how, config)
-    log(f"translations and report.json -> {directory}")
+    log(f"translations and {REPORT} -> {directory}")
 
 
 def _check_together(source: str | None, reference: Sequence[str] | None) -> None:
@@ -205,7 +205,7 @@ def _make_directory(
     report = directory / REPORT
     check_writable(report)
     refuse_overwriting(report, inputs)
-    made = _sets_in(report)
+    made = read_report(report)
     for test in sets:
         output = _output_path(directory, test, config)
         check_writable(output)
@@ -290,22 +290,7 @@ def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequ
         "references": references,
         **{score.name: {"score": score.score, "signature": score.signature} for score in scores},
     }
-    text = json.dumps({"sets": {**_sets_in(path), test.name: entry}}, indent=2, ensure_ascii=False)
+    text = json.dumps({"sets": {**read_report(path), test.name: entry}}, indent=2, ensure_ascii=False)
     with open_output(path) as file:
         # Names of files that are not UTF-8 become escapes that JSON knows.
         file.write((text + "\n").encode(errors="backslashreplace"))
-
-
-def _sets_in(path: Path) -> dict[str, Any]:
-    """Return what a report says of its sets; nothing if there is none. `InputError` where the file is no report."""
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-        sets = report.pop("sets")
-        # Older reports say only once, for all sets, by which models they were made.
-        return {name: {**report, **entry} for name, entry in sets.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"{path}: is not a report of `nmt evaluate`, or is damaged. Move it away or choose another -o"
-        ) from error

@@ -7,7 +7,6 @@ the machine of the training.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
@@ -16,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.errors import ModelError
+from nmt_cli.errors import InputError, ModelError
+from nmt_cli.experiment import REPORT, read_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from nmt_cli.data.store import CorpusRecord
     from nmt_cli.experiment import Experiment
 
-METRICS = ("bleu", "chrf", "ter")
 LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+"""Metrics of `nmt evaluate`, with their names in the card."""
 UNKNOWN = "unknown"
 Lines = Iterator[str]
 
@@ -107,7 +107,7 @@ def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
         "pipeline_tag": "translation",
         "library_name": "nmt-cli",
         "datasets": list(datasets),
-        "metrics": list(METRICS),
+        "metrics": list(LABELS),
         "model-index": [entry for entry in results if entry["results"]],
     }
 
@@ -334,10 +334,8 @@ class _Model:
 def _measured(experiment: Experiment) -> list[Measured]:
     """Return the sets of the report, in its order. What cannot be read there is left out."""
     try:
-        report = json.loads((experiment.reports_path / "report.json").read_text(encoding="utf-8"))
-        sets = report.pop("sets")
-        entries = [(name, {**report, **entry}) for name, entry in sets.items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        entries = read_report(experiment.reports_path / REPORT)
+    except InputError:
         return []
     configured = {test.name: [test.source, test.target] for test in experiment.config.data.test}
     return [
@@ -346,13 +344,13 @@ def _measured(experiment: Experiment) -> list[Measured]:
             models=tuple(PurePath(path).name or path for path in _texts(entry.get("models"))),
             checkpoints=tuple(_texts(entry.get("checkpoints"))),
             fingerprints=tuple(_texts(entry.get("fingerprints"))),
-            scores={metric: score for metric in METRICS if (score := _score(entry.get(metric))) is not None},
+            scores={metric: score for metric in LABELS if (score := _score(entry.get(metric))) is not None},
             files=tuple(PurePath(path).name for path in _files_of(entry)),
             asked_checkpoint=entry["checkpoint"] if isinstance(entry.get("checkpoint"), str) else "best",
             is_configured=name in configured and _files_of(entry) in (configured[name], []),
             length_penalty=_chosen_length_penalty(entry),
         )
-        for name, entry in entries
+        for name, entry in entries.items()
     ]
 
 

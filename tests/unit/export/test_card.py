@@ -11,7 +11,8 @@ import yaml
 
 from nmt_cli.config.loader import parse_yaml, validate
 from nmt_cli.errors import ConfigError
-from nmt_cli.export.card import card, plain
+from nmt_cli.export.card import LABELS, card, plain
+from nmt_cli.scoring import METRICS
 
 ODD = ['it\'s: "so"', "no", "1e3", "- a", "#x", "{a: b}", "a | b", "yes: 'x\"", "\u2028line", "x\x85y", "😀", "`b`"]
 
@@ -214,6 +215,10 @@ def test_a_length_penalty_that_was_chosen_is_told(tmp_path):
     assert "By run step-00000001, with the length penalty 1.2, which was chosen on the development set:" in text
     (results,) = front_matter(text)[0]["model-index"][0]["results"]
     assert results["metrics"][0]["args"] == {"signature": "s", "length_penalty": 1.2}
+
+
+def test_a_card_knows_every_metric_of_the_report():
+    assert tuple(LABELS) == METRICS
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"sets": {"a": 3}}', '{"sets": {"a": {"bleu": 3, "models": 1}}}'])
