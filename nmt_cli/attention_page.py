@@ -26,7 +26,7 @@ class Candidate:
     text: str
     """The piece."""
     probability: float
-    """Log-probability of this piece, given the prefix."""
+    """Probability of this piece, given those before it."""
     score: float
     prefix: str
     """The text before the piece."""

@@ -219,9 +219,9 @@ def open_world() -> Iterator[World]:
 def _meet() -> None:
     """Make the group of all processes of this start.
 
-    torchrun keeps one store for all its restarts, and the addresses of the dead still stand in it. So each process says
-    a word that nobody said before, the first repeats all of them until every other has heard its own, and the word of
-    the first is the name under which the group meets.
+    torchrun keeps one store across restarts, and it still holds the addresses of dead processes. So each process
+    publishes a new random ID. Rank 0 republishes all IDs until every other rank has confirmed rank 0's ID. That ID then
+    names the group.
     """
     store, rank, size = next(rendezvous("env://", timeout=STEP_TIMEOUT))
     own, deadline = uuid4().hex, time.monotonic() + STEP_TIMEOUT.total_seconds()

@@ -15,7 +15,7 @@ WORD_BEGINS = "▁"
 
 
 def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> list[int]:
-    """Put the vectors of the pieces found in `path` into `table` (V, E); the rows that were found, rising.
+    """Put the vectors of the pieces found in `path` into `table` (V, E), and return the filled rows in rising order.
 
     A piece is found as itself, or, where it begins a word, as that word; of lines of one word the first counts.
 

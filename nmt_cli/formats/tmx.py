@@ -80,7 +80,11 @@ class TmxEvents:
         return [text for _, text in found]
 
     def finish(self) -> None:
-        """`InputError` where the file has neither side; the languages seen go into the report."""
+        """Put the languages seen into the report, and warn of regions taken for a language.
+
+        Raises:
+            InputError: the file has no segment in one of the two languages.
+        """
         self._report.inputs[-1]["languages"] = self._seen
         regions = [
             [code for code in self._seen if primary(code) == one and not is_exactly(code, asked)]

@@ -24,6 +24,10 @@ IDEOGRAPHIC_SHARE = 0.5
 25,000 pairs of Chinese (docs/studies/defaults.md)."""
 SOME_PIECES, FEW_PIECES = 700, 300
 """Pieces of several characters that a vocabulary has at least; the second where there are many ideographs."""
+BASIC_PIECES = 261
+"""Pieces of any vocabulary beside its characters: 256 bytes, 4 special pieces, and the mark of a word's beginning."""
+MORE_PIECES = 39
+"""Further pieces that any text of at least 78 distinct words gets; with the basic ones they make 300."""
 MIN_STEPS = 3_000
 MAX_EPOCHS = 100
 NUM_VALIDATIONS = 15
@@ -237,13 +241,13 @@ def _pieces_a_line(text: TextSurvey) -> float:
 def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
     """Return the size that is wanted, within what the text gives.
 
-    Bytes and special pieces are 260. A word is good for a quarter of a piece where there are up to 4,000 distinct ones,
+    A word is good for a quarter of a piece where there are up to 4,000 distinct ones,
     and for more where there are more: 10,000 are good for 4,000 pieces. These two were measured
     (docs/studies/defaults.md); between and beyond, the share grows with the root of the number.
     """
-    words = text.distinct_words
-    allowed = characters + 261 + min(39, words // 2) + max(words // 4, round(words * math.sqrt(words) / 250))
-    needed = characters + 261 + min(FEW_PIECES if _has_ideographs(text) else SOME_PIECES, words // 4)
+    words, basic = text.distinct_words, characters + BASIC_PIECES
+    allowed = basic + min(MORE_PIECES, words // 2) + max(words // 4, round(words * math.sqrt(words) / 250))
+    needed = basic + min(FEW_PIECES if _has_ideographs(text) else SOME_PIECES, words // 4)
     return max(min(wanted, allowed), needed)
 
 
