@@ -173,7 +173,7 @@ class TrainingConfig(Section):
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     """`plateau`: the learning rate is multiplied by it when `plateau_patience` validations bring nothing better."""
     plateau_patience: PositiveInt = 2
-    """`plateau`: validations."""
+    """`plateau`: validations without improvement before the rate falls."""
     max_epochs: PositiveInt | None = 20
     """Passes through the training corpora, by their weights; null where `max_steps` is given and this is not."""
     max_steps: PositiveInt | None = None
@@ -195,9 +195,9 @@ class TrainingConfig(Section):
     guided_alignment_weight: Annotated[float, Field(ge=0.0)] = 0.5
     """Weight of the alignment loss (Chen et al., 2016), where a corpus brings alignments."""
     validation_freq: PositiveInt = 500
-    """Steps."""
+    """Updates between two validations."""
     checkpoint_freq: PositiveInt = 500
-    """Steps; a checkpoint is also written with each validation."""
+    """Updates between two checkpoints; a checkpoint is also written with each validation."""
     early_stopping_metric: Literal["bleu", "chrf", "loss", "perplexity"] = "bleu"
     """The score on the dev set that `patience`, `plateau` and the best checkpoints go by."""
     patience: PositiveInt | None = 5

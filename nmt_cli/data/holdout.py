@@ -35,9 +35,9 @@ def number_to_hold_out(num_pairs: int) -> int:
 def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files, train: Files) -> Split:
     """Draw pairs by `seed` for `dev` and write the others to `train`, both in their order.
 
-    Of the `num_whole` pairs with text on both sides. A pair whose source or target (white space around it aside) is
-    that of a held-out pair goes into neither; nor does one without text, or what is not UTF-8. Memory is that of the
-    held-out pairs.
+    The pairs are drawn from the `num_whole` pairs with text on both sides. A pair goes into neither file if it has the
+    source or the target of a held-out pair (white space around it aside), if a side has no text, or if it is not UTF-8.
+    Only the held-out pairs are kept in memory.
     """
     drawn = set(random.Random(seed).sample(range(num_whole), number_to_hold_out(num_whole)))
     held_out = {ordinal: pair for ordinal, pair in _numbered(corpora) if ordinal in drawn}

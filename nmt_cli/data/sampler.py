@@ -104,7 +104,7 @@ class Sampler:
         shares = np.diff(self._ends, prepend=0) / np.maximum(self._sizes, 1)
         pieces = float((shares * (np.asarray(target_pieces) + self._sizes)).sum())
         self.sentences_a_batch = batch_size if batch_type == "sentences" else batch_size * self.pairs_an_epoch / pieces
-        """About how many."""
+        """Estimated sentences per batch."""
         self._pool_size = BATCHES_IN_POOL * max(1, round(self.sentences_a_batch))
 
     @property

@@ -142,7 +142,7 @@ def _draw_scale(figure: Figure, axes: Axes) -> None:
 
 
 def _room(words: Sequence[str]) -> float:
-    """Inches for the longest word; East Asian letters are twice as wide."""
+    """Return the inches that the longest word takes; East Asian letters are twice as wide."""
     wide = {"W", "F"}
     lengths = [sum(2 if unicodedata.east_asian_width(letter) in wide else 1 for letter in word) for word in words]
     return _LETTER * max(lengths, default=0) + 0.15

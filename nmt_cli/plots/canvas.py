@@ -34,7 +34,7 @@ _PAGE = b"""<!DOCTYPE html>
 
 @contextmanager
 def canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Iterator[Figure]:
-    """An empty figure, free of the user's settings, in installed fonts that have the letters of the texts."""
+    """Yield an empty figure, free of the user's settings, with installed fonts for these texts."""
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -55,7 +55,7 @@ def canvas(texts: Iterator[str] | Sequence[str] | Mapping[str, object]) -> Itera
 
 
 def _families(letters: set[str]) -> list[str]:
-    """The installed families that are needed to draw the letters; a warning names what to install for the rest."""
+    """Return the fonts needed for these letters, and warn about letters without one."""
     from matplotlib import font_manager
 
     manager = font_manager.fontManager
@@ -87,7 +87,7 @@ def _families(letters: set[str]) -> list[str]:
 
 
 def _font_for(letter: str) -> str:
-    """A free font that has the letter, by the first word of the letter's name."""
+    """Return a free font for the letter, chosen by the first word of its Unicode name."""
     script = unicodedata.name(letter, "").partition(" ")[0]
     if script in {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH"}:
         return "Noto Sans CJK (Debian: fonts-noto-cjk)"
@@ -104,7 +104,7 @@ def _tolerated() -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """The text with what no font and no XML file can hold replaced: controls, lone surrogates, noncharacters."""
+    """Replace characters that no font or XML file can hold: controls, lone surrogates, noncharacters."""
     return "".join(
         "\ufffd" if unicodedata.category(c) in {"Cc", "Cs"} or ord(c) & 0xFFFE == 0xFFFE else c for c in text
     )
@@ -133,7 +133,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def check_picture(path: Path, *, draws_pages: bool = True) -> str:
-    """The ending of a picture's name, .png, .svg or .html; to be called before the work that it shows.
+    """Return the ending of a picture's name: .png, .svg or .html. Call this before the work that it shows.
 
     Raises:
         InputError: it is another; matplotlib is not there, which all need but a page that it does not draw.

@@ -83,7 +83,7 @@ def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> No
 
 
 def _series(records: Sequence[Mapping[str, object]], field: str, *events: str) -> tuple[list[float], list[float]]:
-    """Steps and values of the records of those events that have both as finite numbers."""
+    """Return steps and values from the records of these events in which both are finite numbers."""
     points = [
         (_number(record.get("step")), _number(record.get(field))) for record in records if record.get("event") in events
     ]
@@ -107,7 +107,7 @@ def _line(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str
 
 
 def _dress(axes: Axes, x_label: str, y_label: str) -> None:
-    """Labels, a light grid and a legend that shows names as they are (matplotlib hides those with an underscore)."""
+    """Add labels, a light grid and a legend of all names; matplotlib would hide names with a leading underscore."""
     axes.set_xlabel(x_label)
     axes.set_ylabel(printable(y_label), parse_math=False)
     axes.grid(color="0.9", linewidth=0.8)

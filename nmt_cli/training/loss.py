@@ -28,13 +28,13 @@ class LossSum:
 
 
 def coverage_penalty(weights_BTS: Tensor, valid_BT: Tensor) -> Tensor:
-    """Sum over steps of sum_j min(alpha_ij, c_ij), c the attention so far (See et al., 2017, eq. 12)."""
+    """Return the sum over steps of sum_j min(alpha_ij, c_ij), c the attention so far (See et al., 2017, eq. 12)."""
     so_far_BTS = weights_BTS.cumsum(dim=1) - weights_BTS
     return (torch.minimum(weights_BTS, so_far_BTS).sum(dim=-1) * valid_BT).sum()
 
 
 def alignment_cross_entropy(weights_BTS: Tensor, links_BTS: Tensor) -> Tensor:
-    """Sum of -sum_j A_ij log alpha_ij over target pieces with links (Chen et al., 2016, eq. 7)."""
+    """Return the sum of -sum_j A_ij log alpha_ij over target pieces with links (Chen et al., 2016, eq. 7)."""
     tiny = torch.finfo(weights_BTS.dtype).tiny
     return -(links_BTS * weights_BTS.clamp(min=tiny).log()).sum()
 
