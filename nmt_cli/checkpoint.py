@@ -162,7 +162,7 @@ def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tens
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of a training at one step."""
+    """The whole state of a training at one step."""
 
     step: int
     model: Mapping[str, Tensor]
@@ -367,7 +367,7 @@ def _is_of(values: Any, kinds: type | tuple[type, ...]) -> bool:
 
 
 def read_progress(path: Path) -> dict[str, Any]:
-    """Return the trainer's state in a checkpoint, but for its tensors."""
+    """Return the trainer's state in a checkpoint, without its tensors."""
     return read_json(path / PROGRESS_FILE)
 
 

@@ -32,7 +32,7 @@ class ModelError(InputError):
 
 
 class PredictionError(ModelError):
-    """A model predicts what is no probability, though its parameters are finite."""
+    """A model predicts numbers that are not probabilities, though its parameters are finite."""
 
 
 class DivergenceError(NmtError):

@@ -240,7 +240,9 @@ def remove_made(paths: Sequence[Path]) -> None:
 
 @contextmanager
 def locked(path: Path, what: str, advice: str) -> Iterator[None]:
-    """Make the directory of `path`, a file for just this, and hold it against others; who dies leaves no lock behind.
+    """Make the directory of `path`, a file used only as a lock, and hold the lock while the block runs.
+
+    The lock of a process that dies is free again.
 
     If the block refuses what the user gave, the file and the directories that were made for it are removed again, as
     far as nothing else lies in them.

@@ -23,7 +23,7 @@ class DecodingConfig(Section):
     max_length_b: Count = 20
     """An output has at most a times its source's pieces plus b, and the pieces of the terms that it must say."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """No sequence of so many pieces twice in an output; 0 is off."""
+    """Length in pieces of the sequences that may not occur twice in an output; 0 is off."""
     adapt_writing: bool = False
     """A line is read in the writing of the training text, and its translation is written as the line was: a line in
     capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has.

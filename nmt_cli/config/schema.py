@@ -182,8 +182,8 @@ class TrainingConfig(Section):
     """Probability of the target that is spread over all pieces (Szegedy et al., 2016, section 7)."""
     sampled_softmax: bool = False
     """CPU only: the softmax of an update has the pieces of its batch, the frequent ones, and a tenth of the others,
-    drawn at random (Jean et al., 2015). It is faster. The training loss is an estimate, that of the dev set is exact.
-    The output's bias begins with the frequencies of the pieces."""
+    drawn at random (Jean et al., 2015). It is faster. The training loss is an estimate; the loss on the dev set is
+    exact. The output's bias begins with the frequencies of the pieces."""
     clip_grad_norm: PositiveFloat | None = 1.0
     """Longer gradients are scaled down to this norm; null: never."""
     on_divergence: Literal["stop", "rewind"] = "stop"
@@ -226,7 +226,7 @@ class TrainingConfig(Section):
     init_from: PathText | None = None
     """Model directory of another run, whose weights this one begins with. If the languages and the section `tokenizer`
     are the same, its tokenizer is taken too. If not, it is a parent with another vocabulary: the embeddings of pieces
-    that both have are copied, and those of the others begin with random values."""
+    that both have are copied, and the other embeddings begin with random values."""
     tensorboard: bool = False
     """Write the figures of metrics.jsonl for TensorBoard too, to logs/tensorboard; needs the extra `logs`."""
 

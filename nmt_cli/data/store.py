@@ -150,7 +150,7 @@ def open_store(
     with_links: bool = False,
     threads: int = 1,
 ) -> PairStore:
-    """Return the store of these corpora below `root`; make it now, with so many threads, if it is not there.
+    """Return the store of these corpora below `root`. If it is not there, make it with `threads` threads.
 
     Raises:
         InputError: a corpus cannot be read, has unequal line counts, or nothing is left of all of them.

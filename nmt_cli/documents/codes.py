@@ -185,5 +185,5 @@ def shown(text: str) -> str:
 
 
 def without_strays(word: str, allowed: str) -> str:
-    """Return a word without the signs that might make a placeholder, but for those that the source uses as text."""
+    """Return a word without the signs that might make a placeholder, except those that the source uses as text."""
     return "".join(character for character in word if character not in _SIGNS or character in allowed)

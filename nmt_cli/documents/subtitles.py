@@ -38,7 +38,7 @@ class _Cue:
     begins: float
     ends: float
     lines: tuple[str, ...]
-    """Its lines with their ends, but for that of the last."""
+    """Its lines, each with its line end except the last."""
 
     @property
     def bare(self) -> list[str]:

@@ -84,7 +84,7 @@ class OdsEvents:
 
 
 def _count(attributes: dict[str, str], name: str) -> int:
-    """Return a number of repetitions, as far as a sheet can have so many rows."""
+    """Return a number of repetitions, but at most the number of rows that a sheet can have."""
     number = attributes.get(name, "1")
     return min(int(number), MAX_ROWS) if re.fullmatch(r"[0-9]{1,9}", number) else 1
 

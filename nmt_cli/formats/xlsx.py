@@ -100,7 +100,7 @@ def _sheet(name: str, sheets: dict[str, Any], asked: str | None) -> Any:
 def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | None = None) -> str:
     """Return the only sheet that can be meant, else refuse with the commands that settle it.
 
-    With `num_rows`, only so many rows at the beginning of each sheet have been looked at.
+    With `num_rows`, only that number of rows at the beginning of each sheet have been looked at.
     """
     if not usable:
         where = "" if num_rows is None else f" in its first {num_rows} rows"

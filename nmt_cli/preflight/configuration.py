@@ -28,7 +28,7 @@ COMMENT_COLUMN = 29
 SMALL_DEV = 100
 """Pairs of a dev set; with fewer, BLEU moves by several points from one draw of sentences to another."""
 CountUpdates = Callable[[Config, int], float | None]
-"""Returns how many updates an epoch of so many pairs has with a configuration; None where that takes too long."""
+"""Returns how many updates an epoch of a number of pairs has with a configuration; None if counting takes too long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Workload:
         return self.tokens_an_epoch / self.updates_an_epoch
 
     def with_updates(self, updates_an_epoch: float, training: TrainingConfig) -> Workload:
-        """Return the same work where an epoch has been counted to have so many updates."""
+        """Return the same work with the counted updates of an epoch."""
         updates = _updates(updates_an_epoch, training)
         return replace(self, updates_an_epoch=updates_an_epoch, updates=updates)
 
@@ -47,7 +47,7 @@ class Speed:
     device: str
 
     def minutes(self, updates: int) -> float:
-        """Return the time of so many updates, without validations and checkpoints."""
+        """Return the time of `updates` updates, without validations and checkpoints."""
         return updates * self.seconds_an_update / 60
 
 

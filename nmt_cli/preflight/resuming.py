@@ -106,7 +106,7 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
 
 
 def binding_values(config: Config) -> dict[str, Any]:
-    """Return the values by dotted key that a run keeps from its beginning to its end, but for the paths of files."""
+    """Return the values by dotted key that a run keeps from its beginning to its end, without the paths of files."""
     from nmt_cli.config.loader import flat_values
 
     values = flat_values(config.model_dump(mode="json"))

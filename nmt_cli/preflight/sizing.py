@@ -65,7 +65,7 @@ _ANCHORS = (
 Nobody has compared the rest with its neighbours."""
 DROPOUTS = ("embedding", "recurrent", "annotation", "readout", "source_word", "target_word")
 WIDTH_UNIT = 64
-"""Vectors have a multiple of so many numbers, which matrix products like."""
+"""Sizes of vectors are multiples of this, which suits matrix products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Sizes:
 
     vocab_size: int
     usual_vocab_size: int
-    """The size for so many pairs of a text that has neither few words nor many characters."""
+    """The size for this number of pairs of a text that has neither few words nor many characters."""
     character_coverage: float
     embedding_size: int
     hidden_size: int
@@ -124,7 +124,7 @@ class Sizes:
     validation_freq: int
 
     def with_updates(self, updates_an_epoch: float) -> Sizes:
-        """Return the same sizes with the validations of a training that makes so many updates an epoch.
+        """Return the same sizes with the validations of a training with `updates_an_epoch`.
 
         The number of epochs stays: it follows the amount of text, which the number of pieces does not tell.
         """
@@ -142,7 +142,7 @@ def _validation_freq(num_steps: int) -> int:
 
 
 def sizes_for(text: TextSurvey) -> Sizes:
-    """Return the sizes for so many pairs, between those of `_ANCHORS`, adapted to the text.
+    """Return the sizes for the pairs of a text, between those of `_ANCHORS`, adapted to the text.
 
     The vocabulary has at most as many pieces as the distinct words are good for, above the characters and bytes, and at
     least these and 700 pieces; with many ideographs it is half as large, and has at least 300 pieces above them. Where

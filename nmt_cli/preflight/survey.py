@@ -13,7 +13,7 @@ from nmt_cli.console import Progress
 from nmt_cli.data.pairs import Corpus, FilterReport, is_whole, read_pairs
 
 SURVEYED_PAIRS = 500_000
-"""Words and characters are counted in so many; pairs in all."""
+"""Pairs in which words and characters are counted. The number of pairs is counted in the whole text."""
 COVERAGE = 0.9995
 TRIAL_BYTES = 4_000_000
 """The most training text for which a tokenizer is trained on trial before there is a run, in a second or two."""

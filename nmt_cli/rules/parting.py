@@ -95,7 +95,7 @@ def _begins(steps: Steps, paths: Sequence[str], blocks: Sequence[int]) -> int | 
 
 
 def _pairs(paths: Sequence[str], skipped: Sequence[int], stride: int = 1) -> Iterator[tuple[str, str]]:
-    """Yield the beginnings of the lines that stand side by side once so many of each file are skipped."""
+    """Yield the beginnings of the lines that stand side by side after `skipped` lines of each file."""
     with ExitStack() as stack:
         sides = [islice(iter_lines(stack.enter_context(open_input(path))), number, None, stride)
                  for path, number in zip(paths, skipped, strict=True)]  # fmt: skip

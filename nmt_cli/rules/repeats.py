@@ -61,7 +61,7 @@ class Repeats:
             bits[rows[np.isin(values, held_out)]] |= HELD_OUT
             is_new = bits[rows] & DUPLICATE == 0
             rows, values = rows[is_new], values[is_new]
-            # Equal values stand side by side: many have come before where the value so many places back is the same.
+            # Equal values stand side by side. If the value MAX_TARGETS places back is the same, that many came before.
             bits[rows[MAX_TARGETS:][values[MAX_TARGETS:] == values[:-MAX_TARGETS]]] |= MANY_TARGETS
         return bits
 

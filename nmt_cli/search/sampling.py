@@ -59,8 +59,8 @@ def sample(
 
     `uniforms_NT` in [0, 1) has a number for every row and step up to the longest limit. `options` gives the temperature
     (1 if it is None), whether sequences of pieces may repeat, and whether weights are kept. `log_prob` is the model's,
-    whatever the temperature; `score` is the same, without length penalty. With `no_repeat_ngram` no sequence of so many
-    pieces is drawn twice; the other pieces stay as likely as before, relative to one another.
+    whatever the temperature; `score` is the same, without length penalty. With `no_repeat_ngram` no sequence of
+    that length is drawn twice; the other pieces stay as likely as before, relative to one another.
     """
     samples = [_Sample(row, max_length) for row, max_length in enumerate(max_lengths)]
     live = samples

@@ -32,7 +32,7 @@ from nmt_cli.translation.translator import PartByPart, Translator
 MAX_LIVE = 4
 """Searches that may take turns. The last place is kept for small requests."""
 GATHER_STEPS = 6
-"""Newcomers wait until they are half as many as those in the search, but at most so many steps: few rows cost much."""
+"""Most steps for which newcomers wait until they are half as many as those in the search. Few rows cost much."""
 MAX_SECONDS = 2.0
 """Time after which a search takes no more newcomers if others wait for its end."""
 MAX_RETRY_SECONDS = 60

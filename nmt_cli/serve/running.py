@@ -89,7 +89,7 @@ def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, 
 
 
 def connections_with_room(wanted: int) -> int:
-    """Let this process open the files that so many connections may need, and return for how many there is room.
+    """Let this process open the files that `wanted` connections may need, and return for how many there is room.
 
     Many systems begin with 1,024 files. Without room for a connection, asyncio writes thousands of tracebacks a second.
     """

@@ -162,7 +162,7 @@ class Recovery:
         return DivergenceError(f"{self._diverged(state)}{when}; {how}")
 
     def _diverged(self, state: TrainingState) -> str:
-        """Say how a training diverged: amid its updates, or at its end, for which there is a reason."""
+        """Return a sentence that says if a training diverged during its updates, or at its end and why it ended."""
         reason = self._limits.reached(state)
         if reason is None or state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             why = f"{state.skipped_in_a_row} updates in a row were not finite,"
@@ -246,7 +246,7 @@ class Recovery:
         return Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(state), None)
 
     def _recent(self, state: TrainingState) -> tuple[int, ...]:
-        """Return the newest `keep_last` checkpoints, with that of this step, and perhaps an older one for a rewind.
+        """Return the newest `keep_last` checkpoints, including this step's, and perhaps an older one for a rewind.
 
         One from which the training went on, and which an undisturbed run would not have written, goes.
         """
@@ -260,7 +260,7 @@ class Recovery:
         return tuple(kept)
 
     def _is_sound(self, step: int) -> bool:
-        """Return whether a checkpoint is whole and was not written amid skipped updates."""
+        """Return True if a checkpoint is whole and was not written right after a skipped update."""
         try:
             return not _state_at(self._checkpoints.path_of(step)).skipped_in_a_row
         except ModelError:

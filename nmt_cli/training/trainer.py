@@ -179,7 +179,7 @@ class Trainer:
         if is_logged:
             self._meter = _Meter(loss=self._meter.loss)
             self.state = replace(self.state, logged_nll=0.0, logged_tokens=0, logged_padded=0)
-        # Amid skipped updates nothing is judged or kept: it would be no place to go back to.
+        # Right after a skipped update nothing is judged or kept: a rewind could not use that checkpoint.
         is_calm = not self.state.skipped_in_a_row
         if is_calm and self._rhythm.is_validated(step) and not self._is_stopping and self._is_sound(step):
             self._validate_and_save()

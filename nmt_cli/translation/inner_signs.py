@@ -59,7 +59,7 @@ class SignFinder:
         """Return the signs between two places of a text that a model need not read, from left to right.
 
         The others are those within the spans `kept`, the marks of a sentence and those within a word, signs beside a
-        digit but for brackets, quotes and degrees, and signs between capitals, as in `R&B`.
+        digit except brackets, quotes and degrees, and signs between capitals, as in `R&B`.
         """
         places: list[CharSpan] = []
         for word in _WORD.finditer(text, *span):

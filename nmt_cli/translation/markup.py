@@ -47,7 +47,7 @@ class PlainLine:
 
 
 def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
-    """Take the tags out of a line, but for `symbols`, which the model knows; tags without a partner stand alone.
+    """Take the tags out of a line, except `symbols`, which the model knows; tags without a partner stand alone.
 
     Where two elements cross, the second begins behind the first.
     """

@@ -19,8 +19,8 @@ MIN_LETTERS_LEFT = 5
 MIN_CAPITALS = 4
 """Letters of the shortest word in capitals that gets back its apostrophe: *ID* is not *I'd*."""
 MAX_RANK_WITH_S = 1_000
-"""Only so many of the most frequent words may end with an apostrophe and s, as *that's*. A rare one, such as
-*computer's*, is less likely than the plural."""
+"""Number of the most frequent words that may get an apostrophe and s, as *that's*. A rarer one, such as *computer's*,
+is less likely than the plural."""
 MAX_LETTERS = 40
 """Letters of the longest."""
 MAX_ALPHABET = 200
