@@ -182,6 +182,9 @@ def _tell(report: ImportReport, made: Imported) -> None:
             if "columns_by" in seen:
                 reason = seen["columns_by"]
                 log(f"{name}: source in column {source}, target in column {target} (chosen by {reason})")
+                if seen["header_row"] and not reason.startswith("the header row"):
+                    cells = "".join(c for c in " | ".join(seen["header"])[:100] if c.isprintable())
+                    log(f"{name}: its first row is taken for a header, not for a pair: {cells}")
             else:
                 log(f"{name}: source in field {source}, target in field {target}")
         elif "sides_by" in seen:

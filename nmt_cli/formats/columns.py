@@ -17,7 +17,10 @@ SAMPLE_ROWS = 2_000
 _SIDES = ({"source", "src", "original"}, {"target", "tgt", "trg", "translation", "translated"})
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
 _OTHER_HEADERS = frozenset(
-    ("id", "number", "nr", "no", "note", "notes", "comment", "comments", "attribution", "license", "licence", "tags")
+    (
+        *("id", "number", "nr", "no", "note", "notes", "comment", "comments", "attribution", "license", "licence"),
+        *("tags", "language", "lang", "column", "segment", "string"),
+    )
 )
 
 
@@ -53,6 +56,8 @@ def rows_as_pairs(
     columns = choose_columns([cells for _, cells in sample], name, languages, asked, is_grid=is_grid)
     report.inputs[-1]["columns"] = [columns.source + 1, columns.target + 1]
     report.inputs[-1]["header_row"] = columns.has_header
+    if columns.has_header:
+        report.inputs[-1]["header"] = [cell.strip() for cell in sample[0][1]]
     report.inputs[-1]["columns_by"] = columns.reason
     source, target, needed = columns.source, columns.target, max(columns.source, columns.target) + 1
     for place, cells in islice(chain(sample, rows), int(columns.has_header), None):
@@ -139,9 +144,11 @@ def _is_header(row: list[str]) -> bool:
 
 
 def _names_side(cell: str) -> bool:
+    """Return True for a language, such as `English text`, and for words of headers alone: `Free text` may be a text."""
     words = [word for word in re.split(r"[\W_]+", cell) if word]
     is_short = len(words) <= 3 and not cell.endswith((".", "!", "?"))
-    return is_short and (language_in(cell) is not None or bool(set(words) & HEADER_WORDS))
+    is_header = bool(HEADER_WORDS.intersection(words)) and {*words} <= HEADER_WORDS | _OTHER_HEADERS
+    return is_short and (language_in(cell) is not None or is_header)
 
 
 def _named(header: list[str], body: Sequence[list[str]], name: str, languages: Languages) -> tuple[int, int] | None:

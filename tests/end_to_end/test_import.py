@@ -51,6 +51,13 @@ def test_a_table_becomes_two_files_and_a_report_and_what_was_seen_is_said(here):
     assert (report["pairs"], report["format"], report["encoding"], report["skipped"]) == (60, "TSV", "UTF-16", {})
 
 
+def test_a_row_that_is_taken_for_a_header_by_its_words_is_shown(here):
+    rows = [("Text", "Sentence\x1b"), *PAIRS]
+    (here / "table.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows), encoding="utf-8")
+    _, _, err = nmt("import", "table.tsv", "-o", "made", *LANGUAGES, "--columns", "1,2")
+    assert "table.tsv: its first row is taken for a header, not for a pair: Text | Sentence\n60 pairs" in err
+
+
 TMX = (
     '<?xml version="1.0" encoding="utf-16"?><tmx version="1.4"><body><tu><tuv xml:lang="en"><seg>café one</seg></tuv>'
     '<tuv xml:lang="fr"><seg>café un</seg></tuv></tu></body></tmx>'

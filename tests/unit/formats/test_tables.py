@@ -43,6 +43,14 @@ def test_the_sides_are_found_by_their_words_or_by_the_header(tmp_path):
     assert imported(tsv(tmp_path, [("a", "b", "c")] * 3), columns="3,1").pairs == [("c", "a")] * 3
 
 
+@pytest.mark.parametrize("first", [("Free text", "Texte libre"), ("Plain text", "Text"), ("line 1 text", "text 1")])
+@pytest.mark.parametrize("columns", [None, "1,2"])
+def test_a_pair_with_a_word_of_headers_is_no_header(tmp_path, first, columns):
+    rows = [first, *PAIRS]
+    made = imported(tsv(tmp_path, rows), columns=columns)
+    assert (made.pairs, made.report["inputs"][0]["header_row"]) == (rows, False)
+
+
 def test_words_that_are_codes_of_languages_twice_are_no_header(tmp_path):
     rows = [("no", "no"), ("house", "casa"), ("red", "rojo")]
     assert imported(tsv(tmp_path, rows), target="es").pairs == rows
