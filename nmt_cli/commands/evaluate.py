@@ -202,6 +202,8 @@ def _make_directory(
     that `nmt evaluate` has not made."""
     from nmt_cli.data.output import check_writable
 
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory}: is a file; give -o a directory")
     report = directory / REPORT
     check_writable(report)
     refuse_overwriting(report, inputs)

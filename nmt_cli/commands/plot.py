@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,12 +77,13 @@ def attention(
     if not translator.models.has_attention:
         without = translator.models.without_attention
         raise InputError(f"{without} (model.attention.type: none), so there is nothing to draw")
-    pictures = (  # made as they are drawn: a figure does not take all
-        picture
-        for index, line in enumerate(lines)
-        if (picture := picture_of(translator, line, None if targets is None else targets[index])) is not None
-    )
+    untranslated: list[int] = []
+    pictures = _pictures(translator, lines, targets, untranslated)  # made as they are drawn: a figure takes only some
     num_drawn = draw_attention(pictures, output)
+    if untranslated:
+        warn(
+            f"{counted(len(untranslated), 'line')} left out, whose translation is empty; the first is {untranslated[0]}"
+        )
     if translator.counts.cut:
         translator.report()
         if is_page:
@@ -176,6 +177,27 @@ def lengths(
         output,
     )
     log(f"{counted(len(systems), 'system')} -> {output}")
+
+
+def _pictures(
+    translator: Translator, lines: Sequence[str], targets: Sequence[str] | None, untranslated: list[int]
+) -> Iterator[AttentionPicture]:
+    """Yield a picture for each line with text on both sides; `untranslated` gets the numbers of lines for which the
+    model writes nothing.
+
+    Raises:
+        InputError: it writes nothing for any line.
+    """
+    has_pictures = False
+    for number, line in enumerate(lines, start=1):
+        picture = picture_of(translator, line, None if targets is None else targets[number - 1])
+        if picture is not None:
+            has_pictures = True
+            yield picture
+        elif targets is None and line.strip():
+            untranslated.append(number)
+    if untranslated and not has_pictures:
+        raise InputError("every translation of the model is empty, so there is nothing to draw; train it for longer")
 
 
 def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:

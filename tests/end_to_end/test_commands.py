@@ -434,6 +434,13 @@ def test_evaluate_keeps_what_a_report_says_of_other_sets_and_checkpoints(
         assert (tmp_path / "report.json").read_text() == text
 
 
+def test_evaluate_refuses_a_file_in_the_place_of_its_directory(nmt, model: Path, tmp_path: Path):
+    (tmp_path / "text").write_text("mine")
+    result = nmt("evaluate", "--model", model, "-o", tmp_path / "text")
+    assert (result.code, result.err) == (2, f"nmt: {tmp_path / 'text'}: is a file; give -o a directory\n")
+    assert (tmp_path / "text").read_text() == "mine"
+
+
 def test_evaluate_scores_any_text(nmt, model: Path, corpus: Path, tmp_path: Path):
     """Here it has the name of a configured set, and another text."""
     assert nmt("evaluate", "--model", model, "-o", tmp_path).code == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nmt_cli.attention_page import AttentionPicture, Candidate, SearchStep, render_page
+from nmt_cli.commands.plot import _pictures
 from nmt_cli.errors import InputError
 from nmt_cli.plots.attention import draw_attention
 from nmt_cli.plots.curves import LengthBucket, draw_curves, draw_lengths
@@ -264,6 +265,21 @@ def test_lengths_of_nothing_are_refused(tmp_path):
 def test_attention_of_no_sentence_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"a\.html: no sentence to draw; give at least one"):
         draw_attention([], tmp_path / "a.html")
+
+
+def test_lines_for_which_the_model_writes_nothing_are_told(monkeypatch):
+    monkeypatch.setattr(
+        sys.modules[_pictures.__module__],
+        "picture_of",
+        lambda _, line, target: line if "cat" in line and target != "" else None,
+    )
+    left_out = []
+    assert list(_pictures(None, ["a dog", " ", "a cat", "two dogs"], None, left_out)) == ["a cat"]
+    assert left_out == [1, 4]
+    assert list(_pictures(None, ["a cat", "a cat"], ["x", ""], left_out)) == ["a cat"]
+    assert left_out == [1, 4]
+    with pytest.raises(InputError, match=r"every translation of the model is empty.*train it for longer"):
+        list(_pictures(None, ["", "a dog"], None, []))
 
 
 @pytest.mark.parametrize(
