@@ -81,9 +81,8 @@ def attention(
     pictures = _pictures(translator, lines, targets, untranslated)  # made as they are drawn: a figure takes only some
     num_drawn = draw_attention(pictures, output)
     if untranslated:
-        warn(
-            f"{counted(len(untranslated), 'line')} left out, whose translation is empty; the first is {untranslated[0]}"
-        )
+        lines_left = counted(len(untranslated), "line")
+        warn(f"left out {lines_left} that the model translates as nothing; the first is line {untranslated[0]}")
     if translator.counts.cut:
         translator.report()
         if is_page:
