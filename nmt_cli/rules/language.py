@@ -43,6 +43,8 @@ STRANGE_SHARE = 0.8
 """A line is in neither if it fits so much worse than usual, as a share of how much the other language fits worse."""
 STRANGE_SPREADS = 5.0
 """Fewest times the usual deviation by which it must fit worse."""
+OWN_SHARE = 0.5
+"""A line with at least this share of the usual evidence for its own language is in it, however rare its words are."""
 MAX_DISTANCE = 4.0
 """Most that the other language counts as worse: it may have another script, and a third the same."""
 _SCRIPT_STARTS = np.array(
@@ -79,37 +81,56 @@ class _Trigrams(NamedTuple):
 
     def learn(self, lines: Flags) -> NDArray[np.float32]:
         """Return the log-probability of each bucket in the lines that are flagged, all with the same weight."""
-        weights = np.repeat(np.where(lines, self.lengths[lines].mean() / self.lengths, 0.0), self.lengths)
-        counts = np.bincount(self.buckets, weights, minlength=NUM_BUCKETS) + SMOOTHING
+        counts, _ = self._count(lines)
         return np.asarray(np.log(counts / counts.sum()), dtype=np.float32)
+
+    def held_out_means(self, lines: Flags) -> Floats:
+        """Return `means` of what `learn` makes of these lines, each line judged by the others alone.
+
+        A bucket that a line holds several times loses one of them only.
+        """
+        counts, weights = self._count(lines)
+        of_others = np.maximum(counts[self.buckets] - np.repeat(weights, self.lengths), SMOOTHING)
+        sums = np.add.reduceat(np.log(of_others), self.starts)
+        return np.asarray(sums / self.lengths - np.log(counts.sum() - weights * self.lengths))
+
+    def _count(self, lines: Flags) -> tuple[Floats, Floats]:
+        """Return the weight of each bucket in these lines, and the weight of each line's trigrams."""
+        weights = np.where(lines, self.lengths[lines].mean() / self.lengths, 0.0)
+        counts = np.bincount(self.buckets, np.repeat(weights, self.lengths), minlength=NUM_BUCKETS)
+        return np.asarray(counts + SMOOTHING), np.asarray(weights)
 
 
 def _trigrams(texts: Sequence[str]) -> _Trigrams:
     spaced = (_IDEOGRAPH.sub(r"\g<0> ", text[:MAX_CHARACTERS]) for text in texts)
-    bare = [f" {_NO_LETTERS.sub(' ', text.lower()).strip()} " for text in spaced]
-    lengths = np.array([len(text) for text in bare])
-    codes = np.frombuffer(("".join(bare) + "  ").encode("utf-32-le"), dtype=np.uint32)
+    # Two blanks mark the beginning of a line and one its end, so a line has two trigrams fewer than characters.
+    bare = [f"  {_NO_LETTERS.sub(' ', text.lower()).strip()} " for text in spaced]
+    sizes = np.array([len(text) for text in bare])
+    codes = np.frombuffer("".join(bare).encode("utf-32-le"), dtype=np.uint32)
     mixed = codes[:-2] * np.uint32(0x9E3779B1) ^ codes[1:-1] * np.uint32(0x85EBCA77) ^ codes[2:] * np.uint32(0xC2B2AE3D)
     mixed ^= mixed >> np.uint32(15)
     mixed = mixed * np.uint32(0x2C1B3C6D)
-    return _Trigrams(mixed >> np.uint32(14), np.cumsum(lengths) - lengths, lengths, _scripts(codes[:-2], lengths))
+    ends = np.cumsum(sizes)[:-1]
+    mixed = np.delete(mixed, np.concatenate((ends - 2, ends - 1)))  # these hold letters of two lines
+    lengths = sizes - 2
+    return _Trigrams(mixed >> np.uint32(14), np.cumsum(lengths) - lengths, lengths, _scripts(codes, sizes))
 
 
-def _scripts(codes: NDArray[np.uint32], lengths: NDArray[Any]) -> NDArray[Any]:
+def _scripts(codes: NDArray[np.uint32], sizes: NDArray[Any]) -> NDArray[Any]:
     kinds = np.searchsorted(_SCRIPT_STARTS, codes, side="right")
     kinds[(codes >= 0x1E00) & (codes < 0x1F00)] = 1  # Latin letters with two marks
-    lines = np.repeat(np.arange(len(lengths)), lengths)
+    lines = np.repeat(np.arange(len(sizes)), sizes)
     letters = codes != ord(" ")
     num_kinds = len(_SCRIPT_STARTS) + 1
-    counts = np.bincount(lines[letters] * num_kinds + kinds[letters], minlength=len(lengths) * num_kinds)
-    return np.asarray(counts.reshape(len(lengths), num_kinds).argmax(axis=1))
+    counts = np.bincount(lines[letters] * num_kinds + kinds[letters], minlength=len(sizes) * num_kinds)
+    return np.asarray(counts.reshape(len(sizes), num_kinds).argmax(axis=1))
 
 
 class _Side(NamedTuple):
     """The limits for the lines of one side."""
 
-    foreign: float
-    """Evidence for a line's own language, a trigram, below which it is in the other."""
+    evidence: float
+    """Evidence of a trigram for its own language in the usual line."""
     strange: float
     """Log-probability of a trigram below which a line is in neither language."""
 
@@ -134,6 +155,9 @@ class LanguageModel:
         for number in range(ROUNDS + GROWING_ROUNDS):
             self._tables = [side.learn(flags) for side, flags in zip(sides, trusted, strict=True)]
             fits = [[side.means(table) for table in self._tables] for side in sides]
+            # A line that is learnt from fits better than others like it, above all in a small corpus.
+            for own in (0, 1):
+                fits[own][own] = sides[own].held_out_means(trusted[own])
             evidence = [fits[own][own] - fits[own][1 - own] for own in (0, 1)]
             for own in (0, 1):
                 fit = fits[own][own]
@@ -146,7 +170,7 @@ class LanguageModel:
         for own in (0, 1):
             gap = float(np.median(evidence[own][trusted[own]]))
             strange = _strange_limit(fits[own][own][trusted[own]], fits[1 - own][own][trusted[1 - own]])
-            self._sides.append(_Side(-FOREIGN_SHARE * gap, strange))
+            self._sides.append(_Side(gap, strange))
             if gap < MIN_GAP or np.mean(evidence[own][judged[own]] > 0) < MIN_SURE:
                 return False
         return True
@@ -163,8 +187,9 @@ class LanguageModel:
             evidence = fit - side.means(self._tables[1 - own])
             limits = self._sides[own]
             leaning.append(evidence * side.lengths < -MIN_EVIDENCE)
-            foreign.append(leaning[own] & (evidence < limits.foreign))
-            strange.append((side.lengths >= MIN_STRANGE_TRIGRAMS) & (fit < limits.strange))
+            foreign.append(leaning[own] & (evidence < -FOREIGN_SHARE * limits.evidence))
+            is_own = (side.lengths < MIN_STRANGE_TRIGRAMS) | (evidence >= OWN_SHARE * limits.evidence)
+            strange.append(~is_own & (fit < limits.strange))
         swapped = (foreign[0] & leaning[1]) | (leaning[0] & foreign[1])
         return LanguageFlags(swapped, (foreign[0] | foreign[1] | strange[0] | strange[1]) & ~swapped)
 

@@ -2,13 +2,14 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from nmt_cli.demo import phrasebook
 from nmt_cli.rules.catalogue import rules_that_drop
 from nmt_cli.rules.corpus import first_pass, judged_pairs, tally
 from nmt_cli.rules.judge import Judge
-from nmt_cli.rules.language import LanguageModel
+from nmt_cli.rules.language import NUM_BUCKETS, SMOOTHING, LanguageModel, _trigrams
 from nmt_cli.rules.steps import Steps
 
 
@@ -49,6 +50,37 @@ def test_two_sides_in_one_language_cannot_be_told_apart(pairs):
     model = LanguageModel(sources, sources[::-1])
     assert not model.is_sure
     assert not model.flag(sources, sources).swapped.any()
+
+
+def test_a_line_is_judged_by_what_the_others_teach(pairs):
+    texts = [source for source, _ in pairs[:60]]
+    learnt = np.arange(len(texts)) % 3 != 0
+    lines = _trigrams(texts)
+    means = lines.held_out_means(learnt)
+    for row, text in enumerate(texts):
+        others = learnt & (np.arange(len(texts)) != row)
+        weights = np.where(others, lines.lengths[learnt].mean() / lines.lengths, 0.0)
+        counts = np.bincount(lines.buckets, np.repeat(weights, lines.lengths), minlength=NUM_BUCKETS) + SMOOTHING
+        own = _trigrams([text]).buckets
+        if len(set(own)) == len(own):
+            assert means[row] == pytest.approx(np.log(counts[own] / counts.sum()).mean(), rel=1e-9)
+
+
+def test_the_line_after_it_says_nothing_about_a_line():
+    alone, first = _trigrams(["Un chat dort."]), _trigrams(["Un chat dort.", "Wer schläft?"])
+    assert first.buckets[: first.lengths[0]].tolist() == alone.buckets.tolist()
+
+
+def test_right_lines_of_rare_words_stay_in_a_small_corpus(pairs):
+    rare = [
+        ("The judge objected to the budget.", "Il achète quatre chevaux gris."),
+        ("She buys rugby jackets for Zimbabwe.", "Il achète quatre chevaux gris."),
+    ]
+    sample = [*pairs[:250], *rare]
+    sources, targets = [source for source, _ in sample], [target for _, target in sample]
+    model = LanguageModel(sources, targets)
+    assert model.is_sure
+    assert not model.flag(sources, targets).wrong.any()
 
 
 @pytest.mark.parametrize("shift", [1, -1, 3])
