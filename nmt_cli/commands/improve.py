@@ -107,6 +107,8 @@ def improve(
     is_long = sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE
     is_new = not ledger.plan_path.is_file()
     tokenizers = _first_tokenizers(effective) if dry_run or is_new or is_long else {}
+    if effective.training.max_steps is not None:
+        log("training.max_steps counts updates for the pairs alone; a training on more lines gets as many more updates")
     if dry_run:
         _print_plan(stages, ledger, _measured(effective, recipe, tokenizers))
         return
@@ -242,8 +244,28 @@ def _go(
     ledger.write_result(recipe, stages, chosen, models)
     publish(chosen, ledger.directory)
     log(f"finished: {ledger.directory} holds the model of {chosen.relative_to(ledger.directory)}")
+    _compare(config, chosen)
     if len(models) > 1:
         named = (word for model in models for word in ("--model", model))
         together = command_line("nmt", "translate", "FILE", *named)
         log(f"all {len(models)} together translate better and more slowly: {together}")
     log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', ledger.directory)}")
+
+
+def _compare(config: Config, chosen: Path) -> None:
+    """Tell the dev score of the result, beside that of the model from the pairs alone, if there is one."""
+    from nmt_cli.checkpoint import sign
+    from nmt_cli.improve.result import dev_score, score_before
+
+    now, before = dev_score(chosen), score_before(config)
+    if now is None:
+        return
+    told = f"{now.metric} of the result on the dev set: {now.value:.2f}"
+    if before is None or before.metric != now.metric:
+        log(told)
+        return
+    told += f"; of the model in {config.model_dir}: {before.value:.2f}"
+    if sign(now.metric) * (now.value - before.value) > 0:
+        log(told)
+    else:
+        warn(f"the result is not better than the model before. {told}")

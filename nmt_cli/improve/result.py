@@ -8,8 +8,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt_cli.checkpoint import Checkpoints, sign
+from nmt_cli.checkpoint import Ranked, sign
 from nmt_cli.config.loader import dump_config
+from nmt_cli.config.schema import Config
+from nmt_cli.errors import NmtError
 from nmt_cli.experiment import Experiment
 from nmt_cli.files import atomic_directory, atomic_path, make_directory
 
@@ -18,12 +20,28 @@ def best_of(models: Sequence[Path]) -> Path:
     """Return the model directory with the best score on the dev set; without scores the first."""
 
     def rank(model: Path) -> float:
-        best = Checkpoints(model / "checkpoints").index().best
-        if not best:
-            return math.inf
-        return -sign(best[0].metric) * best[0].value
+        best = dev_score(model)
+        return -sign(best.metric) * best.value if best else math.inf
 
     return min(models, key=rank)
+
+
+def dev_score(model: Path) -> Ranked | None:
+    """Return the best score of a model directory on its dev set; None without a dev set."""
+    best = Experiment(model).checkpoints.index().best
+    return best[0] if best else None
+
+
+def score_before(config: Config) -> Ranked | None:
+    """Return the dev score of the model that `nmt train` made with a configuration; None if it made none, or if that
+    model was scored on another dev set."""
+    before = Experiment(Path(config.model_dir))
+    try:
+        if before.config.data.dev != config.data.dev or before.config.scoring != config.scoring:
+            return None
+        return dev_score(before.directory)
+    except NmtError:
+        return None
 
 
 def copy_model(model: Path, directory: Path) -> None:

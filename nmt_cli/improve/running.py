@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nmt_cli.config.loader import dump_config
-from nmt_cli.console import log
+from nmt_cli.console import log, warn
 from nmt_cli.errors import InputError, Interrupted, NmtError, ToldElsewhere
 from nmt_cli.files import atomic_path, make_directory
 from nmt_cli.improve.child import Child
 from nmt_cli.improve.estimate import Speed, duration
 from nmt_cli.improve.record import Ledger, count_lines
+from nmt_cli.improve.result import dev_score
 from nmt_cli.improve.stages import Stage
+
+USELESS_BLEU = 1.0
+"""Dev BLEU below which a model is not worth learning from."""
 
 
 def run_stages(planned: Callable[[Mapping[Path, int]], list[Stage]], ledger: Ledger, speed: Speed) -> None:
@@ -49,6 +53,7 @@ def run_stages(planned: Callable[[Mapping[Path, int]], list[Stage]], ledger: Led
         began = time.monotonic()
         received = _run(stage)
         _refuse_nothing(stage)
+        _warn_of_a_useless_teacher(stage, stages[number + 1 :])
         ledger.write_record(stage, time.monotonic() - began)
         speed.learn(stage, time.monotonic() - began)
         made |= ledger.lines_made(stage)
@@ -62,6 +67,19 @@ def _refuse_nothing(stage: Stage) -> None:
         raise InputError(
             f"stage {stage.name}: no line of {stage.arguments[1]} is left; {stage.outputs[-1]} says why. Change "
             "the text, and choose another -o"
+        )
+
+
+def _warn_of_a_useless_teacher(stage: Stage, later: Sequence[Stage]) -> None:
+    """Warn if a model that later stages learn from translates next to nothing correctly."""
+    if stage.config is None or not any(stage.outputs[0] in after.inputs for after in later):
+        return
+    score = dev_score(stage.outputs[0])
+    if score is not None and score.metric == "bleu" and score.value < USELESS_BLEU:
+        warn(
+            f"stage {stage.name}: this model has {score.value:.2f} BLEU on the dev set, so its translations teach next "
+            "to nothing, and a model that learns from them may be worse than one without them. It needs more pairs or "
+            "a longer training (training.max_epochs, training.patience). Change them, and choose another -o"
         )
 
 

@@ -119,6 +119,30 @@ def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_ma
     assert not any(path.is_symlink() for path in elsewhere.rglob("*"))
 
 
+@pytest.mark.parametrize(
+    ("before", "is_better", "told"), [(-1.0, True, ": -1.00"), (99.0, False, ": 99.00"), (None, True, "")]
+)
+def test_the_result_is_compared_with_the_model_before(here, inside, before, is_better, told):
+    assert run_here("train", "--config", str(here / "config.yaml"), *QUICK).code == 0
+    index = here / "run/checkpoints/index.json"
+    values = json.loads(index.read_text())
+    if before is not None:
+        values["best"][0]["value"] = before
+        index.write_text(json.dumps(values))
+    else:  # scores of other dev sets are not compared
+        shutil.copy(here / "c/dev.fr", here / "c/dev2.fr")
+        config = here / "run/config.yaml"
+        config.write_text(config.read_text().replace("dev.fr", "dev2.fr"))
+    done = improve(here)
+    assert done.code == 0, done.err
+    of_before = f"; of the model in {here / 'run'}{told}" if told else "\n"
+    assert re.search(rf"bleu of the result on the dev set: \d+\.\d\d{re.escape(of_before)}", done.err), done.err
+    assert ("the result is not better than the model before. " in done.err) is not is_better
+    useless = "stage 03-reverse: this model has 0.00 BLEU on the dev set, so its translations teach next to nothing"
+    assert done.err.count(useless) == 1
+    assert "stage 06-forward: this model" not in done.err
+
+
 def test_the_weight_of_repeated_text_counts_the_lines_that_cleaning_leaves(here, inside):
     mono = here / "mono.fr"
     mono.write_bytes(8 * mono.read_bytes())
