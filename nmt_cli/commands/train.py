@@ -161,9 +161,9 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
-    log(f"finished: {reason}{described}{rewinds}")
     world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
     trainer.finish(reason)  # killed before, the same command makes the confidence again
+    log(f"finished: {reason}{described}{rewinds}")
     log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory)}")
 
 

@@ -22,6 +22,24 @@ _FOR_TRAINING = {
     **dict.fromkeys(("PO", "XLIFF"), "take the pairs out of it with `nmt import`"),
     **dict.fromkeys(("SRT", "VTT"), "give it to `nmt import` together with its translation"),
 }
+_KINDS_BY_NAME = {
+    **dict.fromkeys((".md", ".markdown"), "Markdown"),
+    ".rst": "reStructuredText",
+    ".tex": "LaTeX",
+    ".json": "JSON",
+    **dict.fromkeys((".yaml", ".yml"), "YAML"),
+}
+"""Formats of which no reader is here; only their names tell them from plain text."""
+_AS_WORDS = "its marks are translated like words; "
+_TO_HTML = (
+    f"{_AS_WORDS}convert it to HTML, for example with pandoc, which `nmt translate` translates as a document if -o is "
+    "given"
+)
+_TAKE_OUT = f"{_AS_WORDS}write its texts into a file, one a line"
+_UNKNOWN_ADVICE = {
+    **dict.fromkeys(("Markdown", "reStructuredText", "LaTeX"), _TO_HTML),
+    **dict.fromkeys(("JSON", "YAML"), _TAKE_OUT),
+}
 _UNPACK = "unpack it, then give the file in it"
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _SIGNATURES = (
@@ -86,7 +104,7 @@ def why_not_text(head: bytes) -> Foreign | None:
 def advice_on(kind: str) -> str:
     """Return what to do with a file of this format, which is not plain text."""
     if kind not in _DOCUMENT_ENDINGS:
-        return _IMPORTABLE
+        return _UNKNOWN_ADVICE.get(kind, _IMPORTABLE)
     return (
         f"`nmt translate` translates it as a document if its name ends in {_DOCUMENT_ENDINGS[kind]} and -o is given; "
         f"to train on it, {_FOR_TRAINING[kind]}"
@@ -215,8 +233,11 @@ def suspicion(head: bytes, name: str) -> str | None:
     """Return the format, such as `TSV`, that a file of plain text seems to have."""
     text = head.decode("utf-8", errors="replace")
     cut = text.rpartition("\n")[0] if len(head) >= HEAD_BYTES else text
-    kind = text_format(cut or text, name.removesuffix(".gz"))
-    return kind if kind not in ("text", "JSON lines") else None
+    name = name.removesuffix(".gz").lower()
+    kind = text_format(cut or text, name)
+    if kind not in ("text", "JSON lines"):
+        return kind
+    return next((kind for ending, kind in _KINDS_BY_NAME.items() if name.endswith(ending)), None)
 
 
 class ForeignLines(NamedTuple):

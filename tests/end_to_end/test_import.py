@@ -470,6 +470,36 @@ def test_a_file_that_looks_like_a_table_or_a_document_is_warned_of_once(here, te
         assert f"warning: {warning}\n" in err
 
 
+TO_HTML = (
+    "its marks are translated like words; convert it to HTML, for example with pandoc, which `nmt translate` "
+    "translates as a document if -o is given"
+)
+TAKE_OUT = "its marks are translated like words; write its texts into a file, one a line"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "advice"),
+    [
+        ("README.md", "Markdown", TO_HTML),
+        ("a.rst", "reStructuredText", TO_HTML),
+        ("a.tex", "LaTeX", TO_HTML),
+        ("de.JSON", "JSON", TAKE_OUT),
+        ("de.yml", "YAML", TAKE_OUT),
+        ("a.txt", None, None),
+        ("lines.jsonl", None, None),
+        ("train.md.en", None, None),
+    ],
+)
+def test_a_document_that_only_its_name_tells_is_warned_of(here, name, kind, advice):
+    (here / name).write_text('{\n"a": "b"\n}\n', encoding="utf-8")
+    code, _, err = nmt("score", name, "--reference", name, "--metric", "chrf")
+    assert code == 0, err
+    wanted = (
+        f"warning: {name}: looks like {kind} but is read as plain text, one sentence a line; if it is {kind}, {advice}"
+    )
+    assert err.splitlines() == ([wanted] if kind else [])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
