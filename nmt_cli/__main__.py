@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     """Read the program, which a signal ends without a traceback, and run it."""
     if sys.platform == "win32":
-        print("nmt: does not run on Windows; it needs Linux, such as that of WSL (wsl --install)", file=sys.stderr)
+        print("nmt: does not run on Windows; it needs Linux, such as WSL has (wsl --install)", file=sys.stderr)
         sys.exit(2)
     from nmt_cli import signals  # needs signals that Windows does not have
 

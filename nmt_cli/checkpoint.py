@@ -126,7 +126,7 @@ def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tens
     Args:
         model: may lie on "meta".
         path: a file of tensors.
-        replaced: tensors that take the place of those of the same name in the file.
+        replaced: tensors that take the place of tensors of the same name in the file.
 
     Raises:
         ModelError: names or shapes differ from the model's; a tensor is not float32 or not finite.
@@ -382,7 +382,7 @@ def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
     for path in paths:
         tensors = read_tensors(path / MODEL_FILE)
         if total and {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in total.items()}:
-            raise ModelError(f"{path}: its parameters differ from those of {paths[0]}")
+            raise ModelError(f"{path}: its parameters differ from the parameters of {paths[0]}")
         for name, tensor in tensors.items():
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}

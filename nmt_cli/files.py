@@ -224,14 +224,14 @@ def make_directory(path: Path) -> list[Path]:
 
 
 def remove_empty(directories: Sequence[Path]) -> None:
-    """Remove those of the directories that are empty, from the last to the first."""
+    """Remove the directories that are empty, from the last to the first."""
     for directory in reversed(directories):
         with suppress(OSError):
             directory.rmdir()
 
 
 def remove_made(paths: Sequence[Path]) -> None:
-    """Remove files, and then those of the directories that are empty; a directory comes before what lies in it."""
+    """Remove files, and then the directories that are empty; a directory comes before what lies in it."""
     for path in paths:
         if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
@@ -320,7 +320,7 @@ def _hold(file: TextIO, directory: Path, advice: str) -> bool:
 
 
 def _is_at(path: Path, file: TextIO) -> bool:
-    """Return whether a path is still that of an open file."""
+    """Return whether a path still names an open file."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except FileNotFoundError:

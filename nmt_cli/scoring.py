@@ -1,7 +1,7 @@
 """BLEU, chrF and TER by sacreBLEU, with its signatures: the one door to that library.
 
-Every number is that of the `sacrebleu` command, to the last digit, paired bootstrap included. Text comes as lines;
-files and output are the business of the commands.
+Every number equals the output of the `sacrebleu` command, to the last digit, paired bootstrap included. Text comes as
+lines; files and output are the business of the commands.
 """
 
 from __future__ import annotations

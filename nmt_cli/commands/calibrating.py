@@ -100,7 +100,7 @@ def calibrate_after_training(experiment: Experiment, config: Config, device: str
         name = experiment.confidence_path.name
         result = f"no {name} was written, so translate --confidence is not possible"
         if experiment.confidence_path.exists():
-            result = f"{name} was not written anew, so it is still that of an earlier checkpoint"
+            result = f"{name} was not written anew, so it still belongs to an earlier checkpoint"
         warn(f"{result}: {told}")
         return
     log(f"confidence on the dev set: {described(found)}")

@@ -29,7 +29,7 @@ def export(
     ] = None,
     precision: Annotated[
         str | None,
-        typer.Option("--precision", metavar="P", help="fp32 (the default of onnx) or int8 (that of html)."),
+        typer.Option("--precision", metavar="P", help="fp32 (the default of onnx) or int8 (the default of html)."),
     ] = None,
     checkpoint: Checkpoint = "best",
 ) -> None:

@@ -153,7 +153,7 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
     """Import files for another command; where the block fails, what was written is removed.
 
     Raises:
-        InputError: as for `import_pairs`; the options that settle a doubt are those of `nmt import`.
+        InputError: as for `import_pairs`; its message names options of `nmt import` that settle a doubt.
     """
     from nmt_cli.files import removed_on_failure
     from nmt_cli.formats.languages import Languages

@@ -180,7 +180,7 @@ def _sizes(config: Config, recipe: Recipe, amounts: Amounts) -> dict[str, Any]:
     sizes = resized(config, sizes_for(alone), sizes_for(replace(survey([*pairs, *others]), num_pairs=num_pairs)))
     if sizes:
         told = ", ".join(f"{key} {value}" for key, value in sizes.items())
-        log(f"sizes for the {num_pairs:,} lines of an epoch (--keep-sizes keeps those of the pairs): {told}")
+        log(f"sizes for the {num_pairs:,} lines of an epoch (--keep-sizes keeps the sizes for the pairs): {told}")
     return sizes
 
 
@@ -200,7 +200,7 @@ def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
 
 
 def _measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
-    """Return the speed of this machine; where the trial fails, that of a slow one, with a warning."""
+    """Return the speed of this machine; where the trial fails, the speed of a slow one, with a warning."""
     from nmt_cli.improve.estimate import TRIAL_STEPS, Speed, TrialError, measure
 
     log(f"measuring this machine by a training of {TRIAL_STEPS} steps")
@@ -253,7 +253,7 @@ def _go(
 
 
 def _compare(config: Config, chosen: Path) -> None:
-    """Tell the dev score of the result, beside that of the model from the pairs alone, if there is one."""
+    """Tell the dev score of the result, beside the score of the model from the pairs alone, if there is one."""
     from nmt_cli.checkpoint import sign
     from nmt_cli.improve.result import dev_score, score_before
 

@@ -120,7 +120,7 @@ def _refusal(experiment: Experiment, path: Path) -> str:
 
 
 def open_scorer(model_dirs: Sequence[Path], **options: Any) -> PairScorer:
-    """Return a scorer of given pairs, which keeps their writing; options and errors are those of `open_translator`."""
+    """Return a scorer of given pairs, which keeps their writing; with the options and errors of `open_translator`."""
     from nmt_cli.translation.forced import PairScorer
 
     translator = open_translator(model_dirs, adapt_writing=False, **options)

@@ -59,7 +59,7 @@ def with_speed(found: Check) -> Check:
 def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) -> Speed:
     """Train a new model of this configuration for some seconds and return how fast that goes.
 
-    The batch is that of an average update, or less of it if a gradient takes long.
+    The batch is as large as in an average update, or smaller if a gradient takes long.
     """
     import torch
 

@@ -172,7 +172,7 @@ def output_file(name: str) -> Path:
     """Return the path of a file to write.
 
     Raises:
-        InputError: the name ends like that of a directory.
+        InputError: the name ends like a directory's.
     """
     if name.endswith("/"):
         raise InputError(f"-o {name}: names a directory; give the name of a file")

@@ -218,7 +218,7 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
         best = translator.translate_window([line.encode("utf-8", errors="replace")], observe)[0].translations[0]
         target, weights = best.text, best.weights_with_end
         if translator.counts.cut > cut_before:
-            steps.clear()  # those of all parts, mixed
+            steps.clear()  # the steps of all parts, mixed
     else:
         scorer = PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
         weights = scorer.scores([(line, target)])[0].weights_with_end

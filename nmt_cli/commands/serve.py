@@ -240,7 +240,7 @@ def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
 
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
-    """Return the profiles of a model's languages: those it keeps, or for an older model those of its training text."""
+    """Return the profiles of a model's languages. For an older model they are made from its training text."""
     from nmt_cli.commands.languages import learn_profiles, read_profiles
 
     kept = read_profiles(experiment)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
-    """Train the SentencePiece tokenizers. With training.init_from, take those of that run if they fit.
+    """Train the SentencePiece tokenizers. With training.init_from, take the tokenizers of that run if they fit.
 
     Example: nmt tokenizer --config configs/multi30k_en_de.yaml
     """
@@ -41,8 +41,10 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
 
 
 def renew_tokenizers(experiment: Experiment, config: Config) -> None:
-    """Make the tokenizers of a run, those of the run that it goes out from or trained on its corpora, and put them and
-    the configuration in the place of what is there; what is there stays where they cannot be made.
+    """Make the tokenizers of a run, and put them and the configuration in the place of what is there.
+
+    They are taken from the run that it goes out from, or trained on its corpora. What is there stays if they cannot be
+    made.
 
     Raises:
         InputError: the text does not allow the vocabulary; there are tokenizers that no run has made.
@@ -59,7 +61,7 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
             path, kind = experiment.tokenizer_path(side), config.tokenizer.model_type
             log(f"tokenizer: {side}, {kind}, {tokenizer.vocab_size:,} pieces -> {path}")
     if origin is not None:
-        log(f"tokenizer: that of {config.training.init_from}")
+        log(f"tokenizer: the one of {config.training.init_from}")
 
 
 def write_config(experiment: Experiment, config: Config) -> None:
@@ -101,7 +103,7 @@ def _taken(origin: Path) -> dict[str, Tokenizer]:
 
 
 def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
-    """Return the tokenizers of a run by side: those of the run that it goes out from, or trained on its corpora.
+    """Return the tokenizers of a run by side: taken from the run that it goes out from, or trained on its corpora.
 
     Raises:
         InputError: the text does not allow the vocabulary.

@@ -235,7 +235,7 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
 
 @contextmanager
 def _prefixes(path: str | None, chosen: range | None, file: str | None) -> Iterator[WithPrefixes | None]:
-    """Yield a function that gives each window the prefixes of its lines, those of a shard if there is one."""
+    """Yield a function that gives each window the prefixes of its lines, or of a shard's lines if there is one."""
     from nmt_cli.data.lines import input_name, iter_lines, open_input
     from nmt_cli.translation.prefix import with_prefixes
 

@@ -35,7 +35,7 @@ def is_sampled(config: Config, world: World) -> bool:
 
 
 def build_updates(config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None) -> Updates:
-    """Return what makes the gradients of an update; `target_counts` are those of `PairStore`, for a sampled softmax."""
+    """Return what makes the gradients of an update; `target_counts` come from `PairStore`, for a sampled softmax."""
     from nmt_cli.training.candidates import CandidateSampler
     from nmt_cli.training.captured import Captured, graphs_for
     from nmt_cli.training.loss import TranslationLoss

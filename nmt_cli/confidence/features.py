@@ -37,7 +37,7 @@ class Predictions:
     """Predictions for the pieces of one translation."""
 
     log_probs_T: Values
-    """Log-probability of each piece, in nats; the last is that of `</s>`."""
+    """Log-probability of each piece, in nats; the last belongs to `</s>`."""
     entropies_T: Values
     """Entropy of the distribution in which the piece was found, in nats."""
     weights_TS: Values

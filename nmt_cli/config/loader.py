@@ -353,7 +353,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     if text[end:].lstrip().startswith("#"):
         raise ConfigError(
             f"--set {override}: in YAML ` #` begins a comment, so the value would be {text[:end]!r}. Put the value "
-            "between double quotes, within those of the shell"
+            "between double quotes, within the quotes of the shell"
         )
     place: Any = values
     *parents, last = key.strip().split(".")

@@ -172,7 +172,7 @@ class ModelConfig(Section):
 
     @property
     def readout_size(self) -> int:
-        """Units of the readout: those of an embedding, if they share a matrix or no other number is given."""
+        """Units of the readout: as many as an embedding has, if they share a matrix or no other number is given."""
         is_tied = self.tied_embeddings in ("target", "all")
         return self.embedding_size if is_tied else (self.decoder.readout_size or self.embedding_size)
 

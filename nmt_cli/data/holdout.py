@@ -22,7 +22,7 @@ class Split:
     held_out: int = 0
     training: int = 0
     left_out: int = 0
-    """Pairs in neither, because their source or target is that of a held-out pair."""
+    """Pairs in neither, because their source or target stands in a held-out pair."""
     without_text: int = 0
     """Pairs without text on one side, which are in neither too."""
 

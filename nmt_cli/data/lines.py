@@ -1,7 +1,7 @@
 """Lines of text from a file, a `.gz` file or standard input: the one way in for raw text.
 
 Lines end at `\\n` only: a CR, U+0085, U+2028 or form feed is part of its line, so parallel files stay in step. Memory
-is that of the longest line, which is bounded. What the lines mean is not known here.
+holds the longest line, which is bounded. What the lines mean is not known here.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Tokenizer:
     def adapting(self, adapt: Adapt) -> Tokenizer:
         """Return the same tokenizer with a function that changes each text before it is cut into pieces.
 
-        The words and characters of the pieces are still those of the raw text.
+        The words and characters of the pieces still belong to the raw text.
         """
         other = copy(self)
         other._adapt = adapt

@@ -107,7 +107,7 @@ class WritingProfile:
         begins: Counter[bool] = Counter()
         ends: Counter[bool] = Counter()
         num_lines = 0
-        for num_lines, line in enumerate(lines, start=1):  # noqa: B007 (the number of lines is that of the last)
+        for num_lines, line in enumerate(lines, start=1):  # noqa: B007 (the last number is the number of lines)
             characters.update(line)
             sign_words.update(SIGN_WORD.findall(line))
             ends[_FINAL_SIGN.search(line, max(0, len(line) - 20)) is not None] += bool(line.strip())

@@ -181,7 +181,7 @@ def _has_english_vowel(word: str) -> bool:
 
 
 def _has_french_vowel(word: str) -> bool:
-    """Return whether `le` is elided before the word; every h of the lexicon but that of `huit` is silent."""
+    """Return whether `le` is elided before the word; in the lexicon, only the h of `huit` is not silent."""
     return word[0].lower() in "aàâeéèêiîoôuhœ" and word not in ("huit", "onze")
 
 
@@ -231,7 +231,7 @@ class Product(Generic[T]):
 
 
 class Either(Generic[T]):
-    """The items of one choice after those of another."""
+    """The items of one choice after the items of another."""
 
     def __init__(self, *options: Choices[T]) -> None:
         self._options = options

@@ -9,7 +9,7 @@ MAX_CHARACTERS_PER_SECOND = 17.0
 """Reading speed that many guidelines for subtitles allow, of spaces too."""
 _EMPTY = 1e6
 _TOO_FAST = 10.0
-"""Cost of a character that cannot be read in time; that of a word in the wrong cue is 1."""
+"""Cost of a character that cannot be read in time; a word in the wrong cue costs 1."""
 _SHARE = 0.5
 """Cost of being a whole sentence away from the share of the text that the source had by this seam."""
 

@@ -62,7 +62,7 @@ class _Parser(HTMLParser):
         self._add("other")
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """Take `<![...]>` for a piece of its own; the library fails on those of which it does not know the name."""
+        """Take `<![...]>` for a piece of its own; the library fails on names that it does not know."""
         del report
         closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
         end = self.rawdata.find(closing, i)

@@ -1,4 +1,4 @@
-"""The languages that a document declares, compared with those of the model."""
+"""The languages that a document declares, compared with the languages of the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def unlike(declared: Iterable[str], source_lang: str) -> str | None:
 def refuse_mixture(document: Characters, place: int, name: str, declared: str, target_lang: str | None) -> None:
     """Refuse a document that keeps translations in another language; `name` is what declares it, at `place`.
 
-    A document without a language is in that of the model, and regions make no difference.
+    A document without a language is in the model's, and regions make no difference.
 
     Raises:
         InputError: the translations that stay are in another language.

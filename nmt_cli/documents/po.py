@@ -61,7 +61,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
                 located.edits.extend(_charset(document, entry, header))
                 if "nplurals=INTEGER" in header.raw:
                     located.notes.append(
-                        "Plural-Forms in the header is that of a template, so gettext cannot load the translated file. "
+                        "Plural-Forms in the header belongs to a template, so gettext cannot load the translated file. "
                         f"Make a catalogue of the template with msginit -l {code}, and translate that"
                     )
             continue

@@ -61,7 +61,7 @@ def entries_of(document: Characters) -> Iterator[Entry]:
         if comment is not None:
             last = None
             if comment.startswith("#~"):
-                if entry is not None and not entry.texts:  # its comments are those of the obsolete entry
+                if entry is not None and not entry.texts:  # its comments belong to the obsolete entry
                     entry = None
                 continue
             entry = entry or Entry(start)

@@ -78,7 +78,7 @@ def _merged(atoms: Iterable[Atom]) -> list[Atom]:
 
 
 def partners(atoms: Sequence[Atom]) -> dict[int, int]:
-    """Return the places of tags that open with those of the tags that close them; the pairs do not cross."""
+    """Return the places of opening tags, each with the place of its closing tag; the pairs do not cross."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     num_open: dict[str, int] = {}

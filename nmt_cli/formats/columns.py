@@ -204,7 +204,7 @@ def two_parts(asked: str) -> list[str]:
 
 
 def _has_names(row: list[str], asked: str | None) -> bool:
-    """Return True if --columns names cells of the row; a number beside a name is that of a column."""
+    """Return True if --columns names cells of the row; a number beside a name counts as a column."""
     names = [part for part in two_parts(asked) if not part.isdecimal()] if asked is not None else []
     return bool(names) and {*names} <= {cell.strip() for cell in row}
 

@@ -16,7 +16,7 @@ from nmt_cli.language_codes import primary
 
 MAX_BYTES = 1 << 29
 _SOME = 200
-"""Numbers for which the plural form is looked up. They show whether that of 1 stands for many numbers."""
+"""Numbers for which the plural form is looked up. They show whether the form of 1 stands for many numbers."""
 FIELD = r'(?:(?<=")|(?<=\\n))'
 """Beginning of a field of the header, of which several may stand in one line."""
 _HEADER = re.compile(rb'^[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*+"\s*)+)', re.M | re.I)
@@ -105,7 +105,7 @@ class PluralRule(NamedTuple):
     num_forms: int | None
     """None in a template that is not filled in, or where the number has more than two digits: no language has seven."""
     one: int
-    """The form for 1; -1 where that of 2 and 3 is the same."""
+    """The form for 1; -1 where 2 and 3 have the same form."""
     is_for_few: bool
     """True if this form stands for 1 alone, or for 0 and 1."""
 

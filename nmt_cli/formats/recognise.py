@@ -14,7 +14,7 @@ HEAD_BYTES = 4096
 HEADER_WORDS = frozenset(
     ("source", "target", "src", "tgt", "trg", "original", "translation", "translated", "sentence", "text")
 )
-"""Names of columns, apart from those of languages."""
+"""Names of columns, apart from names of languages."""
 _IMPORTABLE = "`nmt import` turns it into plain text"
 _DOCUMENT_ENDINGS = {"HTML": ".html", "PO": ".po", "SRT": ".srt", "VTT": ".vtt", "XLIFF": ".xlf"}
 _FOR_TRAINING = {

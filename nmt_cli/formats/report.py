@@ -17,7 +17,7 @@ class Found(NamedTuple):
     """A pair as it stands in a file."""
 
     place: str | int
-    """Line or cell; a number is that of a line."""
+    """Line or cell; a number names a line."""
     source: str
     target: str
 

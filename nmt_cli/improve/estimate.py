@@ -87,7 +87,7 @@ class Speed:
 def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: int, int8: bool) -> Speed:
     """Return the speed of this machine, by a training of a few steps and a translation in a temporary directory.
 
-    `tokenizers` are those of all pairs, by side: the few pairs of the trial may not allow as large a vocabulary.
+    `tokenizers` (by side) were trained on all pairs: the few pairs of the trial may not allow as large a vocabulary.
 
     Raises:
         TrialError: the trial failed.

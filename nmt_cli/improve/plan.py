@@ -81,7 +81,7 @@ def plan(
 
 
 def final_models(stages: Sequence[Stage]) -> list[Path]:
-    """Return the model directories of which one becomes the result: those of the last purpose."""
+    """Return the model directories of which one becomes the result: all models of the last purpose."""
     return [stage.outputs[0] for stage in stages if stage.config is not None and stage.purpose == stages[-1].purpose]
 
 

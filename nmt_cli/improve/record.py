@@ -75,7 +75,7 @@ class Ledger:
             remove_unfinished(stage.directory)
 
     def check_plan(self, config: Config, recipe: Recipe) -> None:
-        """Refuse other options, another configuration, or other texts than those of the first time."""
+        """Refuse other options, another configuration, or other texts than the first time."""
         if not self.plan_path.is_file() and not self.is_finished:
             return
         plan = _read(self.plan_path if self.plan_path.is_file() else self.result_path)
@@ -88,8 +88,8 @@ class Ledger:
         then, now = plan["recipe"], asdict(recipe)
         if changed := [OPTIONS[key] for key in now if then.get(key) != now[key]]:
             raise InputError(
-                f"{self.directory}: was begun with other options; these differ: {', '.join(changed)}. Repeat those of "
-                "the first time, or choose another -o"
+                f"{self.directory}: was begun with other options; these differ: {', '.join(changed)}. Repeat the "
+                "options of the first time, or choose another -o"
             )
         values = config.model_dump(mode="json")
         recorded = _as_today(plan.get("config", values))  # results of earlier versions do not have it

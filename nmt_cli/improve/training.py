@@ -46,14 +46,14 @@ def training_config(
     """Return the configuration of a training.
 
     Args:
-        config: that of the user.
+        config: the user's configuration.
         corpora: what it learns from, in its own direction.
         model: its model directory.
         seed: of the training.
-        factor: lines of an epoch, as a multiple of those of the user's configuration. Validations keep their distance
-            in epochs, and `max_steps` its number of epochs.
-        symbols: marks that the tokenizer keeps whole, beside those of the configuration.
-        sizes: dotted keys with values that suit these corpora better than those of the configuration.
+        factor: lines of an epoch, as a multiple of what they are in the user's configuration. Validations keep their
+            distance in epochs, and `max_steps` its number of epochs.
+        symbols: marks that the tokenizer keeps whole, beside the marks of the configuration.
+        sizes: dotted keys with values that suit these corpora better than the configuration's values.
         is_reverse: translate from the target language into the source language.
         is_result: the training makes what the user asked for; only then is it scored on the test sets.
     """

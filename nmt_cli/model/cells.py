@@ -121,8 +121,10 @@ class InputProjection(nn.Module):
             yield (GateTerm(products(step), affine),)
 
     def packed_steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
-        """Yield the input's part of the gates of each step of a loop, without gradients, from the rows of all steps:
-        those of a step follow those of the step before, and `counts` has their numbers."""
+        """Yield the input's part of the gates of each step of a loop, without gradients, from the rows of all steps.
+
+        The rows lie in the order of the steps; `counts` has the number of rows of each step.
+        """
         affine = _affine(self.norm, self.bias)
         for product_BG in self._without_gradients(inputs_NI).split(list(counts), dim=-2):
             yield (GateTerm(product_BG, affine),)

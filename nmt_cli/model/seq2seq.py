@@ -23,7 +23,7 @@ from nmt_cli.ops.matmul import linear
 
 
 class OutputProduct(Protocol):
-    """The product of readout and output matrix in another precision or layout than that of the parameters."""
+    """The product of readout and output matrix in another precision or layout than the parameters have."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the logits of all pieces."""

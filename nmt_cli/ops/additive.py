@@ -91,7 +91,7 @@ class _FormulaSteps:
     def step_back(
         self, query_BA: Tensor, extra_BSA: Tensor | None, gradient_BS: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Add a step's share to the gradients of keys and v, and return those of query and extra."""
+        """Add a step's share to the gradients of keys and v, and return the gradients of query and extra."""
         gates_BSA = self._gates(query_BA, extra_BSA)
         v_gradient_A = torch.mv(gates_BSA.flatten(0, 1).t(), gradient_BS.flatten()).mul_(2.0).sub_(gradient_BS.sum())
         # d tanh(x) / dx = 4 s (1 - s)
@@ -141,7 +141,7 @@ class _KernelSteps:
     def step_back(
         self, query_BA: Tensor, extra_BSA: Tensor | None, gradient_BS: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Add a step's share to the gradients of keys and v, and return those of query and extra."""
+        """Add a step's share to the gradients of keys and v, and return the gradients of query and extra."""
         num_rows, length, size = self._keys_BSA.shape
         if self._gradients is None:
             chunks = native.num_chunks(num_rows, length * size)

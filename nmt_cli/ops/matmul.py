@@ -1,7 +1,7 @@
 """Matrix products on a CPU, padded to a few recurring shapes, because oneDNN caches a kernel for each shape.
 
-oneDNN computes all products in bfloat16, and in float32 those of a step, where it is faster than torch's default. Every
-batch has a different number of rows, so rows are padded (docs/adr/0018).
+oneDNN computes all products in bfloat16, and in float32 the products of a step, where it is faster than torch's
+default. Every batch has a different number of rows, so rows are padded (docs/adr/0018).
 
 Shapes: N rows, I inputs, O outputs; D directions may lead.
 """

@@ -79,7 +79,7 @@ def check_text_files(config: Config) -> None:
 
 
 def _texts(config: Config) -> tuple[list[str], list[str], list[str]]:
-    """Return the files of all pairs, those of text in one language, and both together with those of alignments."""
+    """Return the files of all pairs, the files of text in one language, and all of these with the alignments."""
     data = config.data
     sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
     pairs = [path for pair in sets for path in (pair.source, pair.target)]
@@ -160,7 +160,7 @@ def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str
             continue
         if order.is_swapped and order.is_certain:
             warn(
-                f"{corpus.source}: its text looks like {languages[1]}, and that of {corpus.target} like "
+                f"{corpus.source}: its text looks like {languages[1]}, and the text of {corpus.target} like "
                 f"{languages[0]}. If the two files are exchanged, give each in the place of the other"
             )
 

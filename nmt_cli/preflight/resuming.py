@@ -53,7 +53,7 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
 
     Raises:
         ConfigError: it is wrong.
-        InputError: it is that of a run in another directory than its `model_dir`, which no override names.
+        InputError: it belongs to a run in another directory than its `model_dir`, which no override names.
     """
     from nmt_cli.config.loader import load_config, with_absolute_paths
 
@@ -246,7 +246,7 @@ def content_digests(
 
 
 def _texts(experiment: Experiment, config: Config) -> tuple[list[str], list[str]]:
-    """Return the files that are trained on, and those of the dev set."""
+    """Return the files that are trained on, and the files of the dev set."""
     training = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
     training += map(str, experiment.word_pairs_paths if config.data.word_pairs else ())
     return training, [config.data.dev.source, config.data.dev.target] if config.data.dev else []

@@ -15,8 +15,8 @@ PIECES_PER_WORD = 1.3
 CHARACTERS_PER_PIECE = 4
 """At most, of words that are long or not separated by blanks."""
 IDEOGRAPHS_PER_PIECE = 2
-"""More than there are in so small a vocabulary. So a text of ideographs gets more epochs, which it needs: that of
-docs/studies/defaults.md was at its best after 36, where as many pieces of other text would get 21."""
+"""More than there are in so small a vocabulary. So a text of ideographs gets more epochs, which it needs. In
+docs/studies/defaults.md it was at its best after 36, where as many pieces of other text would get 21."""
 MANY_IDEOGRAPHS = 500
 """Distinct characters that make nearly all of a text; an alphabet has fewer."""
 IDEOGRAPHIC_SHARE = 0.5
@@ -32,7 +32,7 @@ MIN_STEPS = 3_000
 MAX_EPOCHS = 100
 NUM_VALIDATIONS = 15
 MANY_CHARACTERS = 1_000
-"""Distinct characters; more are those of Chinese or Japanese, or of dirty text."""
+"""Distinct characters. Only Chinese, Japanese or dirty text has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _validation_freq(num_steps: int) -> int:
 
 
 def sizes_for(text: TextSurvey) -> Sizes:
-    """Return the sizes for the pairs of a text, between those of `_ANCHORS`, adapted to the text.
+    """Return the sizes for the pairs of a text, between the sizes of `_ANCHORS`, adapted to the text.
 
     The vocabulary has at most as many pieces as the distinct words are good for, above the characters and bytes, and at
     least these and 700 pieces; with many ideographs it is half as large, and has at least 300 pieces above them. Where
@@ -184,17 +184,17 @@ def sizes_for(text: TextSurvey) -> Sizes:
 
 
 SAME_SIZE, SAME_RATE = 0.15, 0.05
-"""Differences up to which a size (in proportion) and a probability count as those of the rule."""
+"""Differences up to which a size (in proportion) and a probability count as the rule's values."""
 
 
 def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
-    """Return dotted keys with the values that suit a larger text, where the configuration has those of a smaller one.
+    """Return dotted keys with the values for a larger text, where the configuration has the values for a smaller one.
 
-    `before` are the sizes for the text that it was written for, and `now` those for the larger. A value that is
+    `before` are the sizes for the text that it was written for, and `now` the sizes for the larger. A value that is
     another than `before` says is the user's own, and is not among the keys returned.
     """
     model, training = config.model, config.training
-    # A value that the user chose is seldom so close to that of the rule. The rule's own value may differ a little from
+    # A value that the user chose is seldom so close to the rule's value. The rule's own value may differ a little from
     # `before`, because `nmt init` counts the pairs without those that it holds out.
     usual = _is_near(config.tokenizer.vocab_size, before.vocab_size) and now.vocab_size > before.vocab_size
     changes: dict[str, Any] = {"tokenizer.vocab_size": now.vocab_size} if usual else {}
@@ -223,7 +223,7 @@ def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
 
 
 def _is_near(given: float, usual: float) -> bool:
-    """Return True if a value of the configuration is that of the rule, or one for a few pairs more or less."""
+    """Return True if a value of the configuration is the rule's value, or one for a few pairs more or less."""
     return abs(given - usual) <= SAME_SIZE * usual
 
 

@@ -34,7 +34,7 @@ class TextSurvey:
     characters_a_line: float
     """Characters of a target line, on average, blanks not counted."""
     distinct_words: int
-    """Distinct words of both sides together; of a large text, those of a part."""
+    """Distinct words of both sides together; of a large text, the words of a part."""
     distinct_characters: int
     covering_characters: int
     """Number of the most frequent characters that make 99.95 % of the text."""

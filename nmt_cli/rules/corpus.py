@@ -1,6 +1,6 @@
 """Judgement of a whole corpus in two passes: the first draws a sample and finds repeated pairs, the second judges.
 
-Memory is that of the sample, of one block of pairs, and one byte for each pair.
+Memory holds the sample, one block of pairs, and one byte for each pair.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class LanguageModel:
 
 
 def _strange_limit(fit: Floats, other: Floats, part: float = 1.0) -> float:
-    """Return the fit below which a line is in neither language, from that of right lines and of the other language."""
+    """Return the fit below which a line is in neither language, from the fits of right lines and of the other side."""
     usual = float(np.median(fit))
     spread = float(np.median(np.abs(fit - usual)))
     return usual - part * max(

@@ -320,7 +320,7 @@ class _Search:
             return True
         if len(finished) < n_best:
             return False
-        # A log-probability only falls, terms add to it, and no divisor is larger than that of the longest output.
+        # A log-probability only falls, terms add to it, and no output has a larger divisor than the longest one.
         best_total += 0.0 if self.guide is None else self.guide.most_gain(live.sentences[place])
         if best_total > 0:
             return False

@@ -44,7 +44,7 @@ class Constraints:
     search starts in state 0. In state `FREE` every piece is allowed."""
     terms: tuple[Term, ...] = ()
     keeps_numbers: bool = False
-    """True if the translation has no digits but those of terms and of its beginning."""
+    """True if the translation may only have the digits of terms and of its beginning."""
     words: tuple[int, ...] = ()
-    """The number of each source piece's word, from 0; empty if each piece is a word. The attention of a word is that of
-    its pieces together."""
+    """The number of each source piece's word, from 0; empty if each piece is a word. The attention of a word is
+    the sum over its pieces."""

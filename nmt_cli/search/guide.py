@@ -56,7 +56,7 @@ class Guide:
         """Prepare the constraints of each sentence; `max_lengths` are the most pieces of its hypotheses, with </s>.
 
         The terms have to be said if `weight` is None. Otherwise it is added to the log-probability
-        of their pieces; to that of a first piece in proportion to the attention.
+        of their pieces. A first piece gets a part of it, in proportion to the attention.
         """
         self._constraints = [own or Constraints() for own in constraints]
         self._terms = Terms(self._constraints)
@@ -109,8 +109,8 @@ class Guide:
         return (self._is_within(progress) & (progress.read_instead_N != NO_PIECE)).nonzero().squeeze(1)
 
     def hidden(self, progress: Progress) -> Tensor | None:
-        """Return the source positions (N, S) from which rows look away: within a term all others, and those of the
-        terms that are said."""
+        """Return the source positions (N, S) from which rows look away: within a term all other positions,
+        elsewhere the positions of terms that are said."""
         if self._source is None or self._weight is not None:
             return None
         said_NS = self._source.only_of(progress.sentences_N, progress.ends_NJ >= 0)
@@ -196,7 +196,7 @@ class Guide:
         )
 
     def plan(self, progress: Progress, looks: Looks, log_probs_NV: Tensor) -> Plan:
-        """Return what rows may say; the log-probabilities are those of the model before any row looked again."""
+        """Return what rows may say; the log-probabilities are the model's, before any row looked again."""
         terms, begins_N = self._terms, looks.begun_N >= 0
         begun_N1 = looks.begun_N.clamp(min=0).unsqueeze(1)
         roots_N = terms.roots_XJ[progress.sentences_N].gather(1, begun_N1).squeeze(1)

@@ -17,7 +17,7 @@ class Said(NamedTuple):
     """A term of the source in a translation."""
 
     term: int
-    """The number of the term among those of its sentence."""
+    """The number of the term among its sentence's terms."""
     begin: int
     """The number of its first piece in the translation."""
     end: int
@@ -77,7 +77,7 @@ class Reading(NamedTuple):
     totals_N: Tensor
     """Log-probability of each row's pieces."""
     weights_NTS: Tensor | None
-    """Attention weights of each piece, those of the last piece in the last column; zeros stand before the first."""
+    """Attention weights of each piece, with the last piece in the last column; zeros stand before the first."""
     state: SearchState
 
 

@@ -1,9 +1,9 @@
 """The search behind the server: sentences of all clients are searched together, and nobody waits for another's book.
 
 Whoever asks makes pieces of the sentences. One thread owns the searches of a direction, and makes text of what they
-find; that of large requests is made in a thread of its own, so that nobody waits for it. A search takes sentences of
-like length, from requests of like size in turn, and takes more of them while it runs, so that it is full where many ask
-at once. Several searches take turns, and each has as much time as it has requests. So what is short begins at once
+find. The text of large requests is made in a thread of its own, so that nobody waits for it. A search takes sentences
+of like length, from requests of like size in turn, and takes more of them while it runs, so that it is full where many
+ask at once. Several searches take turns, and each has as much time as it has requests. So what is short begins at once
 beside a book. In fp32 the translation of a sentence does not depend on the others in its search (docs/adr/0028), so
 neither does an answer depend on who else is asking.
 """

@@ -165,7 +165,7 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
 
 
 async def read_fields(request: Request, limits: Limits, budget: Budget) -> Fields:
-    """Return the fields of a request: those of its body, and for what is not JSON those of its address.
+    """Return the fields of a request, from its body; if the body is not JSON, also the fields of its address.
 
     Raises:
         Refused: the body is refused, or is not what its type says.

@@ -232,7 +232,7 @@ class Captured:
 
     def _work(self, inputs: Batch, *, bf16: bool) -> None:
         device_type = self._nll.device.type
-        # A cast that autocast remembers would be that of another graph, in memory that is no longer its own.
+        # A cast that autocast remembers would belong to another graph, in memory that is no longer its own.
         with torch.autocast(device_type, dtype=torch.bfloat16, enabled=bf16, cache_enabled=False):
             loss: LossSum = self._objective(inputs, Noise(self._generator), fixed_shapes=True)
         (loss.total / self._num_tokens).backward()

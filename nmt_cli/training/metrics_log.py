@@ -21,7 +21,7 @@ class MetricsLog:
         self._writer: Any = None
 
     def cut(self, keep_to_step: int, *, without: Collection[str] = ()) -> None:
-        """Remove the records after a step, which will come again, and those of the events `without` at that step."""
+        """Remove the records after a step, which will come again, and at that step those with an event in `without`."""
         if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
             gone = {(event, keep_to_step) for event in without}
@@ -49,7 +49,7 @@ class MetricsLog:
         self._show(event, step, values)
 
     def write_before(self, later: str, event: str, step: int, **values: Any) -> None:
-        """Insert a record before that of the event `later` at the same step, or at the end if there is none.
+        """Insert a record before the record of the event `later` at the same step, or at the end if there is none.
 
         An older record of the same event and step is removed.
         """

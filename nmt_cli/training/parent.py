@@ -1,4 +1,4 @@
-"""The first parameters of a model from those of another run, its parent, whose vocabulary may differ.
+"""The first parameters of a model from another run, its parent, whose vocabulary may differ.
 
 A parent trained on many pairs of another language helps a child with few (Zoph et al., 2016; Nguyen & Chiang, 2017, for
 vocabularies that share pieces).
@@ -38,13 +38,13 @@ def load_parent(
     both vocabularies have are copied. The other rows keep their first values.
 
     Args:
-        model: the child with its first values; all sizes but those of the vocabularies are the parent's.
+        model: the child with its first values; all sizes except the vocabularies are the parent's.
         path: the parent's `model.safetensors`.
         pieces: the child's pieces of the source and of the target side, in the order of their rows.
         parent_pieces: the parent's pieces of both sides.
 
     Raises:
-        ModelError: the parent has other parameters, or other sizes than those of the vocabularies.
+        ModelError: the parent has other parameters, or sizes that differ in more than the vocabularies.
     """
     rows = [_shared_rows(own, theirs) for own, theirs in zip(pieces, parent_pieces, strict=True)]
     tensors = dict(read_tensors(path))

@@ -232,7 +232,7 @@ class Recovery:
             self._checkpoints.write_index(replace(index, finished=reason))
 
     def best_but(self, step: int) -> list[Ranked]:
-        """Return the best checkpoints without that of `step`, best first."""
+        """Return the best checkpoints except the one of `step`, best first."""
         metric = self._rhythm.early_stopping_metric
         return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
 

@@ -114,7 +114,7 @@ class TrainingState:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], place: str) -> TrainingState:
-        """Take back what `to_json` gave; `ModelError` names `place` where the values are not those of a training."""
+        """Take back what `to_json` gave; `ModelError` names `place` where the values do not describe a training."""
         defaults = asdict(cls())
         if not set(defaults) - set(ADDED) <= set(values) <= set(defaults):
             raise ModelError(f"{place}: does not hold the state of a training")

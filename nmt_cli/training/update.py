@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 
 class Backward(Protocol):
-    """Adds the gradients of parts to those of the parameters."""
+    """Adds the gradients of parts to the gradients of the parameters."""
 
     def clear(self) -> None:
         """Forget the gradients so far."""

@@ -1,8 +1,9 @@
-"""Gives words the case in which the training text has them: those of a line whose case tells nothing, and odd ones.
+"""Gives words the case in which the training text has them, if a line's case tells nothing, or a word's case is odd.
 
 The case of a line tells nothing if all of it is in capitals, or nothing of it, or if it is a title (`How To Train Your
-Dog`), or a single word, whose capital may be that of the line. In other lines a word is odd if it is in capitals for
-stress (`I am VERY tired`), or a name is in small letters (`I saw tom`), and the training text has no such form of it.
+Dog`), or a single word, whose capital may be there because it begins the line. In other lines a word is odd if it is in
+capitals for stress (`I am VERY tired`), or a name is in small letters (`I saw tom`), and the training text has no such
+form of it.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class Casing:
         return read
 
     def _usual(self, word: str) -> str:
-        """Return the usual form of a word; of one with apostrophes that is unknown, that of its parts."""
+        """Return the usual form of a word; of an unknown word with apostrophes, the usual forms of its parts."""
         form = self._form(word)
         if form is None and len(parts := re.split("(['’])", word)) > 1:
             return "".join(self._form(part) or lower(part, self._language) for part in parts)

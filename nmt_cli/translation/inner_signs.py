@@ -31,7 +31,7 @@ class InnerSign(NamedTuple):
     begin: int
     end: int
     begin_read: int
-    """The place from which `read` stands for the text up to `end`: that of the sign, or of the blanks before it."""
+    """The place from which `read` stands for the text up to `end`: where the sign begins, or the blanks before it."""
     read: str
     partner: int | None = None
     """The number of the other sign of a pair among the signs of the line."""

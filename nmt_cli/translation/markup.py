@@ -95,7 +95,7 @@ def restored_words(
     """Return the words of the translation with placeholders and tags, unknown words, or both, of the source in their
     places. An item stands for a word of the translation and may hold several words; items after these are added.
 
-    `weights` (target words, source words) are those of the plain line and its translation; `unknown_runs` has the
+    `weights` (target words, source words) belong to the plain line and its translation; `unknown_runs` has the
     source words that are one unknown piece, the first of each run with its end, which are copied together.
     """
     source, target = plain.text.split(), translation.split()

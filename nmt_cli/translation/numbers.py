@@ -86,7 +86,7 @@ def number_spans(text: str) -> list[CharSpan]:
 
 
 def _with_others(spans: Sequence[CharSpan], others: Iterable[re.Match[str]]) -> list[CharSpan]:
-    """Return spans from left to right, with those of other matches that overlap none of them."""
+    """Return spans from left to right, with the spans of other matches that overlap none of them."""
     own = [one.span() for one in others]
     before = (bisect_left(spans, end, key=lambda span: span[0]) for _, end in own)
     free = [one for one, place in zip(own, before, strict=True) if place == 0 or spans[place - 1][1] <= one[0]]

@@ -116,7 +116,7 @@ class _Linear(nn.Module):
 
 
 def is_large(weight: Tensor) -> bool:
-    """Return whether a layer's matrix gains something; those of cells, queries and the vocabulary always take part."""
+    """Return whether a layer's matrix gains something; cells, queries and the vocabulary always take part."""
     return min(weight.shape) >= SMALLEST
 
 

@@ -36,7 +36,7 @@ class TermFound:
     words: WordSpan
     """Its words in the line."""
     term: Term
-    """Its pieces in the part, and those of its translations."""
+    """Its pieces in the part, and the pieces of its translations."""
     forms: tuple[str, ...]
     spellings: tuple[tuple[int, ...], ...] = ()
     """The pieces of a number that stays as it is; empty for a term of the glossary. The model says a form of `term`,
@@ -48,7 +48,7 @@ class TermFound:
         return bool(self.spellings)
 
     def within(self, begin: int, end: int) -> TermFound:
-        """Return the term of a line as that of a part of it, which is given by its pieces."""
+        """Return the term of a line as a term of one part, which is given by its pieces."""
         places = tuple(place - begin for place in self.term.places if place < end)
         return replace(self, term=replace(self.term, places=places))
 
@@ -94,7 +94,7 @@ class Part:
     said: tuple[TermUse, ...] = ()
     """Terms of the glossary in it that the prefix translates."""
     keeps_numbers: bool = False
-    """True if the translation may have no digits but those of its terms and its prefix."""
+    """True if the translation may have only the digits of its terms and its prefix."""
     words_of_terms: tuple[int, ...] = ()
     """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
 

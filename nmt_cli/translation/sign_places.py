@@ -26,7 +26,7 @@ _WORD = re.compile(r"\S+")
 
 
 class _Reading(NamedTuple):
-    """The words that the model reads, and those of the line."""
+    """The words that the model reads, and the words of the line."""
 
     begins: Sequence[int]
     """The place in the line at which each word that is read begins. A comma that stands for a sign is none."""

@@ -47,8 +47,8 @@ class Spelling:
     def mended(self, word: str, *, any_case: bool = False) -> str:
         """Return a word without its typing error, in its own case; the word itself if it is known or none is found.
 
-        The usual case of the known word is to be that of the word, unless `any_case` is true: a name stays unless it
-        is like a known name. But a word may lack an apostrophe and a capital at once, as *im* does for *I'm*.
+        The known word must usually have the case of the word, unless `any_case` is true: a name stays unless it is
+        like a known name. But a word may lack an apostrophe and a capital at once, as *im* does for *I'm*.
         """
         key = lower(word, self._language)
         if key in self._forms:

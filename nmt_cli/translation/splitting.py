@@ -1,4 +1,4 @@
-"""Long lines cut into parts that the model can translate, and the translations of parts joined to those of lines.
+"""Long lines cut into parts that the model can translate, and the translations of the parts joined again.
 
 A line with more pieces than the model takes is cut at the beginning of a word. A line of millions of characters is cut
 into pieces segment by segment, so that it needs no more memory than its text.
@@ -113,7 +113,7 @@ def parts_of(
 
 def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
     """Return the ends of a long line's parts, each of at most `limit` pieces: the beginning of a word where there is
-    one in the last half of the part, else that of a character."""
+    one in the last half of the part, else the beginning of a character."""
     cuts, start = [], 0
     while len(ids) - start > limit:
         half, end = start + limit // 2 + 1, start + limit
@@ -133,8 +133,8 @@ def joined(
     prefix: Prefix | None = None,
     max_weights: int = MAX_WEIGHTS,
 ) -> tuple[Translation, ...]:
-    """Return the translations of a line of `num_words` words from those of its parts: the best with the best, and so on
-    down the list. A line without parts has one translation, which is empty or its prefix."""
+    """Return the translations of a line of `num_words` words from its parts' translations: the best with the best, and
+    so on down the list. A line without parts has one translation, which is empty or its prefix."""
     if not parts and prefix is not None:
         num_own = len(prefix.text.split())
         weights = np.zeros((num_own, num_words + 1)) if with_alignment else None

@@ -30,7 +30,7 @@ from nmt_cli.translation.shortlist import Candidates, Shortlist
 SCORED_AT_ONCE = 1024
 """Pieces of given beginnings whose probabilities over the whole vocabulary are held in memory at once."""
 FORCED_WEIGHTS = 2**22
-"""Attention weights, those of padding too, that a model computes at once for given targets."""
+"""Attention weights, also of padding, that a model computes at once for given targets."""
 
 
 class Observed(NamedTuple):

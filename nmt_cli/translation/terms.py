@@ -1,4 +1,4 @@
-"""The terms of a text that a translation must have: those of a glossary, and numbers, which stay as they are."""
+"""The terms of a text that a translation must have: terms of a glossary, and numbers, which stay as they are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Place(NamedTuple):
     forms: tuple[str, ...]
     """Its translations."""
     pieces: tuple[tuple[int, ...], ...]
-    """The pieces of these; of a number those of its stand-in."""
+    """The pieces of these translations; for a number, the pieces of its stand-in."""
     spellings: tuple[tuple[int, ...], ...] = ()
     """The pieces of a number itself, a sequence for each of `pieces`; empty for a term of the glossary."""
     is_known: bool = False
@@ -160,7 +160,7 @@ class TermFinder:
     def _ways(
         self, stand_in: str, number: str, *, ends: bool
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-        """Return the pieces in which the model may say a stand-in, and for each of these those of the number itself.
+        """Return the pieces in which the model may say a stand-in, and for each of these the pieces of the number.
 
         If pieces join a full stop to a digit, as `3.`, the model has learnt to end sentences with them. So it may say
         a number that `ends` a sentence with this full stop too.
@@ -243,5 +243,5 @@ def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def _texts(tokenizer: Tokenizer) -> list[str]:
-    """Return the text of each piece; that of a byte that is no character is empty."""
+    """Return the text of each piece, which is empty for a byte that is no character."""
     return [(spelling or b"").decode(errors="ignore") for spelling in tokenizer.spellings()]

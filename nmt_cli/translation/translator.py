@@ -132,7 +132,7 @@ class Translator:
     def _translated_parts(
         self, texts: Sequence[str], prefixes: Sequence[Prefix | None], looks: Sequence[bool]
     ) -> Generator[Sequence[Part], Iterable[PartTranslations], tuple[list[list[PartTranslations]], list[int]]]:
-        """Yield all parts, and return those of each line with their translations, and its number of words.
+        """Yield all parts, and return the parts of each line with their translations, and its number of words.
 
         `looks` tells of each line whether its translations need weights.
         """
@@ -208,7 +208,7 @@ class Translator:
         more: MoreParts | None = None,
         at_once: int | None = None,
     ) -> Iterator[tuple[Part, list[Hypothesis]]]:
-        """Yield each part with its hypotheses, as they are found; arguments are those of `search_by_steps`."""
+        """Yield each part with its hypotheses, as they are found; it takes the arguments of `search_by_steps`."""
         return (found for found in self.search_by_steps(parts, observe, more, at_once=at_once) if found is not None)
 
     def search_by_steps(

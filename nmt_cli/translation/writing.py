@@ -76,7 +76,7 @@ def _without_stop(found: Translation, begin: int) -> Translation:
 
 
 class Writing:
-    """The way between the writing of users and that of a training text."""
+    """The way between the writing of users and the writing of a training text."""
 
     def __init__(
         self,

@@ -455,8 +455,8 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(corpus):
 
 def test_sides_that_are_exchanged_are_warned_of(corpus):
     told = (
-        "warning: {0}: its text looks like de, and that of {1} like en. If the two files are exchanged, give each in "
-        "the place of the other\n"
+        "warning: {0}: its text looks like de, and the text of {1} like en. If the two files are exchanged, give each "
+        "in the place of the other\n"
     )
     languages = ("--source-lang", "en", "--target-lang", "de")
     code, _, err = nmt(corpus, "init", "--source", "a.de", "--target", "a.en", *languages, "-o", "new.yaml")

@@ -922,4 +922,4 @@ def test_on_windows_it_says_what_it_needs():
     script = "import sys; sys.platform = 'win32'; from nmt_cli.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "nmt: does not run on Windows; it needs Linux, such as that of WSL (wsl --install)\n"
+    assert done.stderr == "nmt: does not run on Windows; it needs Linux, such as WSL has (wsl --install)\n"

@@ -227,7 +227,7 @@ def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_trainin
     assert not (config.parent / "run/confidence.json").exists()
     (config.parent / "run/confidence.json").write_text("{}")
     longer = nmt("train", "--config", config, "--set", "training.max_steps=2")
-    message = "confidence.json was not written anew, so it is still that of an earlier checkpoint: too few words"
+    message = "confidence.json was not written anew, so it still belongs to an earlier checkpoint: too few words"
     assert message in longer.err
     assert (
         "of each are needed. Train longer, or give more text to `nmt evaluate --calibrate --source FILE --reference"

@@ -357,4 +357,4 @@ def test_a_checkpoint_that_one_process_does_not_see_yet_is_noticed(launch, confi
     program = tmp_path / "different.py"
     program.write_text(DIFFERENT)
     told = refused(launch.python(2, program, "checkpoint", *train(config, "training.max_steps=6")[2:]))
-    assert "rank 1 finds the checkpoint of step 0 there, rank 0 that of step 3; run the same command again" in told
+    assert "rank 1 finds the checkpoint of step 0 there, rank 0 the one of step 3; run the same command again" in told

@@ -227,7 +227,7 @@ class Look:
         return self._attended(weights_bks, rows.flat(coverage_bksu, rows.width, units))
 
     def _keys_of_coverage(self) -> list[Value]:
-        """Return the keys of the score, and those of the update where there is one."""
+        """Return the keys of the score, and the keys of the update where there is one."""
         attention = self._attention
         assert isinstance(attention, CoverageAttention)
         sizes = [attention.score.v.shape[0]]

@@ -1,4 +1,4 @@
-"""The page as one HTML file: that of `nmt serve`, with an engine, models and their cards inside.
+"""The page as one HTML file: the page of `nmt serve` with an engine, models and their cards inside.
 
 Scripts and styles are allowed by their hashes, and nothing else is: no request, no form, no frame. Models are base64 in
 elements that no browser runs. Cards are escaped text.
@@ -46,7 +46,7 @@ _IMPORT = re.compile(r'^import (\{.*\}) from ".*";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:class|const|function\*?) (\w+)", re.MULTILINE)
 _PRECISION = (
     "<p>This page translates with int8 weights and one translation at a time (beam 1), and takes the writing of a line "
-    "as it is. The settings below are those of <code>nmt translate</code>, which may say something else.</p>"
+    "as it is. The settings below apply to <code>nmt translate</code>, so its translations may differ.</p>"
 )
 _NOT_STARTED = (
     "The translator is being loaded. If this line stays, the browser is too old for it or the file is damaged."

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Translate lines from standard input with the ONNX model beside this file; needs onnxruntime, numpy, sentencepiece.
 
-The search is that of nmt: beam search with the length penalty of Wu et al. (2016, eq. 14), where a sentence is done
+The search is nmt's own: beam search with the length penalty of Wu et al. (2016, eq. 14), where a sentence is done
 when it has as many finished translations as the beam is wide, or when no unfinished one can still enter its n best.
 
 Shapes: L live sentences, K beam, N = L x K rows, C candidates of a row.
@@ -173,7 +173,7 @@ class Search:
         if length >= limit or len(finished) >= self.beam or not going:
             return []
         if len(finished) >= self.n_best:
-            # A log-probability only falls, and no divisor is larger than that of the longest output.
+            # A log-probability only falls, and no output has a larger divisor than the longest one.
             bound = going[0][0] / self._penalty(limit)
             if sorted((one.score for one in finished), reverse=True)[self.n_best - 1] >= bound:
                 return []

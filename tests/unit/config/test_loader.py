@@ -94,7 +94,7 @@ def test_a_comment_in_an_override_is_refused(problems, override, value):
     (refused,) = problems(override)
     assert refused == (
         f"--set {override}: in YAML ` #` begins a comment, so the value would be {value!r}. Put the value between "
-        "double quotes, within those of the shell"
+        "double quotes, within the quotes of the shell"
     )
 
 

@@ -216,7 +216,7 @@ def test_a_template_becomes_a_catalogue(plurals: str):
     filled = data.replace("#, fuzzy\n", "", 1).replace("CHARSET", "UTF-8").replace("Language: ", "Language: pt_BR")
     assert done.content.decode() == filled.replace('"a cat"\nmsgstr ""', '"a cat"\nmsgstr "ä"')
     advice = (
-        "Plural-Forms in the header is that of a template, so gettext cannot load the translated file. Make a "
+        "Plural-Forms in the header belongs to a template, so gettext cannot load the translated file. Make a "
         "catalogue of the template with msginit -l pt_BR, and translate that"
     )
     assert (advice in done.counts.notes) == (plurals != "")
