@@ -49,7 +49,7 @@ NEIGHBOURS = (
 AS_LONG = (DEFAULT, "dropout-weaker", "dropout-stronger", "word-pairs")
 """Variants whose updates take equal time."""
 ALONE = ("training.threads=1", "training.patience=null", "training.max_epochs=null")
-"""What every run changes: its updates alone say when it ends."""
+"""Settings that every run changes, so that only its number of updates ends it."""
 WORD_PAIRS = "data.word_pairs=true"
 _writing = Lock()
 

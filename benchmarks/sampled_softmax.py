@@ -1,4 +1,4 @@
-"""How much faster a sampled softmax makes trainings: `python -m benchmarks.sampled_softmax CONFIG ...`.
+"""Measure how much faster a sampled softmax makes trainings: `python -m benchmarks.sampled_softmax CONFIG ...`.
 
 For each configuration, short trainings without and with `training.sampled_softmax` take turns. A speed is the mean over
 the last 100 of 150 updates. The table, as Markdown, goes to standard output.

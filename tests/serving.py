@@ -22,7 +22,7 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass
 class Answered:
-    """What came back."""
+    """The answer of a server."""
 
     status: int
     body: bytes
@@ -40,7 +40,7 @@ class Server:
     process: subprocess.Popen[bytes]
     address: str = ""
     lines: list[str] = field(default_factory=list)
-    """What it has said on stderr."""
+    """The lines of the server on stderr."""
     _ready: threading.Event = field(default_factory=threading.Event)
 
     @property

@@ -1,4 +1,4 @@
-"""How many right pairs of a small corpus are taken for another language; `python -m benchmarks.noise.small --data DIR`.
+"""Count right pairs of small corpora that count as another language: `python -m benchmarks.noise.small --data DIR`.
 
 Samples of each size are drawn from Tatoeba and Multi30K, 4,000 pairs together. Each is judged as it is, and with
 wrong translations in one pair of ten: a sentence of a third language in place of the target. The table is Markdown.

@@ -293,7 +293,7 @@ def test_modules_with_random_state_of_their_own_own_it():
 
 
 MAX_LINES = {"file": 400, "class": 250, "function": 60}
-"""Of a function only the body counts, without its signature and its docstring."""
+"""Most lines of each; a function's signature and docstring do not count."""
 
 
 def sizes_of(path):

@@ -1,4 +1,4 @@
-"""What the package declares of other libraries, read from pyproject.toml and the constraints."""
+"""The versions of other libraries that the package declares, read from pyproject.toml and the constraints."""
 
 import tomllib
 from itertools import chain

@@ -57,7 +57,7 @@ class Chromium:
         self._ask("POST", "/url", {"url": page.resolve().as_uri()})
 
     def run(self, script: str, *arguments: object) -> Any:
-        """What the JavaScript function body returns."""
+        """Return the result of a JavaScript function body."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def command(self, name: str, **parameters: object) -> Any:
@@ -86,7 +86,7 @@ class Chromium:
         self._ask("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
 
     def console(self) -> list[str]:
-        """What the page has complained about since the last call."""
+        """Return the errors of the page since the last call."""
         return [entry["message"] for entry in self._ask("POST", "/se/log", {"type": "browser"})]
 
     def requests(self) -> list[str]:

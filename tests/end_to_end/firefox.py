@@ -48,7 +48,7 @@ class Firefox:
         self.ask("WebDriver:Navigate", url=address)
 
     def run(self, script: str, *arguments: object) -> Any:
-        """What the JavaScript function body returns."""
+        """Return the result of a JavaScript function body."""
         return self.ask("WebDriver:ExecuteScript", script=script, args=list(arguments))["value"]
 
     def close(self) -> None:

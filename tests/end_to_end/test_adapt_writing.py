@@ -24,7 +24,7 @@ def translate(nmt, model: Path, sources: list[str], *options: object) -> list[di
 
 
 def in_capitals(record: dict) -> dict:
-    """What is expected for the same line in capitals."""
+    """Return the translation that is expected for the same line in capitals."""
     hypotheses = [one | {"translation": one["translation"].upper()} for one in record["hypotheses"]]
     shouted = {"source": record["source"].upper(), "translation": record["translation"].upper()}
     return record | shouted | {"hypotheses": hypotheses}

@@ -16,7 +16,7 @@ from nmt_cli.training import captured
 
 @pytest.fixture(autouse=True)
 def _path():
-    """What a GPU does: a tape, like a graph, holds what torch does."""
+    """Act like a GPU: a tape, like a graph, holds what torch does."""
     with native.path(native.PLAIN):
         yield
 

@@ -747,7 +747,7 @@ def drawn_on(page: Path) -> list[dict[str, Any]]:
 
 
 def test_an_attention_page_accounts_for_all_attention(nmt, model: Path, corpus: Path, tmp_path: Path):
-    """Of a search, of given pairs, and of a line in parts. Breaks where the end of the source is left out."""
+    """The alignment of a search, of given pairs, and of a line in parts. Fails if the end of the source is left out."""
     long = " ".join((corpus / "dev.en").read_text().split()) + "\n"
     lines = f"The red car.\n{long}".encode()
     searched = nmt("plot", "attention", "--model", model, "-o", tmp_path / "s.html", stdin=lines)

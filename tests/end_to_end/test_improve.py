@@ -391,7 +391,7 @@ def test_rounds_ensemble_and_distillation_run_to_the_end(here, inside):
 
 
 def told_bytes(result: Path) -> dict[str, bytes]:
-    """What must be the same after any way to the end."""
+    """Return everything that must be the same after any way to the end."""
     found = contents(result)
     for path in sorted((result / "stages").rglob("*")):
         if path.is_file() and path.suffix in (".en", ".fr", ".tsv", ".yaml", ".safetensors"):

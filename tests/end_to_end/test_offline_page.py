@@ -70,7 +70,7 @@ def opened(browser: Chromium, file: Path, *, fragment: str = "", ready: bool = T
 
 
 def until(browser: Chromium | Firefox, script: str, *arguments: object) -> Any:
-    """What the script returns, once that is something."""
+    """Return the result of the script, as soon as it has one."""
     for _ in range(300):
         if found := browser.run(script, *arguments):
             return found

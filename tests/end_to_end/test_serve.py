@@ -32,7 +32,7 @@ def server(model):
 
 @pytest.fixture(scope="module")
 def paragraphs(model, tmp_path_factory):
-    """What `nmt translate --paragraphs` says of a text."""
+    """Return the output of `nmt translate --paragraphs` for a text."""
 
     def translate(text, *options):
         path = tmp_path_factory.mktemp("text") / "text"

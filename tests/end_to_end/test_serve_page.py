@@ -48,7 +48,7 @@ def page(browser: Chromium, server: Server) -> Iterator[Chromium]:
 
 
 def until(browser: Chromium, script: str, *arguments: object) -> Any:
-    """What the script returns, once that is something."""
+    """Return the result of the script, as soon as it has one."""
     for _ in range(300):
         if found := browser.run(script, *arguments):
             return found

@@ -63,7 +63,7 @@ def test_a_prefix_and_an_ensemble_go_with_a_glossary(nmt, model: Path, terms: Pa
 def test_a_prefix_that_only_the_pieces_of_a_term_can_spell_is_kept(
     nmt, config: Path, terms: Path, tmp_path: Path, more
 ):
-    """Of characters there is one spelling only; the term is said once again where the source has it twice."""
+    """Characters have one spelling only; a term is said twice if the source has it twice."""
     options = ("tokenizer.model_type=char", "tokenizer.vocab_size=320", "training.max_steps=2")
     result = nmt("train", "--config", config, *(word for option in options for word in ("--set", option)))
     assert result.code == 0, result.err

@@ -27,7 +27,7 @@ TEXT, DOG = "Where is the car? The dog sees the house.", "The dog sees the house
 
 
 def asked(python: Path, server: Server, key: str) -> dict[str, Any]:
-    """What Weblate's class makes of a server, with a key."""
+    """Return the answers of a server as Weblate's class reads them, with a key."""
     command = [str(python), str(CLIENT), f"{server.address}/", key, TEXT]
     ran = subprocess.run(command, env=OF_A_USER, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

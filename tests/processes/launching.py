@@ -16,7 +16,7 @@ Process = subprocess.Popen[bytes]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process ended."""
+    """The result of a process."""
 
     code: int
     out: bytes

@@ -55,7 +55,7 @@ class Drawing:
 
 
 def truth(pairs):
-    """What an import has to write, and what it has to count."""
+    """The lines that an import has to write, and the numbers that it has to count."""
     kept = [tuple(flat(side) for side in pair) for pair in pairs if all(side.strip() for side in pair)]
     left = Counter(
         "empty on both sides" if not (source.strip() or target.strip()) else

@@ -32,7 +32,7 @@ GROWS = ("open", "write", "save", "mkdir")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     """Minus the signal's number where one ended it."""

@@ -49,7 +49,7 @@ def count(data: bytes) -> int:
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether a named file is taken for text. Bytes of chance may be a byte order mark of UTF-16, and nothing else."""
+    """Return True if a named file is taken for text. Random bytes may only be refused if they begin like UTF-16."""
     return why_not_text(data) is None
 
 

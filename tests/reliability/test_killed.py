@@ -31,7 +31,7 @@ def train(config: Path, name: str, *sets: str) -> list[str | Path]:
 
 
 def undisturbed(faulty: Faulty, config: Path, *sets: str) -> tuple[dict[str, bytes], tuple[Operation, ...]]:
-    """What a training leaves, and the operations that it does on the way."""
+    """The files that a training leaves, and the operations that it does on the way."""
     outcome = faulty.run(*train(config, "whole", *sets))
     assert outcome.code == 0, outcome.err
     return contents(config.parent / "whole"), outcome.operations

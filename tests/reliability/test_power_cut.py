@@ -1,4 +1,4 @@
-"""What a power cut leaves at any moment: only what was pushed to the disk is certain to be there.
+"""The files that a power cut leaves at any moment: only what was pushed to the disk is certain to be there.
 
 A training runs while every fsync is remembered: of a file its bytes, of a directory its names. After each operation the
 two worst disks are built that the file system may leave (Pillai et al., 2014): one that holds nothing that was not

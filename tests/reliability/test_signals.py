@@ -248,7 +248,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, moment: str, *, at_call: int = 1)
 
 
 def all_of(run: Path) -> dict[str, object]:
-    """What the directory holds, also beside tensors, but for times."""
+    """Return the contents of the directory, without times."""
     found: dict[str, object] = dict(contents(run))
     for path in sorted((run / "checkpoints").glob("step-*/*.json")):
         values = json.loads(path.read_text())

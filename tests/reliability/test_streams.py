@@ -1,4 +1,4 @@
-"""Where data and messages go when the caller has closed a stream, or names one that is open already."""
+"""The streams of data and messages when the caller has closed one, or names one that is open already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from the code of a language."""
+"""Decisions that follow from the code of a language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said where memory runs out, and where another error only speaks of memory."""
+"""The message when memory runs out, and when another error only speaks of memory."""
 
 import pytest
 

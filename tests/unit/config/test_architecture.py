@@ -1,4 +1,4 @@
-"""What `nmt inspect` and `nmt card` say of a model: all that changes what it computes."""
+"""The description of a model by `nmt inspect` and `nmt card`: all keys that change what it computes."""
 
 import pytest
 

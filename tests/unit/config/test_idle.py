@@ -1,4 +1,4 @@
-"""What is set and would never be read is told, and nothing else."""
+"""Keys that are set and would never be read are named, and no others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a tokenizer is trained on, and what it does with what it does not know."""
+"""The text that a tokenizer is trained on, and its treatment of unknown text."""
 
 from __future__ import annotations
 

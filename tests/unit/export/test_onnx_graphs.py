@@ -75,7 +75,7 @@ def test_an_attention_without_equations_in_onnx_is_refused_by_its_name():
 
 @pytest.mark.parametrize("recurrence", ["bahdanau", "conditional", "luong"])
 def test_int8_is_near_float32_and_a_row_does_not_depend_on_its_neighbours(recurrence):
-    """Of sizes that are quantised; torch's own int8 is as far away."""
+    """Sizes that are quantised; torch's own int8 is as far away."""
     kind = (recurrence, "additive", "gru", True)
     config = tiny_config(kind).model_copy(
         update={

@@ -1,4 +1,4 @@
-"""What every model must fulfil, whatever it is made of."""
+"""Checks that every model must pass, whatever it is made of."""
 
 import pytest
 import torch

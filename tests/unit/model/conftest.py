@@ -1,4 +1,4 @@
-"""What tests of models share."""
+"""Fixtures that the tests of models share."""
 
 import pytest
 

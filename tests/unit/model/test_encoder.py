@@ -67,7 +67,7 @@ def test_annotations_are_those_of_loops_over_each_sentence_residual_from_the_sec
                                      {"layer_norm": True, "reverse_source": True}], ids=str)  # fmt: skip
 @pytest.mark.parametrize("autocast", [False, True])
 def test_without_gradients_the_annotations_are_those_of_training_though_rows_leave_when_they_end(options, autocast):
-    """Of 50 rows, 16 or so leave at a time."""
+    """About 16 of 50 rows leave at a time."""
     encoder = encoder_of(**options).float()
     lengths = [1 + 5 * number % 23 for number in range(50)]
     inputs_BSE, valid_BS = random_values(50, 32, EMBEDDING).float(), valid_of(lengths, width=32)

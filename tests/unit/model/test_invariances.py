@@ -1,4 +1,4 @@
-"""What must not matter: padding, neighbours, and whether the target is read at once or step by step."""
+"""Things that must not matter: padding, neighbours, and whether the target is read at once or step by step."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What a training takes, compared with trainings, and with the scores that we publish."""
+"""Estimates of a training, compared with trainings, and with the scores that we publish."""
 
 import json
 import re

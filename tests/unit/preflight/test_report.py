@@ -1,4 +1,4 @@
-"""What the report of a corpus finds, each thing planted and found where it was planted; and what a survey counts."""
+"""The findings of a corpus report, each found where it was planted; and the counts of a survey."""
 
 import gzip
 import math

@@ -11,7 +11,7 @@ from nmt_cli.search.hypothesis import Prediction
 
 
 class Rows(NamedTuple):
-    """Of each row its sentence and the pieces that it has read."""
+    """The sentence of each row, and the pieces that it has read."""
 
     sentences: tuple[int, ...]
     read: tuple[tuple[int, ...], ...]
@@ -175,12 +175,12 @@ def extensions(model, sentence, own, limit, vocabulary, row):
 
 
 def is_unknown(term, pieces, seen):
-    """Whether the model would not say a term and does not read it either."""
+    """Return True if the model would not say a term and does not read it either."""
     return not term.is_known and max(seen[piece] for piece in pieces) < UNKNOWN
 
 
 def looks_again(own, unsaid, begun, probs, weights, vocabulary, room):
-    """Whether the row must say a term now, and the terms at which it looks again."""
+    """Return True if the row must say a term now, and the terms at which it looks again."""
     best = probs.index(max(probs))
     is_last = bool(own.words) and heaviest_word(own, weights) >= own.words[-1]
     would_end = begun < 0 and (best == EOS or (is_last and best in vocabulary.finals))
@@ -193,7 +193,7 @@ def looks_again(own, unsaid, begun, probs, weights, vocabulary, room):
 
 
 def says(term, before, now):
-    """Whether a row that wants a term elsewhere says it: a longer form must be wanted also when only it is seen."""
+    """Return True if a row that wants a term elsewhere says it. A longer form must stay wanted when it is all one sees."""
     whole = {form[0] for form in term.forms if len(form) == 1}
     return any(before[p] >= WANTED and (p in whole or now[p] >= WANTED) for p in following(term, ()))
 

@@ -13,7 +13,7 @@ VOCABULARY = Vocabulary(bos=BOS, eos=EOS, banned=(BOS, PAD))
 
 
 class Rows(NamedTuple):
-    """Of each row the sentence and the pieces so far, in Python, so that a wrong reordering shows at once."""
+    """The sentence and the pieces so far of each row, in Python, so that a wrong reordering shows at once."""
 
     sentences: tuple[int, ...]
     prefixes: tuple[tuple[int, ...], ...]

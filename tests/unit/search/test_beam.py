@@ -311,7 +311,7 @@ def test_a_sentence_that_takes_the_place_of_another_is_searched_as_if_it_had_beg
 
 @pytest.mark.parametrize("beam_size", [3, 6])
 def test_rows_of_sentences_that_have_not_yet_a_whole_beam_wait_until_they_have(beam_size):
-    """Of five pieces two can be said: a beam of six is not full before the third step."""
+    """Two of five pieces can be said, so a beam of six is not full before the third step."""
     model, limits = TableModel(12, 5), [2 + number % 4 for number in range(12)]
     together, few = (search(model, limits, at_once=most, beam_size=beam_size, n_best=2) for most in (12, 2))
     assert [list(map(comparable, found)) for found in few] == [list(map(comparable, found)) for found in together]

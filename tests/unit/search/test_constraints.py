@@ -93,7 +93,7 @@ def term(*forms, places=(0, 1, 2), is_known=False):
 
 
 def holds(ids, forms):
-    """How often any of the forms stands in the pieces."""
+    """Count the places in the pieces at which any of the forms stands."""
     return sum(ids[place : place + len(form)] == form for form in forms for place in range(len(ids)))
 
 

@@ -377,7 +377,7 @@ def test_alternatives_are_those_of_the_beam(engine, model):
 
 @pytest.mark.parametrize("place", ["_begin", "_may_begin", "newcomers"])
 def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsys, place):
-    """What was in work fails; nobody waits for ever, and later requests are answered."""
+    """Requests in work fail; nobody waits for ever, and later requests are answered."""
 
     def broken(*args):
         monkeypatch.undo()

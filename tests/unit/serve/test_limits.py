@@ -1,4 +1,4 @@
-"""What a client may take, and how long it waits."""
+"""The memory that a client may take, and how long it waits."""
 
 from __future__ import annotations
 

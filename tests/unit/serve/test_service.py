@@ -1,4 +1,4 @@
-"""What a request is understood to ask, and how its texts are asked for, with an engine of the test's own."""
+"""The reading of a request, and how its texts are asked for, with an engine of the test's own."""
 
 from __future__ import annotations
 

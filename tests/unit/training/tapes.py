@@ -13,7 +13,7 @@ def tensors_in(tree):
 
 
 class Tape(TorchDispatchMode):
-    """What a CUDA graph would record: every operation below autograd and autocast, with its arguments as they stand.
+    """A record like a CUDA graph's: every operation below autograd and autocast, with its arguments as they stand.
 
     Whatever Python did on the way (a number read, a branch taken, a seed) is not on it. What a graph cannot hold is an
     error: an operation that gives a number to the host, or whose result has a shape that depends on values.

@@ -26,7 +26,7 @@ LOSS = TranslationLoss(label_smoothing=0.1, coverage_weight=0.3, alignment_weigh
 
 @pytest.fixture(autouse=True)
 def _path():
-    """What a GPU does: a tape, like a graph, holds what torch does."""
+    """Act like a GPU: a tape, like a graph, holds what torch does."""
     with native.path(native.PLAIN):
         yield
 
@@ -243,7 +243,7 @@ def test_a_shape_whose_first_batch_is_not_finite_is_captured_with_the_next():
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_capture_without_memory_gives_back_all_shapes_and_is_no_failure_of_capturing(wrapped):
-    """What the end of a capture raises then hides the reason. Breaks where only the error itself is looked at."""
+    """The error at the end of a capture hides the reason. Fails if only the error itself is looked at."""
     no_memory = torch.OutOfMemoryError("out of memory")
     failure = RuntimeError("operation failed due to a previous error during capture") if wrapped else no_memory
     failure.__context__ = no_memory if wrapped else None
@@ -325,8 +325,8 @@ def test_a_cpu_has_no_graphs():
 
 @pytest.mark.parametrize("torch_ended_it", [False, True])
 def test_the_allocator_hears_that_a_broken_capture_is_over(torch_ended_it, monkeypatch):
-    """Where torch ended the allocation, its graph lets go of the pool by itself. Breaks where the pool is let go of
-    twice, and where memory stays with a capture that was invalidated."""
+    """If torch ended the allocation, its graph lets go of the pool by itself. Fails if the pool is let go of
+    twice, or if memory stays with a capture that was invalidated."""
     calls = []
 
     def end(device, pool):

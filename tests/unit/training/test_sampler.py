@@ -159,7 +159,7 @@ def test_the_progress_of_an_epoch_is_the_share_of_its_pairs(batch_type, batch_si
 
 @pytest.mark.parametrize(("batch_type", "batch_size"), KINDS)
 def test_a_cursor_that_counts_the_batches_of_all_pools_goes_on_at_the_same_place(batch_type, batch_size):
-    """What version 0.1 wrote has no pool."""
+    """The state of a sampler of version 0.1 has no pool."""
     sampler = sampler_of(batch_type=batch_type, batch_size=batch_size)
     straight = plain(drawn(sampler, len(epoch_of(sampler)) + 4))
     for place in (0, 7, len(straight) // 2, len(straight) - 5):

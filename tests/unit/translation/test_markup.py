@@ -233,7 +233,7 @@ def contents(line: str) -> dict[str, set[str]]:
 
 
 def worth(name: str, held: list[str], source: dict[str, set[str]]) -> tuple[int, int]:
-    """How many of the elements directly within an element have a word among these, and how many words are its own."""
+    """Count the elements directly within an element that have a word among these, and its own words."""
     within = source[name] & source.keys()
     directly = [one for one in within if not any(one in source[between] for between in within)]
     return sum(not source[one].isdisjoint(held) for one in directly), sum(word in source[name] for word in held)

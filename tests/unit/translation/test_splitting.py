@@ -1,4 +1,4 @@
-"""Where long lines are cut."""
+"""The places where long lines are cut."""
 
 from __future__ import annotations
 

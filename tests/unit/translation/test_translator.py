@@ -1,4 +1,4 @@
-"""What the translator does with lines before and after the model."""
+"""The work of the translator on lines, before and after the model."""
 
 from __future__ import annotations
 
