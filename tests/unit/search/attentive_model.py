@@ -193,7 +193,7 @@ def looks_again(own, unsaid, begun, probs, weights, vocabulary, room):
 
 
 def says(term, before, now):
-    """Return True if a row that wants a term elsewhere says it. A longer form must stay wanted when it is all one sees."""
+    """Return True if a row that wants a term elsewhere says it. A longer form stays wanted when it is all one sees."""
     whole = {form[0] for form in term.forms if len(form) == 1}
     return any(before[p] >= WANTED and (p in whole or now[p] >= WANTED) for p in following(term, ()))
 
