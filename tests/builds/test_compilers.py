@@ -66,7 +66,7 @@ def test_the_kernels_are_the_formulas(name: str, tmp_path: Path):
 
 @pytest.mark.parametrize("compiler", ["clang++", "clang++-19"])
 def test_what_llvm_compiles_runs_beside_torch(compiler: str, tmp_path: Path):
-    """Breaks where the compiler's own OpenMP is asked for, which torch has not brought. With version 19 it breaks too
+    """Fails if the compiler's own OpenMP is asked for, which torch has not brought. With version 19 it breaks too
     where the functions stand in an unnamed namespace."""
     require(compiler)
     shutil.copytree(REPOSITORY / "nmt_cli", tmp_path / "nmt_cli", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
@@ -88,7 +88,7 @@ def test_what_llvm_compiles_runs_beside_torch(compiler: str, tmp_path: Path):
 
 
 def test_the_package_installs_where_no_compiler_works(tmp_path: Path):
-    """Breaks where the kernels are more than an option."""
+    """Fails if the kernels are more than an option."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, tmp_path)
     shutil.copytree(REPOSITORY / "nmt_cli", tmp_path / "nmt_cli", ignore=shutil.ignore_patterns("*.so", "__pycache__"))

@@ -333,7 +333,7 @@ def test_init_turns_it_on_and_validation_adapts_too(nmt, tmp_path: Path, corpus:
 
 
 def test_marks_of_the_tokenizer_are_no_text(nmt, config: Path, corpus: Path, tmp_path: Path):
-    """Breaks where the mark of lines that a machine translated, as `nmt improve` writes it, counts as a first word in
+    """Fails if the mark of lines that a machine translated, as `nmt improve` writes it, counts as a first word in
     capitals: a model of a text without capitals then got each line with one."""
     plain = (corpus / "train.en").read_text(encoding="utf-8").lower().splitlines()
     marked = [f"<BT> {line}" if number % 3 else line for number, line in enumerate(plain)]

@@ -48,7 +48,7 @@ COMMANDS = {
 def test_a_model_that_does_not_predict_is_refused_with_the_names_of_other_checkpoints(
     nmt, broken: Path, corpus: Path, tmp_path: Path, command: str
 ):
-    """Breaks where a way to a prediction does not ask whether it is one."""
+    """Fails if a way to a prediction does not ask whether it is one."""
     args = command.format(dev=corpus / "dev", out=tmp_path / "out").split()
     result = nmt(*args, "--model", broken, "--checkpoint", "last")
     assert (result.code, result.out) == (2, b""), result.err
@@ -71,7 +71,7 @@ def test_of_an_ensemble_the_broken_model_is_named(nmt, model: Path, broken: Path
 
 @pytest.mark.ray
 def test_bulk_translation_refuses_it_with_the_same_message(broken: Path, corpus: Path, tmp_path: Path):
-    """Breaks where the part is given to one worker after the other."""
+    """Fails if the part is given to one worker after the other."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     args = ("translate-corpus", corpus / "dev.en", "-o", tmp_path / "out", "--model", broken, "--checkpoint", "last")
     process = start_nmt(*args, stdout=-1, stderr=-1, env=environment)

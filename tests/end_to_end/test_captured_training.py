@@ -59,7 +59,7 @@ def test_captured_and_plain_training_lose_alike(nmt, config: Path, monkeypatch):
 @pytest.mark.slow
 def test_a_captured_training_that_is_stopped_and_raised_ends_like_an_undisturbed_one(nmt, config: Path, tapes):
     """Bit for bit, with noise, two parts and the average. A resumed training captures what the other only replays.
-    Breaks where the noise is drawn from one generator through the whole training."""
+    Fails if the noise is drawn from one generator through the whole training."""
     values = ("schedule=constant", "accumulate=2", "batch_size=60", "validation_freq=12")
     sets = [*GRAPHS, *(word for value in values for word in ("--set", f"training.{value}"))]
     whole = nmt("train", "--config", config, *sets, "--set", f"model_dir={config.parent / 'whole'}")
@@ -96,7 +96,7 @@ def test_a_captured_training_out_of_memory_halves_the_batch_and_goes_on(nmt, con
 
 
 def test_a_captured_training_skips_what_is_not_finite_and_goes_on(nmt, config: Path, tapes, monkeypatch):
-    """Breaks where the NaN of a skipped update stays in the gradients."""
+    """Fails if the NaN of a skipped update stays in the gradients."""
     real = Tapes.run
 
     def ruin(self, work):
@@ -117,7 +117,7 @@ def test_graphs_are_off_by_default(nmt, config: Path, tapes):
 
 
 def test_a_training_whose_graphs_failed_resumes_without_them_and_exactly(nmt, config: Path, monkeypatch):
-    """Breaks where it tries again, and draws the noise of padded batches until that fails."""
+    """Fails if it tries again, and draws the noise of padded batches until that fails."""
     made: list[Tapes] = []
 
     def graphs_for(device):

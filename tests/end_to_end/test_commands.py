@@ -203,7 +203,7 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
 
 @pytest.mark.parametrize("command", ["rescore", "align"])
 def test_a_pair_is_answered_before_the_next_is_written(model: Path, tmp_path: Path, command: str):
-    """Breaks where a window of pairs waits until it is full."""
+    """Fails if a window of pairs waits until it is full."""
     (tmp_path / "s").write_bytes(b"The cat\nThe red car.\n")
     nmt = [sys.executable, "-m", "nmt_cli", command, tmp_path / "s", "-", "--model", model]
     with subprocess.Popen(nmt, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:

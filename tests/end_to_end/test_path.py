@@ -35,7 +35,7 @@ def test_without_kernels_it_is_said_once(nmt, config: Path):
 
 @pytest.mark.skipif(not native.is_built(), reason="installed without a compiler")
 def test_a_training_goes_on_by_the_path_on_which_it_began(nmt, config: Path, monkeypatch):
-    """Bit for bit. Breaks where the state does not say by which path."""
+    """Bit for bit. Fails if the state does not say by which path."""
     with monkeypatch.context() as patched:
         patched.setattr(native, "_library", lambda: native.NOT_BUILT)
         for arguments in (steps(config, 6, "alone"), steps(config, 4)):

@@ -125,7 +125,7 @@ def test_doubtful_words_are_underlined_and_said_to_be_so(page):
 
 
 def test_white_space_that_the_engine_reads_as_one_blank_stays_and_hides_no_word(page):
-    """As before the question marks of French, and doubled. Breaks where the sentence is looked for as it came."""
+    """As before the question marks of French, and doubled. Fails if the sentence is looked for as it came."""
     text = "  The\u00a0car  is red\u00a0? Where is  it?"
     found = {
         "translatedText": "La voiture est\u00a0rouge ?  Où ?",
@@ -370,7 +370,7 @@ def test_the_page_gets_lower_again(late):
 
 
 def test_who_types_before_the_languages_are_there_gets_them(browser, server):
-    """Breaks where a key stops the next attempt."""
+    """Fails if a key stops the next attempt."""
     refusing = """const ask = window.fetch; let refused = false;
         window.fetch = (path, more) => { if (path !== "languages" || refused) return ask(path, more);
             refused = true;

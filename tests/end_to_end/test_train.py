@@ -344,7 +344,7 @@ def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path):
 
 
 def test_the_time_left_is_that_of_the_machine_that_goes_on(nmt, config: Path):
-    """The first steps took a day, on a slow machine. Breaks where the mean of all steps is taken."""
+    """The first steps took a day, on a slow machine. Fails if the mean of all steps is taken."""
     assert nmt("train", "--config", config, "--set", "training.max_steps=6").code == 0
     path = config.parent / "run" / "checkpoints" / "step-00000006" / "trainer.json"
     progress = json.loads(path.read_text())
@@ -464,7 +464,7 @@ def test_what_is_learnt_of_the_text_is_learnt_anew_until_the_run_has_a_checkpoin
 
 
 def test_a_first_attempt_that_failed_binds_nobody(nmt, config: Path):
-    """Breaks where a configuration without a tokenizer counts, or a tokenizer stays under a later configuration."""
+    """Fails if a configuration without a tokenizer counts, or a tokenizer stays under a later configuration."""
     too_large = ("--config", config, "--set", "tokenizer.vocab_size=99999")
     for command in ("train", "tokenizer"):
         result = nmt(command, *too_large)
@@ -669,7 +669,7 @@ def diverging(monkeypatch, *, above: float, after: int) -> None:
 
 
 def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts_it(nmt, config: Path, monkeypatch):
-    """Breaks where the cursor, the metrics or the index keep what came after the checkpoint."""
+    """Fails if the cursor, the metrics or the index keep what came after the checkpoint."""
     diverging(monkeypatch, above=0.003, after=7)  # at 0.01 and 0.005, no longer at 0.0025
     sets = ["training.max_steps=20", "training.on_divergence=rewind", "training.schedule=constant"]
     options = [word for one in sets for word in ("--set", one)]
@@ -694,7 +694,7 @@ def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts
 
 
 def test_a_checkpoint_written_amid_skipped_updates_is_no_place_to_go_back_to(nmt, config: Path, monkeypatch):
-    """Such as SIGTERM leaves one. Breaks where the index still names what came after the place gone back to."""
+    """Such as SIGTERM leaves one. Fails if the index still names what came after the place gone back to."""
     options = ("--set", "training.on_divergence=rewind", "--set", "training.schedule=constant")
     assert nmt("train", "--config", config, *options).code == 0
     checkpoints = config.parent / "run/checkpoints"
@@ -718,7 +718,7 @@ def test_a_checkpoint_written_amid_skipped_updates_is_no_place_to_go_back_to(nmt
 def test_a_training_that_is_stopped_goes_back_to_where_it_would_have_gone(
     nmt, config: Path, monkeypatch, stop_at: int, keep_last: int
 ):
-    """Stopped before and amid the updates that fail. Breaks where it goes back to the checkpoint of the signal, or
+    """Stopped before and amid the updates that fail. Fails if it goes back to the checkpoint of the signal, or
     where that takes the place of the one to go back to."""
     from nmt_cli.training import trainer
 
@@ -790,7 +790,7 @@ def kept(run: Path) -> tuple[object, object, list[str]]:
 def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predicts(
     nmt, config: Path, corpus: Path, has_dev: bool
 ):
-    """Breaks where the end or a checkpoint that is due asks for no more than finite weights: step 9 is such a one."""
+    """Fails if the end or a checkpoint that is due asks for no more than finite weights: step 9 is such a one."""
     command = breaking(config, *([] if has_dev else ["data.dev=null"]))
     run = config.parent / "run"
     for _ in range(2):  # the same command goes the same way
@@ -900,7 +900,7 @@ def test_a_training_goes_back_if_only_the_dev_set_shows_at_its_end_that_it_broke
 def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_stopped_meanwhile(
     nmt, config: Path, monkeypatch
 ):
-    """Breaks where the end does not count as a divergence, or leads elsewhere after a stop."""
+    """Fails if the end does not count as a divergence, or leads elsewhere after a stop."""
     from nmt_cli.training import trainer
 
     ruining(monkeypatch, which="raw", at=12)
@@ -931,7 +931,7 @@ def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_sto
     ("sets", "way_on"), [([], "goes on from step 6"), (["training.checkpoint_freq=50"], "begins anew")]
 )
 def test_a_signal_saves_no_weights_that_do_not_predict(nmt, config: Path, monkeypatch, sets: list[str], way_on: str):
-    """Amid skipped updates. Breaks where `last` is what the signal saved."""
+    """Amid skipped updates. Fails if `last` is what the signal saved."""
     from nmt_cli.training import trainer
 
     real = trainer.Trainer._step
@@ -959,7 +959,7 @@ def test_a_signal_saves_no_weights_that_do_not_predict(nmt, config: Path, monkey
 
 
 def test_updates_skipped_at_the_end_leave_weights_that_predict_and_are_kept(nmt, config: Path, monkeypatch):
-    """A gradient that is not finite changes no weight. Breaks where skipped updates alone make an end a divergence."""
+    """A gradient that is not finite changes no weight. Fails if skipped updates alone make an end a divergence."""
     diverging(monkeypatch, above=0.0, after=9)
     result = nmt("train", "--config", config)
     assert result.code == 0, result.err
@@ -969,7 +969,7 @@ def test_updates_skipped_at_the_end_leave_weights_that_predict_and_are_kept(nmt,
 
 @pytest.mark.parametrize("where", ["loss", "translation"])
 def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(nmt, config: Path, monkeypatch, where: str):
-    """At the first validation and at the end. Breaks where BLEU 0.00 of empty lines is a result."""
+    """At the first validation and at the end. Fails if BLEU 0.00 of empty lines is a result."""
     from nmt_cli.training import trainer, validation
     from nmt_cli.translation.step_model import TrainedModels
 
@@ -1027,7 +1027,7 @@ def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config:
 
 @pytest.mark.slow
 def test_a_training_that_ran_out_of_memory_resumes_exactly(nmt, config: Path, monkeypatch):
-    """Its parts draw other dropout. Breaks where the number of parts is not kept."""
+    """Its parts draw other dropout. Fails if the number of parts is not kept."""
     from nmt_cli.training import update
 
     real = update.Updates._parts
@@ -1092,7 +1092,7 @@ def broken(config: Path, **replacements: str) -> Path:
 
 
 def test_a_run_goes_on_in_the_precision_in_which_it_began_and_says_where_that_is_slow(nmt, config: Path, monkeypatch):
-    """Breaks where a resumed run takes what `auto` means on the new machine."""
+    """Fails if a resumed run takes what `auto` means on the new machine."""
 
     def train(steps, *, native, precision="auto"):
         monkeypatch.setattr("nmt_cli.distributed.multiplies_bf16", lambda device: native)

@@ -163,7 +163,7 @@ def test_output_goes_to_a_file_whole_and_compressed_by_its_name(nmt, model: Path
 def test_the_shards_of_a_file_one_after_the_other_are_its_translation(
     nmt, model: Path, corpus: Path, tmp_path: Path, num_shards: int
 ):
-    """Breaks where the ids or the samples of a shard count from its own beginning; more shards than lines are empty."""
+    """Fails if the ids or the samples of a shard count from its own beginning; more shards than lines are empty."""
     lines = (corpus / "test.en").read_bytes().split(b"\n")[:-1]
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"\n".join([*lines, *STRANGE[:9], b"no newline"])))
@@ -425,7 +425,7 @@ def test_what_is_wrong_with_a_shortlist_is_said(nmt, model: Path, corpus: Path, 
 
 
 def test_a_shortlist_goes_through_a_link_and_into_a_pipe(nmt, model: Path, corpus: Path, tmp_path: Path):
-    """Breaks where what stands under the name is replaced whatever it is."""
+    """Fails if what stands under the name is replaced whatever it is."""
     texts = (corpus / "dev.en", corpus / "dev.fr")
     (tmp_path / "link").symlink_to(tmp_path / "shortlist")
     assert nmt("shortlist", *texts, "--model", model, "-o", tmp_path / "link").code == 0

@@ -117,7 +117,7 @@ def test_wrong_input_gives_one_clear_message_and_exit_code_2(
 def test_what_decides_the_translations_may_not_change_on_the_way(
     nmt, model: Path, corpus: Path, tmp_path: Path, monkeypatch
 ):
-    """The batch may, which decides nothing. Breaks where the record holds the options as given: the model's own beam,
+    """The batch may, which decides nothing. Fails if the record holds the options as given: the model's own beam,
     asked for by its number, would count as another."""
     monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
     source = tmp_path / "empty.en"

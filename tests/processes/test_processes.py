@@ -28,7 +28,7 @@ def twenty_steps(launch, directory, size, accumulate=1):
     ("size", "accumulate"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.soak)], ids=["two", "three, two parts each"]
 )
 def test_several_processes_make_the_updates_of_one(launch, tmp_path, size, accumulate):
-    """In float64, where one batch in four has fewer pairs than processes. Breaks where a process divides by its own
+    """In float64, where one batch in four has fewer pairs than processes. Fails if a process divides by its own
     tokens, where the mean of the gradients is taken for their sum, and where a pair too few counts."""
     losses, parameters = twenty_steps(launch, tmp_path / "one", 1)
     many_losses, many_parameters = twenty_steps(launch, tmp_path / "many", size, accumulate)
@@ -99,7 +99,7 @@ def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, con
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["rewind", "stop"])
 def test_two_processes_that_diverge_go_back_or_end_together(launch, config, tmp_path, way):
-    """Weight decay blows the weights up, at a sixteenth of the rate too. Breaks where one process waits for the other,
+    """Weight decay blows the weights up, at a sixteenth of the rate too. Fails if one process waits for the other,
     or tells the end a second time."""
     sets = (
         "training.optimizer=sgd", "training.learning_rate=1", "training.weight_decay=200", "training.ema_decay=0",
@@ -233,7 +233,7 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["batch", "dev"])
 def test_weights_that_do_not_predict_for_one_process_are_kept_by_none(launch, config, tmp_path, where):
-    """Breaks where each process judges for itself: one would wait for what the other does not say."""
+    """Fails if each process judges for itself: one would wait for what the other does not say."""
     program = tmp_path / "breaks_in_one.py"
     program.write_text(BREAKS_IN_ONE)
     first, second = outcomes(launch.python(2, program, where, *train(config, "training.checkpoint_freq=100")[2:]))
@@ -262,7 +262,7 @@ main()
 
 @pytest.mark.slow
 def test_a_signal_to_one_in_a_validation_ends_all_and_the_validation_is_done_again(launch, config, tmp_path):
-    """Breaks where who hears it leaves the others waiting, or not all find that there is no judgement."""
+    """Fails if who hears it leaves the others waiting, or not all find that there is no judgement."""
     finished(launch.python(2, *train(config, f"model_dir={tmp_path / 'whole'}")))
     program, marker = tmp_path / "waits.py", tmp_path / "waits"
     program.write_text(WAITS_IN_VALIDATION)
@@ -352,7 +352,7 @@ def test_another_directory_or_program_is_noticed(launch, config, tmp_path, what,
 
 @pytest.mark.slow
 def test_a_checkpoint_that_one_process_does_not_see_yet_is_noticed(launch, config, tmp_path):
-    """Breaks where each process goes on from the checkpoint that it finds: they would train two models."""
+    """Fails if each process goes on from the checkpoint that it finds: they would train two models."""
     finished([launch.program(sys.executable, *train(config, "training.max_steps=3"))])
     program = tmp_path / "different.py"
     program.write_text(DIFFERENT)

@@ -103,7 +103,7 @@ def test_no_character_is_lost_but_white_space_is_joined(tokenizer: Tokenizer, li
 @given(line=LINES, length=st.integers(1, 20))
 @settings(max_examples=150, deadline=None)
 def test_a_line_in_segments_has_the_pieces_of_the_whole_and_comes_back_from_them(tokenizer: Tokenizer, line, length):
-    """Breaks where a segment ends inside a word."""
+    """Fails if a segment ends inside a word."""
     if not tokenizer.spells_bytes:
         return  # neighbouring unknown words are one piece
     with pytest.MonkeyPatch.context() as patch:

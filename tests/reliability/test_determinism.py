@@ -24,7 +24,7 @@ def trained(config: Path, name: str, **environment: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_training_twice_gives_the_same_bytes_whatever_python_hashes_and_where_it_runs(config: Path, tmp_path: Path):
-    """Breaks where a set is walked in its own order, or a clock, a path or a host gets into a file."""
+    """Fails if a set is walked in its own order, or a clock, a path or a host gets into a file."""
     first = trained(config, "first", PYTHONHASHSEED="1", TZ="UTC")
     assert len(first) >= 5
     assert trained(config, "second", PYTHONHASHSEED="2", TZ="Asia/Tokyo", HOSTNAME="other") == first

@@ -51,7 +51,7 @@ def test_an_operation_that_fails_ends_training_with_one_message_and_the_same_com
 
 
 def test_a_full_disk_is_called_so_from_the_first_operation_on(faulty: Faulty, config: Path):
-    """Breaks where the lock's own failure is told as that of a directory that cannot be one."""
+    """Fails if the lock's own failure is told as that of a directory that cannot be one."""
     for number in range(4):
         failed = faulty.run(*train(config, f"full-{number}"), at=number, error=errno.ENOSPC)
         assert failed.code == 1, failed.err

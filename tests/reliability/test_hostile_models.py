@@ -214,7 +214,7 @@ for _name, _message in (
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_is_wrong_is_named_in_one_message(faulty: Faulty, sound: Outcome, stranger: Path, line: Path, case):
-    """Breaks where a check is left out: of a size before reading, of the shapes, of the kind of a file."""
+    """Fails if a check is left out: of a size before reading, of the shapes, of the kind of a file."""
     name, change, message = case
     change(stranger / FILES[name])
     refused(translate(faulty, line, stranger), sound, stranger, message)
@@ -257,7 +257,7 @@ RESUMED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", RESUMED.values(), ids=RESUMED)
 def test_a_training_whose_last_state_is_damaged_goes_on_from_the_one_before(faulty: Faulty, sound, stranger, case):
-    """Breaks where it is refused, or where the damaged one still counts."""
+    """Fails if it is refused, or where the damaged one still counts."""
     name, change, message = case
     config = stranger / "config.yaml"
     change(stranger / FILES[name])
@@ -293,7 +293,7 @@ def test_a_damaged_checkpoint_is_refused_with_the_names_of_others(faulty: Faulty
 
 
 def test_a_lock_that_is_a_link_is_not_followed(faulty: Faulty, stranger: Path, tmp_path: Path):
-    """Breaks where the lock is opened as any file: what the link points to would be emptied."""
+    """Fails if the lock is opened as any file: what the link points to would be emptied."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     (stranger / ".lock").unlink(missing_ok=True)

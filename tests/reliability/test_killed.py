@@ -76,14 +76,14 @@ def killed_at(faulty: Faulty, config: Path, choose: Callable[[Sequence[Operation
 
 @pytest.mark.slow
 def test_killed_at_each_kind_of_operation_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
-    """Breaks where the sums behind a log line or the cursor are left out of the state, where the metrics are not cut at
+    """Fails if the sums behind a log line or the cursor are left out of the state, where the metrics are not cut at
     the restored checkpoint, where the index is written before the checkpoint, and where a file is written in place."""
     killed_at(faulty, config, one_of_each_kind)
 
 
 @pytest.mark.slow
 def test_killed_in_its_last_acts_it_leaves_no_checkpoint_that_does_not_count(faulty: Faulty, config: Path):
-    """Breaks where the end does not remove what was left by a kill behind the last index."""
+    """Fails if the end does not remove what was left by a kill behind the last index."""
 
     def after_the_last_save(operations: Sequence[Operation]) -> list[int]:
         indices = [number for number, (what, path) in enumerate(operations) if what == "replace" and "index" in path]

@@ -142,7 +142,7 @@ def goes_on(faulty: Faulty, config: Path, disks: list[Path]) -> None:
 
 @pytest.mark.slow
 def test_a_power_cut_at_any_moment_leaves_the_last_checkpoint_whole(faulty: Faulty, config: Path):
-    """Breaks where a file, its directory or a new directory is not pushed, where the index is written before the
+    """Fails if a file, its directory or a new directory is not pushed, where the index is written before the
     checkpoint is pushed, and where metrics are not pushed before the index."""
     goes_on(faulty, config, disks_of_a_training(config, lambda number: number % 100 == 0))
 

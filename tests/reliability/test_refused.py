@@ -214,7 +214,7 @@ def test_a_directory_that_cannot_be_made_leaves_none_above_it(tmp_path: Path):
 
 
 def test_a_lock_that_is_removed_before_it_is_held_is_made_again(tmp_path: Path, monkeypatch):
-    """Breaks where two commands hold two files of one name: the first one's was removed by a refused third."""
+    """Fails if two commands hold two files of one name: the first one's was removed by a refused third."""
     path, flock, calls = tmp_path / "run/.lock", fcntl.flock, []
 
     def flock_late(*args: object) -> None:

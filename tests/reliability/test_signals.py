@@ -193,7 +193,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.slow
 @pytest.mark.parametrize(("ignored", "code"), [("heard", 129), ("ignored", 0)])
 def test_a_terminal_that_is_closed_ends_a_training_or_does_not_matter_to_it(config: Path, ignored: str, code: int):
-    """Breaks where a message that can no longer be shown is an error."""
+    """Fails if a message that can no longer be shown is an error."""
     sets = ["training.validation_freq=100000", "training.max_steps=" + ("100000" if ignored == "heard" else "40")]
     command = [sys.executable, "-c", IN_A_TERMINAL, ignored, *map(str, train(config, "run", *sets))]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -263,7 +263,7 @@ def all_of(run: Path) -> dict[str, object]:
     [(moment, 6) for moment in MOMENTS] + [("in the translation", step) for step in (8, 12)],
 )
 def test_a_validation_that_a_signal_cut_short_is_done_again(nmt, config: Path, monkeypatch, moment: str, step: int):
-    """In the midst of a run, at an end where validation is due, and at one where it is not. Breaks where the state
+    """In the midst of a run, at an end where validation is due, and at one where it is not. Fails if the state
     does not count the validation, or counts it twice, and where its record stands behind the checkpoint's."""
     sets = ["training.schedule=plateau", "training.plateau_patience=1", "training.plateau_factor=0.5"]
     sets += ["training.early_stopping_metric=loss", f"training.max_steps={8 if step == 8 else 12}"]
@@ -295,7 +295,7 @@ def test_a_validation_that_is_cut_short_twice_is_done_once(nmt, config: Path, mo
 
 
 def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path, monkeypatch):
-    """It ends the run. Breaks where the checkpoint is left as it was before the validation: the run would never be
+    """It ends the run. Fails if the checkpoint is left as it was before the validation: the run would never be
     found finished."""
     sets = ("training.patience=1", "training.learning_rate=1e-30", "training.validation_freq=3")
     assert nmt(*train(config, "whole", *sets)).code == 0
@@ -312,7 +312,7 @@ def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path,
 def test_stopped_between_its_checkpoints_a_training_leaves_the_files_of_an_undisturbed_one(
     nmt, config: Path, monkeypatch, stop_at: tuple[int, ...]
 ):
-    """Breaks where the checkpoint of a signal takes the place of one that is due, or stays in the metrics."""
+    """Fails if the checkpoint of a signal takes the place of one that is due, or stays in the metrics."""
     from nmt_cli.training import trainer
 
     assert nmt(*train(config, "whole")).code == 0
@@ -332,7 +332,7 @@ def test_stopped_between_its_checkpoints_a_training_leaves_the_files_of_an_undis
 
 
 def test_stopped_while_it_fits_the_confidence_a_training_fits_it_when_it_goes_on(nmt, config: Path, monkeypatch):
-    """Breaks where a run counts as finished before."""
+    """Fails if a run counts as finished before."""
     command = sys.modules["nmt_cli.commands.train"]  # the package has a function of this name
     with monkeypatch.context() as patched:
         patched.setattr(command, "calibrate_after_training", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
@@ -391,7 +391,7 @@ def killed_while_it_makes_up(
 
 @pytest.mark.slow
 def test_killed_while_a_validation_is_made_up_it_ends_like_an_undisturbed_run(nmt, faulty, config: Path, monkeypatch):
-    """Breaks where the index is written after the trainer's state."""
+    """Fails if the index is written after the trainer's state."""
 
     def is_judgement(operation: Operation) -> bool:
         return operation[0] == "replace" and Path(operation[1]).name.startswith((".index", ".trainer", ".meta"))
@@ -426,7 +426,7 @@ def test_a_signal_ends_a_command_and_removes_what_is_half_written(start: Start, 
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["standard input", "named pipe"])
 def test_a_signal_ends_a_filter_that_waits_for_its_next_line(start: Start, tmp_path: Path, is_named: bool):
-    """Breaks where the input is closed while another thread waits in it."""
+    """Fails if the input is closed while another thread waits in it."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     process = start("encode", *([pipe] if is_named else []), "--model", MODEL)
@@ -566,7 +566,7 @@ def test_outside_the_main_thread_nobody_listens():
 
 
 def test_a_command_in_this_process_leaves_the_timer_of_the_test_running(nmt):
-    """Breaks where a test that hangs after its first command is never ended."""
+    """Fails if a test that hangs after its first command is never ended."""
     before = signal.getsignal(signal.SIGALRM)
     with timer_kept():
         signal.setitimer(signal.ITIMER_REAL, 500.0)

@@ -15,7 +15,7 @@ from nmt_cli.experiment import Experiment
 
 
 def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model: Path, tmp_path: Path):
-    """Breaks where a checkpoint that has gone between being named and being open is an error."""
+    """Fails if a checkpoint that has gone between being named and being open is an error."""
     directory = tmp_path / "run"
     shutil.copytree(model, directory, ignore=shutil.ignore_patterns("cache", "logs"))
     experiment = Experiment(directory)

@@ -13,7 +13,7 @@ VALUES = {
 
 
 def test_the_configuration_is_the_one_that_the_run_wrote_last(tmp_path):
-    """Breaks where it stays the one that was compared with what the user gave."""
+    """Fails if it stays the one that was compared with what the user gave."""
     experiment = Experiment(tmp_path / "run")
     for seed in (1, 2):
         write_config(experiment, validate({**VALUES, "seed": seed}, "test"))

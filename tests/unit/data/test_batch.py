@@ -7,7 +7,7 @@ from nmt_cli.data.tokenizer import EOS, PAD
 
 
 def test_padding_a_batch_adds_nothing_but_padding():
-    """Breaks where a mask is padded with True, or where the rows' and the widths' padding change places."""
+    """Fails if a mask is padded with True, or where the rows' and the widths' padding change places."""
     batch = make_batch([[5, 6], [7]], [[8], [9, 10, 11]], [[(0, 0)], [(1, 2)]])
     padded = batch.padded(3, 5, 7)
     assert padded.source_BS[1].tolist() == [7, EOS, PAD, PAD, PAD]

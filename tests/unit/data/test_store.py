@@ -54,7 +54,7 @@ def made(directory):
 
 
 def test_a_store_holds_the_pieces_of_each_pair_that_is_kept(tmp_path):
-    """Corpus after corpus, the same one twice among them. Breaks where bounds count what an earlier reading kept."""
+    """Corpus after corpus, the same one twice among them. Fails if bounds count what an earlier reading kept."""
     corpora = [written(tmp_path), written(tmp_path, "more", SOURCES[:50], TARGETS[50:100]), written(tmp_path)]
     store = opened(tmp_path, *corpora, filters=Filters(max_length=20))
     kept, bounds, pieces = [], [0], []
@@ -75,7 +75,7 @@ def test_a_store_holds_the_pieces_of_each_pair_that_is_kept(tmp_path):
 
 
 def test_a_store_counts_the_pieces_of_its_targets(tmp_path, monkeypatch):
-    """With the end of each. Breaks where the last bytes of the file are left out."""
+    """With the end of each. Fails if the last bytes of the file are left out."""
     monkeypatch.setattr(store_module, "BYTES_AT_ONCE", 1_000)
     store = opened(tmp_path, written(tmp_path), filters=Filters(max_length=20))
     counts = np.zeros(TOKENIZERS[1].vocab_size, dtype=int)
@@ -159,7 +159,7 @@ print(most, len(store))
 
 
 def test_going_through_a_store_in_random_order_leaves_little_of_it_in_memory(tmp_path):
-    """Breaks where the files are mapped into memory: all that was read becomes resident."""
+    """Fails if the files are mapped into memory: all that was read becomes resident."""
     corpus = written(tmp_path)
     opened(tmp_path, corpus)
     directory = tmp_path / "cache" / made(tmp_path)[0]

@@ -136,7 +136,7 @@ def test_a_word_has_its_accents_and_vowel_signs(text, words):
 
 
 def test_the_profile_of_a_language_without_spaces_is_one_that_can_be_read_again(tmp_path):
-    """Its words are whole clauses, which are all different. Breaks where the number of words alone is bounded."""
+    """Its words are whole clauses, which are all different. Fails if the number of words alone is bounded."""
     draw = random.Random(1)
     letters = [chr(one) for one in range(0x0E01, 0x0E2F)]
     lines = ["".join(draw.choices(letters, k=40)) for _ in range(70_000)]

@@ -29,7 +29,7 @@ def _memory_of_nan():
 @pytest.mark.parametrize("scheme", ["auto", "paper"])
 @pytest.mark.parametrize("kind", EVERY, ids=name_of)
 def test_the_first_parameters_depend_on_the_seed_only(kind, scheme):
-    """Breaks where a parameter is left as `torch.empty` or `nn.Linear` made it."""
+    """Fails if a parameter is left as `torch.empty` or `nn.Linear` made it."""
     config = tiny_config(kind, num_layers=2, tied_embeddings="none")
     first = built(config, scheme=scheme, global_seed=1).state_dict()
     again = built(config, scheme=scheme, global_seed=2).state_dict()

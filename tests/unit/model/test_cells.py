@@ -84,7 +84,7 @@ def naive_lstm(cell, projection, inputs, state):
 @pytest.mark.parametrize("rnn_type", ["gru", "lstm"])
 @torch.no_grad()
 def test_a_cell_follows_its_equations_unit_by_unit(rnn_type, layer_norm):
-    """Breaks where two gates are swapped, or where a normalisation runs over all gates at once."""
+    """Fails if two gates are swapped, or where a normalisation runs over all gates at once."""
     cell, projection = cell_and_projection(rnn_type, layer_norm=layer_norm)
     naive = naive_gru if rnn_type == "gru" else naive_lstm
     inputs, state = random_values(3, BATCH, INPUT), random_values(BATCH, cell.state_size, seed=2)

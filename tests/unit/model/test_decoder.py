@@ -71,7 +71,7 @@ READOUTS = {"bahdanau": ("maxout", "tanh"), "conditional": ("tanh", "maxout"), "
 @pytest.mark.parametrize("recurrence", STEPS)
 @torch.no_grad()
 def test_a_recurrence_updates_and_attends_in_the_order_of_its_paper(recurrence, cells):
-    """Breaks where Bahdanau's query is the new state, or where the context enters the first step of the conditional."""
+    """Fails if Bahdanau's query is the new state, or where the context enters the first step of the conditional."""
     for readout, input_feeding in itertools.product(READOUTS[recurrence], [True, False]):
         model = tiny_model(
             (recurrence, "linguistic-coverage", *cells),

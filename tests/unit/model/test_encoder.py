@@ -50,7 +50,7 @@ def read_both(layer, inputs, mask_DH=None):
 def test_annotations_are_those_of_loops_over_each_sentence_residual_from_the_second_layer_on(
     rnn_type, layer_norm, bidirectional, num_layers
 ):
-    """Breaks where the backward reading begins on padding, or where a residual joins the first layer."""
+    """Fails if the backward reading begins on padding, or where a residual joins the first layer."""
     encoder = encoder_of(rnn_type=rnn_type, layer_norm=layer_norm, bidirectional=bidirectional, num_layers=num_layers)
     embedded = random_values(len(LENGTHS), WIDTH, EMBEDDING)
     states_BSC, final_BC = encoder(embedded, valid_of(LENGTHS, WIDTH))
@@ -131,7 +131,7 @@ def test_annotation_dropout_takes_the_same_units_at_all_positions():
 
 
 def test_a_reading_backwards_has_the_slope_of_a_numerical_difference():
-    """Breaks where the gradient is handed back in the order in which it came."""
+    """Fails if the gradient is handed back in the order in which it came."""
     reversal_BS = torch.tensor([[3, 2, 1, 0], [1, 0, 2, 3]])
     values = random_values(2, 4, 3).requires_grad_()
     torch.testing.assert_close(reversed_in_time(values, reversal_BS)[0], values[0].flip(0), rtol=0, atol=0)

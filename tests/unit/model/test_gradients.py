@@ -117,7 +117,7 @@ def test_the_gradient_is_the_slope_of_the_loss_along_a_random_direction(kind):
 
 @pytest.mark.parametrize("kind", every_kind())
 def test_hand_written_backward_passes_give_the_gradients_of_plain_autograd(kind, monkeypatch):
-    """Parameter by parameter. Breaks where a step is kept twice, or where the directions' steps are mixed."""
+    """Parameter by parameter. Fails if a step is kept twice, or where the directions' steps are mixed."""
     model = tiny_model(kind, num_layers=num_layers_of(kind))
     ours = gradients_of(model)
     leave_all_to_autograd(monkeypatch)
@@ -148,7 +148,7 @@ def test_under_autocast_the_gradients_stay_near_those_of_full_precision(kind, mo
 
 @pytest.mark.parametrize("kind", every_attention(), ids=name_of)
 def test_a_pass_forward_and_back_leaves_no_tensor_behind(kind):
-    """Nor does a pass that is never gone back. Breaks where what the steps keep holds a tensor of the graph."""
+    """Nor does a pass that is never gone back. Fails if what the steps keep holds a tensor of the graph."""
     model = tiny_model(kind)
     gradients_of(model)
 

@@ -26,7 +26,7 @@ WITH_WEIGHTS = [kind for kind in every_attention() if not kind[1].startswith("no
 
 @pytest.mark.parametrize("kind", every_kind())
 def test_step_by_step_gives_what_teacher_forcing_gives(kind):
-    """Breaks where a state is left out of `DecoderState`, or where a step looks at the wrong one."""
+    """Fails if a state is left out of `DecoderState`, or where a step looks at the wrong one."""
     assert_steps_are_teacher_forcing(tiny_model(kind, num_layers=2))
 
 
@@ -100,7 +100,7 @@ def test_a_position_of_any_energy_has_more_weight_than_padding():
 
 @pytest.mark.parametrize("kind", every_attention(), ids=name_of)
 def test_an_empty_row_and_padding_leave_no_gradient_that_is_not_finite(kind):
-    """Breaks where the sum of no sigmoids is not kept from zero in `LocationAttention`."""
+    """Fails if the sum of no sigmoids is not kept from zero in `LocationAttention`."""
     model = tiny_model(kind, dtype=torch.float32)
     decoded = run(model, random_ids((3, 4)), valid_of((4, 1, 0)), random_ids((3, 2), seed=2))
     (decoded.readout_BTR.sum() + decoded.weights_BTS.square().sum()).backward()
@@ -111,7 +111,7 @@ def test_an_empty_row_and_padding_leave_no_gradient_that_is_not_finite(kind):
 @pytest.mark.parametrize("kind", every_attention(), ids=name_of)
 @torch.no_grad()
 def test_selected_rows_go_on_as_they_would_have_where_they_were(kind):
-    """A beam's reordering, of memory and state. Breaks where a module keeps what belongs to a sentence."""
+    """A beam's reordering, of memory and state. Fails if a module keeps what belongs to a sentence."""
     model = tiny_model(kind, num_layers=2)
     first, second = random_ids((3, 1), seed=2), random_ids((3, 1), seed=3)
     memory = model.encode(random_ids((3, 5)), valid_of(LENGTHS))

@@ -41,7 +41,7 @@ def test_without_noise_nothing_is_dropped_in_train_mode_too(kind):
 @pytest.mark.parametrize("place", ["embedding", "recurrent", "annotation", "readout", "source_word", "target_word"])
 @torch.no_grad()
 def test_every_place_of_dropout_drops_by_itself(place):
-    """Breaks where a probability of the configuration is not passed on."""
+    """Fails if a probability of the configuration is not passed on."""
     kind = ("conditional", "additive", "gru", True)
     model, quiet = tiny_model(kind, dropout={place: 0.5}), tiny_model(kind)
     assert not torch.equal(run_with(model, noise_of(1)), run_with(quiet, None))

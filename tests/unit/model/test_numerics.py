@@ -39,7 +39,7 @@ def loss_and_gradients(kind, lengths, scale, precision):
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 def test_loss_and_gradient_are_finite_whatever_the_length(kind, lengths, precision):
-    """Breaks where the weights of a softmax over nothing are left as they come."""
+    """Fails if the weights of a softmax over nothing are left as they come."""
     total, nll, gradients = loss_and_gradients(kind, lengths, 1.0, precision)
     assert torch.tensor([total, nll]).isfinite().all()
     if "local-p" in kind[1] and max(lengths) == LONGEST:
@@ -53,7 +53,7 @@ def test_loss_and_gradient_are_finite_whatever_the_length(kind, lengths, precisi
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 @torch.no_grad()
 def test_states_and_weights_are_finite_whatever_the_parameters(kind, scale, precision):
-    """Breaks where a sum of sigmoids or a variance that vanishes is not guarded."""
+    """Fails if a sum of sigmoids or a variance that vanishes is not guarded."""
     model = tiny_model(kind, dtype=torch.float32)
     for parameter in model.parameters():
         parameter.mul_(scale)

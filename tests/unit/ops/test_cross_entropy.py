@@ -45,7 +45,7 @@ def test_label_smoothing_is_that_of_torch_and_of_its_formula(smoothing):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("rows", [1, 64, 65, ROWS_AT_ONCE, 2 * ROWS_AT_ONCE + 77])
 def test_cross_entropy_in_chunks_is_that_of_all_logits_at_once_with_its_gradients(rows, smoothing):
-    """Breaks where the last chunk is left out, or where a chunk's gradient replaces the sum so far."""
+    """Fails if the last chunk is left out, or where a chunk's gradient replaces the sum so far."""
     (weight, bias), targets_N = projection(), ids(rows)
     readout_NR = values(rows, 7, seed=4).requires_grad_()
     leaves = [readout_NR, weight, bias]
@@ -60,7 +60,7 @@ def test_cross_entropy_in_chunks_is_that_of_all_logits_at_once_with_its_gradient
 
 
 def test_rows_that_do_not_count_change_neither_loss_nor_gradient_whatever_is_in_them():
-    """Against the counted rows alone. Breaks where any of the sums (bias, smoothing, loss) takes all rows, and where a
+    """Against the counted rows alone. Fails if any of the sums (bias, smoothing, loss) takes all rows, and where a
     row is multiplied by zero, which leaves NaN."""
     (weight, bias), targets_N = projection(), ids(2 * ROWS_AT_ONCE).repeat_interleave(2)[: ROWS_AT_ONCE + 66]
     readout_NR = values(len(targets_N), 7, seed=4)

@@ -102,7 +102,7 @@ def test_log_probabilities_and_the_best_of_a_fold_are_those_of_torch(dtype, tole
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_shows_in_what_comes_out(value):
-    """A training must see it. Breaks where the exponential clamps by `fmin`, which drops what is not a number."""
+    """A training must see it. Fails if the exponential clamps by `fmin`, which drops what is not a number."""
     product = some(2, 3 * 16)
     product[1, 40] = value
     hidden = some(2, 16, seed=2)
@@ -125,7 +125,7 @@ def test_what_is_not_finite_shows_in_what_comes_out(value):
 @torch.no_grad()
 @pytest.mark.parametrize("rows", [1, 3])
 def test_energies_of_padding_are_not_computed(rows):
-    """The others do not change by a bit. Breaks where the kernel looks up whether another source is valid there."""
+    """The others do not change by a bit. Fails if the kernel looks up whether another source is valid there."""
     query, keys, v = some(2 * rows, 16), some(2, 5, 16, seed=2), some(16, seed=3)
     valid = torch.tensor([[True, True, True, False, False], [True, True, True, True, False]])
     all_NS = AdditiveEnergies(keys, v, rows=rows)(query)
@@ -157,7 +157,7 @@ def afresh() -> Iterator[None]:
 
 @pytest.mark.usefixtures("afresh")
 def test_kernels_of_another_version_are_as_none(monkeypatch):
-    """A checkout that was updated and not installed again. Breaks where what was compiled is called unseen."""
+    """A checkout that was updated and not installed again. Fails if what was compiled is called unseen."""
     with monkeypatch.context() as patched:
         patched.setattr(native, "VERSION", native.VERSION + 1)
         assert not native.is_built()
@@ -169,7 +169,7 @@ def test_kernels_of_another_version_are_as_none(monkeypatch):
 
 @pytest.mark.usefixtures("afresh")
 def test_kernels_that_cannot_be_loaded_are_as_none(monkeypatch, tmp_path):
-    """Compiled for another processor, or cut off. Breaks where the reason is kept from the user."""
+    """Compiled for another processor, or cut off. Fails if the reason is kept from the user."""
     with monkeypatch.context() as patched:
         broken = tmp_path / "kernels.so"
         broken.write_bytes(b"\x7fELF")
@@ -186,7 +186,7 @@ def test_kernels_that_cannot_be_loaded_are_as_none(monkeypatch, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 @pytest.mark.parametrize("where_torch_puts_it", ["ctypes.RTLD_GLOBAL", "ctypes.RTLD_LOCAL"])
 def test_the_kernels_share_their_work_among_the_threads_that_torch_has_brought(where_torch_puts_it):
-    """Breaks where one thread does everything. On ARM the OpenMP of torch is no global one."""
+    """Fails if one thread does everything. On ARM the OpenMP of torch is no global one."""
     script = f"""
 import ctypes, os
 ctypes.RTLD_GLOBAL = {where_torch_puts_it}

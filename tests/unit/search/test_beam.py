@@ -57,7 +57,7 @@ def test_a_beam_of_one_takes_the_likeliest_piece_each_time(alpha):
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("n_best", [1, 4])
 def test_a_wide_beam_finds_the_best_of_all_outputs(alpha, n_best):
-    """Breaks where a sentence is done too early, and where a divisor counts without </s>."""
+    """Fails if a sentence is done too early, and where a divisor counts without </s>."""
     model = TableModel(8, 5, temperature=0.7)
     found = search(model, [4] * 8, beam_size=81, length_penalty=alpha, n_best=n_best)
     for sentence, hypotheses in enumerate(found):
@@ -160,7 +160,7 @@ def test_every_sentence_has_its_own_limit():
 @pytest.mark.parametrize("beam_size", [1, 3])
 @pytest.mark.parametrize("no_repeat", [0, 2])
 def test_a_sentence_is_searched_alone_as_it_is_among_others(beam_size, no_repeat):
-    """Sentences leave the batch at different steps. Breaks where rows are kept by place and not by sentence."""
+    """Sentences leave the batch at different steps. Fails if rows are kept by place and not by sentence."""
     model = TableModel(12, 6)
     limits = [2 + sentence % 6 for sentence in range(12)]
     options = {"beam_size": beam_size, "n_best": beam_size, "no_repeat_ngram": no_repeat, "with_alignment": True}
@@ -196,7 +196,7 @@ def test_a_search_ends_as_soon_as_nothing_can_become_better():
 
 
 def test_a_search_goes_on_while_a_longer_output_can_still_become_better():
-    """</s> at once is likelier than anything else, but the length penalty favours what follows 3. Breaks where the
+    """</s> at once is likelier than anything else, but the length penalty favours what follows 3. Fails if the
     bound is divided for the length so far and not for the longest."""
     model = TableModel(1, 6)
     model.table[:] = torch.tensor([1e-9, 1e-9, 1e-9, 1.0, 1.0, 1.0]).log().log_softmax(dim=0)
@@ -252,7 +252,7 @@ class Watched(TableModel):
 
 def test_candidates_are_marked_as_the_search_deals_with_them():
     """Kept are those that the model is asked to go on with, ended those that can come out; an </s> among the first
-    lets another candidate in. Breaks where the first three are called kept."""
+    lets another candidate in. Fails if the first three are called kept."""
     model, seen, limits = Watched(30, 6), [], [2 + number % 5 for number in range(30)]
     found = search(
         model, limits, beam_size=3, n_best=3, observe=lambda sentence, candidates: seen.append((sentence, candidates))
@@ -277,7 +277,7 @@ def test_what_is_watched_at_the_first_step_is_the_whole_order_of_the_vocabulary(
 @pytest.mark.parametrize("vocab_size", [7, FOLDS, 5 * FOLDS, 5 * FOLDS + 1, 8 * FOLDS - 1, 1000])
 @pytest.mark.parametrize("width", [1, 4])
 def test_the_best_extensions_are_those_of_a_sort_of_all(vocab_size, width):
-    """With impossible pieces and impossible rows among them. Breaks where a rest of the vocabulary is not looked at."""
+    """With impossible pieces and impossible rows among them. Fails if a rest of the vocabulary is not looked at."""
     generator = torch.Generator().manual_seed(vocab_size)
     log_probs_NV = torch.randn(3 * width, vocab_size, generator=generator).log_softmax(dim=1)
     log_probs_NV[:, torch.randperm(vocab_size, generator=generator)[: vocab_size // 5]] = -math.inf
@@ -298,7 +298,7 @@ def test_the_best_extensions_are_those_of_a_sort_of_all(vocab_size, width):
 def test_a_sentence_that_takes_the_place_of_another_is_searched_as_if_it_had_begun_with_all(
     at_once, options, no_repeat_ngram
 ):
-    """Breaks where a prefix begins with columns that are another's, and where a limit counts them."""
+    """Fails if a prefix begins with columns that are another's, and where a limit counts them."""
     model, limits = TableModel(40, 9), [3 + number * 7 % 11 for number in range(40)]
     options = options | {"no_repeat_ngram": no_repeat_ngram, "with_alignment": True}
     together, few = (search(model, limits, at_once=most, **options) for most in (40, at_once))

@@ -48,7 +48,7 @@ def test_outputs_come_as_often_as_their_probability_says(temperature):
 
 
 def test_a_sample_does_not_depend_on_its_neighbours():
-    """Breaks where the numbers are taken by place in the shrunk batch."""
+    """Fails if the numbers are taken by place in the shrunk batch."""
     model, limits = TableModel(10, 6), [2 + sentence % 5 for sentence in range(10)]
     numbers_NT = uniforms(10, 6)
     together = draw(model, range(10), limits, numbers_NT)
@@ -111,7 +111,7 @@ def test_no_rows_give_no_samples():
 
 
 def test_no_sequence_is_drawn_twice_and_the_rest_as_often_as_before():
-    """Against drawing from the table with the repeated pieces struck out. Breaks where the order is ignored."""
+    """Against drawing from the table with the repeated pieces struck out. Fails if the order is ignored."""
     model = TableModel(200, 5)
     numbers_NT = uniforms(200, 12)
 

@@ -447,7 +447,7 @@ def test_sizes_of_requests_grow_by_eight(translator):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_model_in_memory_needs_its_files_no_longer(model, tmp_path, precision):
-    """Breaks where a part of the weights still lies in the mapped file."""
+    """Fails if a part of the weights still lies in the mapped file."""
     shutil.copytree(model, tmp_path / "model")
     translator = open_translator([tmp_path / "model"], threads=1, precision=precision, in_memory=True)
     before = [found.translations for found in translator.translate(["the car is red", "the dog"])]

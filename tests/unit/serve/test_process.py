@@ -89,7 +89,7 @@ def test_errors_come_back_as_they_are(engine):
 
 @pytest.mark.parametrize("kind", ["InputError", "RuntimeError", "Interrupted"])
 def test_a_model_that_cannot_be_loaded_is_told(kind):
-    """Breaks where an error crosses that the other side cannot read, as `Interrupted` with its second argument."""
+    """Fails if an error crosses that the other side cannot read, as `Interrupted` with its second argument."""
     with pytest.raises(NmtError, match=r"^no such model$") as found:
         SearchProcess([partial(raising, kind)], max_waiting=10, lost=lambda: None)
     assert isinstance(found.value, InputError) == (kind == "InputError")

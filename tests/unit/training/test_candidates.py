@@ -51,7 +51,7 @@ def test_a_vocabulary_without_rare_pieces_is_taken_whole():
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_among_candidates_is_that_of_its_formula_with_its_gradients(smoothing):
-    """The normalizer has the candidates, each with its weight, and label smoothing all pieces. Breaks where a gradient
+    """The normalizer has the candidates, each with its weight, and label smoothing all pieces. Fails if a gradient
     goes to another row, and where the uniform part has the candidates alone."""
     weight, bias, readout_NR = (
         values(*shape, seed=seed).requires_grad_()
@@ -73,7 +73,7 @@ def test_the_loss_among_candidates_is_that_of_its_formula_with_its_gradients(smo
 
 
 def test_the_normalizer_is_right_on_average():
-    """Against the softmax with all pieces. Breaks where what is drawn counts once only."""
+    """Against the softmax with all pieces. Fails if what is drawn counts once only."""
     logits_V, targets_N = values(VOCAB_SIZE, seed=5), torch.tensor([7])
     sampler, noise = CandidateSampler(COUNTS_V), noise_of(1)
 

@@ -69,7 +69,7 @@ def gradients(backward, model, batch, *, seed=1, bf16=False):
 
 @pytest.mark.parametrize("kind", every_kind())
 def test_run_captured_and_replayed_every_model_has_the_gradients_of_the_plain_pass(kind):
-    """Two batches of one shape. Breaks where padded positions count in the loss or in the gradient of the bias, where
+    """Two batches of one shape. Fails if padded positions count in the loss or in the gradient of the bias, where
     the number of tokens is a number in place of a tensor, and where a mask picks the rows of the loss."""
     model, graphs = tiny_model(kind), Tapes()
     backward = backward_of(model, graphs)
@@ -81,7 +81,7 @@ def test_run_captured_and_replayed_every_model_has_the_gradients_of_the_plain_pa
 
 
 def test_a_step_hears_the_same_noise_whatever_was_captured_before():
-    """A run that is resumed has captured nothing yet. Breaks where the seed is set once, at the capture."""
+    """A run that is resumed has captured nothing yet. Fails if the seed is set once, at the capture."""
     options = {"dropout": 0.3, "lexical_model": True}
     loss = TranslationLoss(label_smoothing=0.1)
     old_model = tiny_model(DEFAULT, **options)
@@ -99,7 +99,7 @@ def test_a_step_hears_the_same_noise_whatever_was_captured_before():
 
 
 def test_the_noise_is_that_of_a_plain_pass_on_the_padded_batch():
-    """Breaks where padding is part of the graph's own drawing, or is drawn for after the rest."""
+    """Fails if padding is part of the graph's own drawing, or is drawn for after the rest."""
     model, batch = tiny_model(DEFAULT, dropout=0.3), batch_of(1)
     truth = plain_gradients(model, batch.padded(4, 8, 8), seed=3)
     backward = backward_of(model, Tapes())
@@ -108,7 +108,7 @@ def test_the_noise_is_that_of_a_plain_pass_on_the_padded_batch():
 
 
 def test_parts_add_up_in_the_same_gradients():
-    """Breaks where a graph writes gradients in place of adding them, or where its loss is read after the next part."""
+    """Fails if a graph writes gradients in place of adding them, or where its loss is read after the next part."""
     model, batch = tiny_model(DEFAULT), batch_of(1, rows=6)
     truth = plain_gradients(model, batch)
     backward = backward_of(model, Tapes())
@@ -120,7 +120,7 @@ def test_parts_add_up_in_the_same_gradients():
 
 
 def test_gradients_keep_their_place_and_forget_what_was_not_finite():
-    """A skipped update leaves NaN behind. Breaks where gradients are set to None or multiplied by zero."""
+    """A skipped update leaves NaN behind. Fails if gradients are set to None or multiplied by zero."""
     model, batch = tiny_model(DEFAULT), batch_of(1)
     backward = backward_of(model, Tapes())
     truth = gradients(backward, model, batch)
@@ -137,7 +137,7 @@ def test_gradients_keep_their_place_and_forget_what_was_not_finite():
 
 
 def test_in_bfloat16_the_gradients_are_near_those_in_full_precision():
-    """Breaks where a shape that was met in one precision answers for the other."""
+    """Fails if a shape that was met in one precision answers for the other."""
     model, batch = tiny_model(DEFAULT, dtype=torch.float32), batch_of(1)
     backward = backward_of(model, Tapes())
     for _ in range(2):
@@ -165,7 +165,7 @@ def test_a_size_is_padded_by_little_and_few_sizes_are_left():
 
 
 def test_shapes_beyond_the_bound_are_forgotten_longest_unmet_first(monkeypatch):
-    """Breaks where the first that was made goes first, and where a replay does not count as a meeting."""
+    """Fails if the first that was made goes first, and where a replay does not count as a meeting."""
     assert SHAPES_KEPT >= 3
     monkeypatch.setattr(captured, "SHAPES_KEPT", 2)
     model, graphs = tiny_model(DEFAULT), Tapes()
@@ -200,7 +200,7 @@ def test_a_capture_that_fails_gives_back_all_graphs_and_says_why():
 
 @pytest.mark.parametrize("what", ["loss", "gradient", "small gradient", "NaN"])
 def test_a_replay_that_differs_from_the_plain_step_gives_back_all_graphs(what):
-    """Breaks where the loss alone is compared, where a parameter hides behind larger ones, and where NaN is no
+    """Fails if the loss alone is compared, where a parameter hides behind larger ones, and where NaN is no
     difference."""
     model = tiny_model(DEFAULT)
     smallest = min(model.parameters(), key=lambda parameter: parameter.numel())
@@ -230,7 +230,7 @@ def test_a_replay_that_differs_by_rounding_is_taken():
 
 
 def test_a_shape_whose_first_batch_is_not_finite_is_captured_with_the_next():
-    """Breaks where a graph is used that nobody has compared."""
+    """Fails if a graph is used that nobody has compared."""
     model, graphs = tiny_model(DEFAULT), Tapes()
     backward, kept = backward_of(model, graphs), model.output_bias.detach().clone()
     model.output_bias.data.fill_(float("nan"))

@@ -143,7 +143,7 @@ def test_validation_hears_no_noise():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_is_added_at_the_targets_is_the_same_on_a_device(dtype):
-    """Breaks where the two ways differ in a bit."""
+    """Fails if the two ways differ in a bit."""
     scattered, targets = values(7, VOCAB_SIZE, dtype=dtype).softmax(dim=1), ids(7).unsqueeze(1)
     compared = scattered.clone()
     add_at_targets_(scattered, targets, 0.1 - 1.0, scatters=True)

@@ -62,7 +62,7 @@ KINDS = [("tokens", 64), ("tokens", 40), ("sentences", 7), ("sentences", 1)]
 
 @pytest.mark.parametrize(("batch_type", "batch_size"), KINDS)
 def test_every_pair_comes_once_an_epoch(batch_type, batch_size):
-    """Breaks where the rest of a pool, or of an epoch, is left out."""
+    """Fails if the rest of a pool, or of an epoch, is left out."""
     sampler = sampler_of(batch_type=batch_type, batch_size=batch_size)
     for epoch in range(3):
         pairs = np.concatenate([one.pairs for one in epoch_of(sampler, epoch)])
@@ -179,7 +179,7 @@ class Counted:
 
 @pytest.mark.parametrize("num_pairs", [1_000, 1_000_000])
 def test_a_batch_and_going_on_anywhere_cost_the_same_whatever_the_corpus(num_pairs):
-    """One pool's lengths are looked at. Breaks where the order of an epoch is made as a whole, or gone through."""
+    """One pool's lengths are looked at. Fails if the order of an epoch is made as a whole, or gone through."""
     source, target = Counted(np.full(num_pairs, 9)), Counted(np.full(num_pairs, 9))
     sampler = Sampler(
         source, target, bounds=(0, num_pairs), target_pieces=[9 * num_pairs], weights=[1.0], batch_size=100,

@@ -74,7 +74,7 @@ def test_what_was_made_ahead_is_forgotten_when_a_training_goes_back():
 
 
 def test_on_a_device_the_plain_way_waits_for_nothing():
-    """Breaks where the positions that count are picked by a mask, whose size the host asks for."""
+    """Fails if the positions that count are picked by a mask, whose size the host asks for."""
     model, batch = tiny_model(DEFAULT, dropout=0.3), batch_of(1)
     plain = Plain(Objective(model, LOSS), World())
     plain._fixed_shapes = True  # as on a device
@@ -88,7 +88,7 @@ def test_on_a_device_the_plain_way_waits_for_nothing():
 
 @pytest.mark.parametrize("why", ["cannot be captured (no)", "differs from the plain step"])
 def test_without_graphs_a_training_goes_on_plainly_on_the_batch_as_it_is(why, capsys):
-    """With the noise of the unpadded batch. Breaks where batches stay padded, where the half of an update that graphs
+    """With the noise of the unpadded batch. Fails if batches stay padded, where the half of an update that graphs
     have made stays in the gradients, and where the warning comes again."""
     model = tiny_model(DEFAULT, dropout=0.3)
     graphs = (

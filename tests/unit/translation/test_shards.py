@@ -81,7 +81,7 @@ def check_outputs(directory: Path) -> None:
 
 @pytest.mark.parametrize("part_lines", [1, 3, 10, 4096])
 def test_each_input_gives_one_output_line_by_line_whatever_the_parts_and_their_order(tmp_path, sources, part_lines):
-    """Breaks where parts are joined in the order in which they came."""
+    """Fails if parts are joined in the order in which they came."""
     corpus = begin(tmp_path / "out", *sources, part_lines=part_lines)
     assert corpus.num_lines == 10 + 2 + 4 + 7 + 2
     work(corpus)
@@ -91,7 +91,7 @@ def test_each_input_gives_one_output_line_by_line_whatever_the_parts_and_their_o
 
 
 def test_stopped_after_any_number_of_parts_it_goes_on_and_does_no_part_twice(tmp_path, sources):
-    """Breaks where the parts that are there are not looked for."""
+    """Fails if the parts that are there are not looked for."""
     total = begin(tmp_path / "whole", *sources).num_parts
     for stop in range(total + 1):
         directory = tmp_path / f"out-{stop}"
@@ -117,7 +117,7 @@ def test_a_shard_is_absent_until_it_is_whole(tmp_path, sources):
 
 @pytest.mark.parametrize("moment", ["before the rename", "after the rename", "while joining"])
 def test_killed_while_a_shard_is_put_in_its_place_it_is_whole_or_made_again(tmp_path, sources, monkeypatch, moment):
-    """Breaks where a shard counts as finished before its file is in its place, or a leaving of the first try stays."""
+    """Fails if a shard counts as finished before its file is in its place, or a leaving of the first try stays."""
 
     def die(*_):
         raise KeyboardInterrupt
@@ -153,7 +153,7 @@ def _replace_but(die, target: Path):
 
 
 def test_more_inputs_may_come_later_and_a_moved_input_is_the_same(tmp_path, sources):
-    """Breaks where the input is looked for in the place that the record names."""
+    """Fails if the input is looked for in the place that the record names."""
     work(begin(tmp_path / "out", *sources[:2]), 1)
     moved = tmp_path / "elsewhere"
     sources[0].parent.rename(moved)

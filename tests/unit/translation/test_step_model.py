@@ -310,7 +310,7 @@ def test_models_laid_out_for_translation_find_what_models_in_training_find(atten
 
 @pytest.mark.parametrize("attention", ["additive", "neural-coverage"])
 def test_more_rows_than_one_product_takes_change_no_bit(attention):
-    """Neural coverage multiplies each position of each row. Breaks where another library computes large products."""
+    """Neural coverage multiplies each position of each row. Fails if another library computes large products."""
     trained = of_kind(attention, "conditional", "gru")
     ids = of_lengths([15 - number % 9 for number in range(80)])
     few, many = steps_of(trained, ids[:16], MULTIPLE), steps_of(trained, ids, MULTIPLE)
@@ -337,7 +337,7 @@ def forced(trained: TrainedModels, ids) -> torch.Tensor:
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_targets_are_scored_a_part_at_a_time_with_the_same_result(precision, monkeypatch):
-    """Breaks where memory grows with the pieces of a target."""
+    """Fails if memory grows with the pieces of a target."""
     trained = models(precision)
     ids = of_lengths([15 - number % 9 for number in range(20)])
     whole = forced(trained, ids)
@@ -352,7 +352,7 @@ def test_targets_are_scored_a_part_at_a_time_with_the_same_result(precision, mon
 @pytest.mark.parametrize("num_steps", [1, 3])
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_targets_are_read_some_steps_at_a_time_with_the_same_result(precision, num_steps, monkeypatch):
-    """Breaks where the attention of all rows and steps is held at once."""
+    """Fails if the attention of all rows and steps is held at once."""
     trained = models(precision)
     ids = of_lengths([15 - number % 9 for number in range(20)])
     batch, sources = make_batch(ids, ids), pad_sources(ids, multiple=MULTIPLE)
@@ -386,7 +386,7 @@ def drawn(trained: TrainedModels, ids):
     ids=["first", "middle", "last", "above all bounds", "none possible"],
 )
 def test_a_prediction_that_is_no_probability_is_refused_by_every_way(path, precision, piece, value):
-    """Breaks where a way does not ask, or asks a column to which what is wrong does not come."""
+    """Fails if a way does not ask, or asks a column to which what is wrong does not come."""
     ids = sources(5)
     everything = Shortlist(torch.arange(VOCAB), torch.full((VOCAB, 1), NONE)).without(BANNED)
     with native.path(path):
@@ -401,7 +401,7 @@ def test_a_prediction_that_is_no_probability_is_refused_by_every_way(path, preci
 
 @pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
 def test_a_piece_that_is_impossible_is_no_wrong_prediction(path):
-    """Breaks where an infinite log-probability is refused, as that of a banned piece would be."""
+    """Fails if an infinite log-probability is refused, as that of a banned piece would be."""
     ids = sources(5)
     with native.path(path):
         trained = with_bias(models(), slice(0, 8), -math.inf)

@@ -186,7 +186,7 @@ def test_a_file_that_fails_half_way_is_absent(tmp_path):
     bound=st.integers(1, 40),
 )
 def test_the_segments_of_a_line_are_the_line_and_number_its_words(text: str, length: int, bound: int):
-    """Breaks where a cut inside a word begins a new one."""
+    """Fails if a cut inside a word begins a new one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(splitting, "SEGMENT_LENGTH", length)
         patch.setattr(splitting, "ROUND_LENGTH", bound)
