@@ -20,7 +20,7 @@ SIZES = (300, 500, 1_000, 2_000)
 PAIRS = 4_000
 """Pairs of all samples of a size."""
 PART = 10
-"""One pair of so many gets a wrong translation."""
+"""One of this many pairs gets a wrong translation."""
 
 
 class Counts(NamedTuple):
@@ -29,7 +29,7 @@ class Counts(NamedTuple):
     right: int
     """Right pairs that are flagged."""
     found: int
-    """Wrong ones that are flagged."""
+    """Wrong pairs that are flagged."""
 
 
 def main() -> None:

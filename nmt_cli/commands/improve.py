@@ -108,7 +108,7 @@ def improve(
     is_new = not ledger.plan_path.is_file()
     tokenizers = _first_tokenizers(effective) if dry_run or is_new or is_long else {}
     if effective.training.max_steps is not None:
-        log("training.max_steps counts updates for the pairs alone; a training on more lines gets as many more updates")
+        log("training.max_steps is for a training on the pairs; a training on twice the lines gets twice the updates")
     if dry_run:
         _print_plan(stages, ledger, _measured(effective, recipe, tokenizers))
         return

@@ -30,9 +30,9 @@ _KINDS_BY_NAME = {
     **dict.fromkeys((".yaml", ".yml"), "YAML"),
 }
 """Formats of which no reader is here; only their names tell them from plain text."""
-_AS_WORDS = "its marks are translated like words; "
+_AS_WORDS = "its marks are read as words; "
 _TO_HTML = (
-    f"{_AS_WORDS}convert it to HTML, for example with pandoc, which `nmt translate` translates as a document if -o is "
+    f"{_AS_WORDS}convert it to HTML, for example with pandoc; `nmt translate` translates HTML as a document if -o is "
     "given"
 )
 _TAKE_OUT = f"{_AS_WORDS}write its texts into a file, one a line"

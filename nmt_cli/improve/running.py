@@ -78,8 +78,8 @@ def _warn_of_a_useless_teacher(stage: Stage, later: Sequence[Stage]) -> None:
     if score is not None and score.metric == "bleu" and score.value < USELESS_BLEU:
         warn(
             f"stage {stage.name}: this model has {score.value:.2f} BLEU on the dev set, so its translations teach next "
-            "to nothing, and a model that learns from them may be worse than one without them. It needs more pairs or "
-            "a longer training (training.max_epochs, training.patience). Change them, and choose another -o"
+            "to nothing, and a model that learns from them may be worse than one without them. Add pairs or "
+            "train longer (training.max_epochs, training.patience), and give another -o"
         )
 
 

@@ -85,9 +85,9 @@ class _Trigrams(NamedTuple):
         return np.asarray(np.log(counts / counts.sum()), dtype=np.float32)
 
     def held_out_means(self, lines: Flags) -> Floats:
-        """Return `means` of what `learn` makes of these lines, each line judged by the others alone.
+        """Return the mean log-probability of each line's trigrams, as `learn` gives it without that line.
 
-        A bucket that a line holds several times loses one of them only.
+        If a line has a trigram several times, only one of them is left out.
         """
         counts, weights = self._count(lines)
         of_others = np.maximum(counts[self.buckets] - np.repeat(weights, self.lengths), SMOOTHING)
@@ -154,10 +154,11 @@ class LanguageModel:
         judged = [flags.copy() for flags in trusted]
         for number in range(ROUNDS + GROWING_ROUNDS):
             self._tables = [side.learn(flags) for side, flags in zip(sides, trusted, strict=True)]
-            fits = [[side.means(table) for table in self._tables] for side in sides]
-            # A line that is learnt from fits better than others like it, above all in a small corpus.
-            for own in (0, 1):
-                fits[own][own] = sides[own].held_out_means(trusted[own])
+            # A line that is learnt from would fit better than others like it, above all in a small corpus.
+            fits = [
+                [side.held_out_means(trusted[own]) if own == of else side.means(self._tables[of]) for of in (0, 1)]
+                for own, side in enumerate(sides)
+            ]
             evidence = [fits[own][own] - fits[own][1 - own] for own in (0, 1)]
             for own in (0, 1):
                 fit = fits[own][own]

@@ -471,10 +471,10 @@ def test_a_file_that_looks_like_a_table_or_a_document_is_warned_of_once(here, te
 
 
 TO_HTML = (
-    "its marks are translated like words; convert it to HTML, for example with pandoc, which `nmt translate` "
-    "translates as a document if -o is given"
+    "its marks are read as words; convert it to HTML, for example with pandoc; `nmt translate` translates HTML as a "
+    "document if -o is given"
 )
-TAKE_OUT = "its marks are translated like words; write its texts into a file, one a line"
+TAKE_OUT = "its marks are read as words; write its texts into a file, one a line"
 
 
 @pytest.mark.parametrize(

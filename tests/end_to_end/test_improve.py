@@ -141,6 +141,7 @@ def test_the_result_is_compared_with_the_model_before(here, inside, before, is_b
     useless = "stage 03-reverse: this model has 0.00 BLEU on the dev set, so its translations teach next to nothing"
     assert done.err.count(useless) == 1
     assert "stage 06-forward: this model" not in done.err
+    assert "a training on twice the lines gets twice the updates" in done.err
 
 
 def test_the_weight_of_repeated_text_counts_the_lines_that_cleaning_leaves(here, inside):
