@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from command_line import CONFIG, contents, run_here, start_nmt
 
+from nmt_cli.commands.improve import _compare as compare
 from nmt_cli.config.loader import load_config
 from nmt_cli.demo import phrasebook
 from nmt_cli.improve import child, estimate
@@ -119,29 +120,35 @@ def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_ma
     assert not any(path.is_symlink() for path in elsewhere.rglob("*"))
 
 
-@pytest.mark.parametrize(
-    ("before", "is_better", "told"), [(-1.0, True, ": -1.00"), (99.0, False, ": 99.00"), (None, True, "")]
-)
-def test_the_result_is_compared_with_the_model_before(here, inside, before, is_better, told):
+def test_the_result_is_compared_with_the_model_before(here, inside, capfd):
     assert run_here("train", "--config", str(here / "config.yaml"), *QUICK).code == 0
-    index = here / "run/checkpoints/index.json"
-    values = json.loads(index.read_text())
-    if before is not None:
-        values["best"][0]["value"] = before
-        index.write_text(json.dumps(values))
-    else:  # scores of other dev sets are not compared
-        shutil.copy(here / "c/dev.fr", here / "c/dev2.fr")
-        config = here / "run/config.yaml"
-        config.write_text(config.read_text().replace("dev.fr", "dev2.fr"))
     done = improve(here)
     assert done.code == 0, done.err
-    of_before = f"; of the model in {here / 'run'}{told}" if told else "\n"
-    assert re.search(rf"bleu of the result on the dev set: \d+\.\d\d{re.escape(of_before)}", done.err), done.err
-    assert ("the result is not better than the model before. " in done.err) is not is_better
     useless = "stage 03-reverse: this model has 0.00 BLEU on the dev set, so its translations teach next to nothing"
     assert done.err.count(useless) == 1
     assert "stage 06-forward: this model" not in done.err
     assert "a training on twice the lines gets twice the updates" in done.err
+    told = rf"bleu of the result on the dev set: \d+\.\d\d; of the model in {re.escape(str(here / 'run'))}: "
+    assert re.search(told, done.err), done.err
+    index, of_before = here / "run/checkpoints/index.json", here / "run/config.yaml"
+
+    def compared(before: float) -> str:
+        values = json.loads(index.read_text())
+        values["best"][0]["value"] = before
+        index.write_text(json.dumps(values))
+        compare(load_config(here / "run/config.yaml"), here / "run-improved/stages/06-forward/model")
+        return capfd.readouterr().err
+
+    worse = compared(99.0)
+    assert worse.startswith("warning: the result is not better than the model before. ")
+    assert re.search(told + r"99\.00\n", worse), worse
+    better = compared(-1.0)
+    assert re.match(told + r"-1\.00\n", better), better
+    config = load_config(of_before)
+    shutil.copy(here / "c/dev.fr", here / "c/dev2.fr")
+    of_before.write_text(of_before.read_text().replace("dev.fr", "dev2.fr"))
+    compare(config, here / "run-improved/stages/06-forward/model")  # scores of two dev sets say nothing
+    assert re.fullmatch(r"bleu of the result on the dev set: \d+\.\d\d\n", capfd.readouterr().err)
 
 
 def test_the_weight_of_repeated_text_counts_the_lines_that_cleaning_leaves(here, inside):
