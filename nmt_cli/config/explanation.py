@@ -68,7 +68,7 @@ def _suggestion(location: Sequence[str | int]) -> str:
     if near:
         return f"; did you mean '{near[0]}'?"
     everywhere = {key.rsplit(".", 1)[-1]: key for key in reversed(list(_all_keys(Config, "")))}
-    elsewhere = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.75)
+    elsewhere = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.8)
     return f"; did you mean '{everywhere[elsewhere[0]]}'?" if elsewhere else "; `nmt schema` lists the keys"
 
 

@@ -1,7 +1,4 @@
-"""Makes a `Config` from YAML text and `--set` overrides, or one error that lists every problem.
-
-Values are read as YAML 1.2 reads them: `no` and `12:30` are strings, `1e-3` is a number (PyYAML alone follows 1.1).
-"""
+"""Makes a `Config` from YAML text and `--set` overrides, or one error that lists every problem."""
 
 from __future__ import annotations
 
@@ -10,93 +7,20 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
 from nmt_cli.config.schema import REMOVED_KEYS, Config
+from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
 from nmt_cli.errors import ConfigError, InputError
 
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")
-_FIRST_CHARACTERS = list("-+0123456789.")
-
-# The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification).
-_CORE_SCHEMA = (
-    ("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
-    ("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
-    ("tag:yaml.org,2002:int", re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"), _FIRST_CHARACTERS),
-    (
-        "tag:yaml.org,2002:float",
-        re.compile(
-            r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
-            r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
-        ),
-        _FIRST_CHARACTERS,
-    ),
-)
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe, YAML 1.2, no duplicate keys, no aliases (a file of a few lines can stand for gigabytes with them), no tags:
-    what a value is shows in how it is written."""
-
-    yaml_implicit_resolvers = {}  # noqa: RUF012 (as PyYAML declares it)
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not supported", event.start_mark)
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        if getattr(event, "tag", None) is not None:
-            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            problem = f"tags such as {tag} are not supported; a text stands in quotes, all else is written as it is"
-            raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, (dict, list)):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
-            if (type(key), key) in seen:  # to Python the keys 1 and true are the same
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
-                )
-            seen.add((type(key), key))
-        return super().construct_mapping(node, deep=deep)
-
-    def construct_core_int(self, node: Any) -> int:
-        text = self.construct_scalar(node)
-        return int(text, 0) if text.startswith(("0o", "0x")) else int(text, 10)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes what `_Loader` would otherwise read as a number."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 (as PyYAML declares it)
-        key: list(value) for key, value in yaml.SafeDumper.yaml_implicit_resolvers.items()
-    }
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        return True
-
-    def represent_text(self, data: str) -> yaml.ScalarNode:
-        # YAML takes these for line breaks, which only between double quotes come back as they were.
-        breaks = re.search("[\x85\u2028\u2029]", data)
-        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if breaks else None)
-
-
-for _tag, _pattern, _first in _CORE_SCHEMA:
-    _Loader.add_implicit_resolver(_tag, _pattern, _first)
-    _Dumper.add_implicit_resolver(_tag, _pattern, _first)
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_core_int)
-_Dumper.add_representer(str, _Dumper.represent_text)
+_Location = tuple[str | int, ...]
+_STAND_INS = {"name": "unnamed", "model_dir": "unnamed", "source_lang": "en", "target_lang": "fr"}
 
 
 def load_config(
@@ -129,18 +53,6 @@ def load_config(
     return config
 
 
-def parse_yaml(text: str, origin: str) -> Any:
-    """Return the value that YAML 1.2 text stands for; `ConfigError` names `origin`, line and column."""
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
-        too_deep = isinstance(error, RecursionError)
-        problem = "too deeply nested" if too_deep else getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{place}: not valid YAML: {problem}") from error
-
-
 def validate(values: Mapping[str, Any], origin: str) -> Config:
     """Check the values against the schema; `ConfigError` has one line a problem, each with its key."""
     config, problems = _validated(values, origin)
@@ -150,7 +62,7 @@ def validate(values: Mapping[str, Any], origin: str) -> Config:
 
 
 def _validated(values: Mapping[str, Any], origin: str) -> tuple[Config | None, list[str]]:
-    """Return the configuration without its wrong keys, if these are not needed, and a line for each problem."""
+    """Return the configuration without its wrong keys, as far as that is possible, and a line for each problem."""
     try:
         values = _without_removed_keys(values)
         # By way of JSON, where strict means what a reader of YAML expects: a list is a tuple, "3" is not a number.
@@ -191,27 +103,42 @@ def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
 def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[list[Any], Config | None]:
     """Return the problems of an error and those that it hides, and the configuration without the wrong keys.
 
-    pydantic compares keys with each other only where each is right. So the wrong keys are left out, and the rest is
-    looked at again. Problems that come from leaving a key out are not told.
+    pydantic compares keys with each other only where each is right. So the wrong keys are left out, needed ones get a
+    stand-in, and the rest is looked at again. Problems that come from leaving a key out are not told.
     """
     problems: list[Any] = error.errors()
     rest: Any = json.loads(json.dumps(values, default=str))
-    left_out: list[Sequence[str | int]] = []
+    left_out: set[str] = set()
     new = problems
-    while gone := [location for problem in new for location in _keys_of(problem) if _leave_out(rest, location)]:
-        left_out += gone
+    while _mend(rest, new, left_out):
         try:
             return problems, Config.model_validate_json(json.dumps(rest))
         except ValidationError as next_error:
-            names = {str(location[-1]) for location in left_out}
             told = {line for problem in problems for line in _lines(problem)}
             new = []
             for problem in next_error.errors():
-                found = [line for line in _lines(problem) if not names & set(re.findall(r"\w+", line))]
-                if problem["type"] == "value_error" and not told.issuperset(found):
+                if problem["type"] == "missing":  # because it was wrong and is left out
+                    new.append(problem)
+                elif problem["type"] == "value_error":
+                    found = [line for line in _lines(problem) if not left_out & set(re.findall(r"\w+", line))]
                     new.append({**problem, "lines": found})
-            problems += new
+                    problems += [] if told.issuperset(found) else new[-1:]
     return problems, None
+
+
+def _mend(values: Any, problems: Sequence[Any], left_out: set[str]) -> bool:
+    """Take the wrong keys out, whose names join `left_out`, and fill the missing ones in; False if nothing changed."""
+    changed = False
+    for problem in problems:
+        if problem["type"] == "missing":
+            left_out.discard(str(problem["loc"][-1]))
+            changed |= _fill_in(values, problem["loc"])
+            continue
+        first, others = _keys_of(problem)
+        gone = [key for key in first if _leave_out(values, key)] or [key for key in others if _leave_out(values, key)]
+        left_out |= {str(key[-1]) for key in gone}
+        changed |= bool(gone)
+    return changed
 
 
 def _lines(problem: Any) -> list[str]:
@@ -220,55 +147,59 @@ def _lines(problem: Any) -> list[str]:
     return lines
 
 
-def _keys_of(problem: Any) -> list[tuple[str | int, ...]]:
-    """Return the key that is wrong, or those that do not agree: a section's own errors begin with them."""
+def _keys_of(problem: Any) -> tuple[list[_Location], list[_Location]]:
+    """Return the key that is wrong, or those that do not agree, and the others that the message names.
+
+    A section's own errors begin with the keys that do not agree.
+    """
     if problem["type"] != "value_error":
-        return [problem["loc"]]
-    lines = str(problem["ctx"]["error"]).split("\n")
-    keys = [line.partition(":")[0].split(".") for line in lines]
-    return [(*problem["loc"], *(int(part) if part.isdecimal() else part for part in key)) for key in keys]
+        return [problem["loc"]], []
+    message = str(problem["ctx"]["error"])
+
+    def location(key: str) -> _Location:
+        return (*problem["loc"], *(int(part) if part.isdecimal() else part for part in key.split(".")))
+
+    first = [location(line.partition(":")[0]) for line in message.split("\n")]
+    return first, [location(key) for key in re.findall(r"\w+(?:\.\w+)+", message)]
 
 
 def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
     """Take a key out, so that its default stands there; False where it is no key that is there."""
     *sections, key = location or ("",)
+    section = _section_at(values, sections)
+    is_key = section is not None and key in section
+    if section is not None and is_key:
+        del section[key]
+    return is_key
+
+
+def _fill_in(values: Any, location: Sequence[str | int]) -> bool:
+    """Put a stand-in where a needed key is missing: of two files that belong together, the other one.
+
+    False where no stand-in is known.
+    """
+    *sections, key = location
+    section = _section_at(values, sections)
+    if section is None:
+        return False
+    other = {"source": "target", "target": "source"}.get(str(key))
+    section[key] = _STAND_INS.get(str(key)) if other is None else section.get(other)
+    return section[key] is not None
+
+
+def _section_at(values: Any, sections: Sequence[str | int]) -> dict[str | int, Any] | None:
+    """Return the section with these keys and numbers above it, if there is one."""
     for part in sections:
         try:
             values = values[part]
         except (KeyError, IndexError, TypeError):
-            return False
-    is_key = isinstance(values, dict) and key in values
-    if is_key:
-        del values[key]
-    return is_key
+            return None
+    return values if isinstance(values, dict) else None
 
 
 def dump_config(config: Config) -> str:
     """Return the configuration as YAML, every default written out; `load_config` reads it back to an equal value."""
     return dump_yaml(config.model_dump(mode="json"))
-
-
-def dump_yaml(values: Any) -> str:
-    """Return values as YAML that readers of YAML 1.1 and of 1.2 read back as they were."""
-    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
-
-
-def scalar(text: str) -> str:
-    """Return a YAML string, quoted where a reader of YAML 1.1 or 1.2 might take it for something else."""
-    is_plain = re.fullmatch(r"(?:\./|\.\./|/)?[A-Za-z_][A-Za-z0-9_./+-]*", text)
-    if is_plain and text.lower() not in ("null", "true", "false", "yes", "no", "on", "off", "y", "n"):
-        return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)
-
-
-def setting(key: str, text: object) -> str:
-    """Return what stands behind `--set` to give a key this text, quoted where YAML would read something else."""
-    value = str(text)
-    with suppress(ConfigError):
-        if parse_yaml(value, key) == value:
-            return f"{key}={value}"
-    return f"{key}={scalar(value)}"
 
 
 def with_absolute_paths(config: Config) -> Config:
@@ -348,8 +279,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     if not equals or not key.strip():
         raise ConfigError(f"--set {override}: must be KEY=VALUE, such as training.max_steps=100")
     value = parse_yaml(text, f"--set {key}")
-    node = yaml.compose(text, Loader=_Loader)
-    end = 0 if node is None else node.end_mark.index
+    end = value_end(text)
     if text[end:].lstrip().startswith("#"):
         raise ConfigError(
             f"--set {override}: in YAML ` #` begins a comment, so the value would be {text[:end]!r}. Put the value "

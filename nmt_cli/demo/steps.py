@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt_cli.attention_page import AttentionPicture
-from nmt_cli.config.loader import parse_yaml, validate, with_absolute_paths
+from nmt_cli.config.loader import validate, with_absolute_paths
 from nmt_cli.config.schema import Config
+from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.console import log
 from nmt_cli.demo import phrasebook
 from nmt_cli.demo.grammar import PhrasePair

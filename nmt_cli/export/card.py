@@ -71,7 +71,7 @@ def card(experiments: Sequence[Experiment], checkpoint: str = "best") -> str:
         InputError: there is no such model or checkpoint.
     """
     described = [_Model(experiment, checkpoint) for experiment in experiments]
-    from nmt_cli.config.loader import dump_yaml
+    from nmt_cli.config.yaml_text import dump_yaml
 
     text = "\n".join(line for model in described for line in model.lines())
     return f"---\n{dump_yaml(_front_matter(described))}---\n\n{text}"

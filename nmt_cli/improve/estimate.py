@@ -12,8 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.config.loader import dump_config, parse_yaml, validate
+from nmt_cli.config.loader import dump_config, validate
 from nmt_cli.config.schema import Config
+from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.data.lines import iter_lines, open_input
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.errors import Interrupted, NmtError

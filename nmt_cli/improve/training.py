@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.config.loader import dump_config, parse_yaml, validate
+from nmt_cli.config.loader import dump_config, validate
 from nmt_cli.config.schema import Config
+from nmt_cli.config.yaml_text import parse_yaml
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from nmt_cli.config.loader import parse_yaml, scalar, validate
+from nmt_cli.config.loader import validate
 from nmt_cli.config.schema import Config
+from nmt_cli.config.yaml_text import parse_yaml, scalar
 from nmt_cli.console import counted, log, warn
 from nmt_cli.data.holdout import hold_out
 from nmt_cli.data.output import open_new_outputs

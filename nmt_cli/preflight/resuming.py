@@ -65,7 +65,7 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
 
 def _check_place(path: Path, config: Config) -> None:
     """Refuse the configuration of a run that was moved or copied, because its `model_dir` still names the old place."""
-    from nmt_cli.config.loader import setting
+    from nmt_cli.config.yaml_text import setting
     from nmt_cli.experiment import Experiment
 
     here, named = Experiment(path.parent), Path(config.model_dir)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.config.loader import setting
+from nmt_cli.config.yaml_text import setting
 from nmt_cli.console import counted
 from nmt_cli.preflight.advice import Advised
 from nmt_cli.preflight.check import Check

@@ -115,7 +115,7 @@ MAY_IMPORT = {
 DOORS = {
     "typer": {"cli", "commands"},
     "click": set(),
-    "yaml": {"config.loader"},
+    "yaml": {"config.yaml_text"},
     "sentencepiece": {"data.tokenizer", "export.programs"},
     "sacrebleu": {"scoring", "confidence.labels"},
     "tqdm": {"console"},

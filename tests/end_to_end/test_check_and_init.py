@@ -149,6 +149,32 @@ def test_errors_of_the_configuration_and_missing_files_are_named_at_once(corpus,
     )
 
 
+def test_files_and_disagreements_are_named_also_where_needed_keys_are_missing_or_wrong(corpus):
+    data = {
+        "source_lang": "en",
+        "train": [{"source": "nil.en", "targt": "nil.de"}, {"source": "a.en", "target": "no.de"}],
+        "dev": {"source": "dev.en", "target": 5},
+        "test": 2 * [{"name": "t", "source": "a.en", "target": "a.de"}],
+    }
+    rest = {"tokenizer": {"nothing": 1, "joint": False}, "model": {"tied_embeddings": "all"}}
+    (corpus / "wrong.yaml").write_text(json.dumps({"name": [1], "data": data, **rest}))
+    code, out, err = nmt(corpus, "check", "--config", "wrong.yaml")
+    assert (code, out) == (2, "")
+    assert err == (
+        "nmt: wrong.yaml: name: must be a string, is [1]\n"
+        "wrong.yaml: missing key 'model_dir'\n"
+        "wrong.yaml: missing key 'data.target_lang'\n"
+        "wrong.yaml: missing key 'data.train.0.target'\n"
+        "wrong.yaml: unknown key 'data.train.0.targt'; did you mean 'target'?\n"
+        "wrong.yaml: data.dev.target: must be a string, is 5\n"
+        "wrong.yaml: unknown key 'tokenizer.nothing'; `nmt schema` lists the keys\n"
+        "wrong.yaml: data.test: every test set needs a name of its own\n"
+        "wrong.yaml: model.tied_embeddings: all needs tokenizer.joint: true\n"
+        "nil.en: there is no such file\n"
+        "no.de: there is no such file\n"
+    )
+
+
 def test_all_problems_are_named_at_once_and_the_report_is_still_printed(corpus):
     with (corpus / "a.en").open("ab") as file:
         file.write(b"caf\xe9\n")

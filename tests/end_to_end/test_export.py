@@ -11,7 +11,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from nmt_cli.config.loader import parse_yaml
+from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.export.onnx import graph
 
 ROOT = Path(__file__).parents[2]

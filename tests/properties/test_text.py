@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
-from nmt_cli.config.loader import dump_config, parse_yaml, validate
+from nmt_cli.config.loader import dump_config, validate
+from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.data.tokenizer import UNK, Tokenizer, segments, train_tokenizer
 from nmt_cli.demo import phrasebook
 from nmt_cli.errors import ConfigError

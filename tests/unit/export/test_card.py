@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from nmt_cli.config.loader import parse_yaml, validate
+from nmt_cli.config.loader import validate
+from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.errors import ConfigError
 from nmt_cli.export.card import LABELS, card, plain
 from nmt_cli.scoring import METRICS

@@ -1,0 +1,128 @@
+"""YAML 1.2 as text of configurations: `no` and `12:30` are strings, `1e-3` is a number (PyYAML alone follows 1.1)."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Any
+
+import yaml
+
+from nmt_cli.errors import ConfigError
+
+_FIRST_CHARACTERS = list("-+0123456789.")
+
+# The implicit types of YAML 1.2's core schema (section 10.3.2 of the specification).
+_CORE_SCHEMA = (
+    ("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
+    ("tag:yaml.org,2002:int", re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"), _FIRST_CHARACTERS),
+    (
+        "tag:yaml.org,2002:float",
+        re.compile(
+            r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+            r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+        ),
+        _FIRST_CHARACTERS,
+    ),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, YAML 1.2, no duplicate keys, no aliases (a file of a few lines can stand for gigabytes with them), no tags:
+    what a value is shows in how it is written."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 (as PyYAML declares it)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not supported", event.start_mark)
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            problem = f"tags such as {tag} are not supported; a text stands in quotes, all else is written as it is"
+            raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, (dict, list)):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
+            if (type(key), key) in seen:  # to Python the keys 1 and true are the same
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add((type(key), key))
+        return super().construct_mapping(node, deep=deep)
+
+    def construct_core_int(self, node: Any) -> int:
+        text = self.construct_scalar(node)
+        return int(text, 0) if text.startswith(("0o", "0x")) else int(text, 10)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what `_Loader` would otherwise read as a number."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 (as PyYAML declares it)
+        key: list(value) for key, value in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def represent_text(self, data: str) -> yaml.ScalarNode:
+        # YAML takes these for line breaks, which only between double quotes come back as they were.
+        breaks = re.search("[\x85\u2028\u2029]", data)
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if breaks else None)
+
+
+for _tag, _pattern, _first in _CORE_SCHEMA:
+    _Loader.add_implicit_resolver(_tag, _pattern, _first)
+    _Dumper.add_implicit_resolver(_tag, _pattern, _first)
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_core_int)
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def parse_yaml(text: str, origin: str) -> Any:
+    """Return the value that YAML 1.2 text stands for; `ConfigError` names `origin`, line and column."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
+        too_deep = isinstance(error, RecursionError)
+        problem = "too deeply nested" if too_deep else getattr(error, "problem", None) or str(error)
+        raise ConfigError(f"{place}: not valid YAML: {problem}") from error
+
+
+def value_end(text: str) -> int:
+    """Return the number of characters up to the end of the value, where a comment may follow."""
+    node = yaml.compose(text, Loader=_Loader)
+    return 0 if node is None else int(node.end_mark.index)
+
+
+def dump_yaml(values: Any) -> str:
+    """Return values as YAML that readers of YAML 1.1 and of 1.2 read back as they were."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
+
+
+def scalar(text: str) -> str:
+    """Return a YAML string, quoted where a reader of YAML 1.1 or 1.2 might take it for something else."""
+    is_plain = re.fullmatch(r"(?:\./|\.\./|/)?[A-Za-z_][A-Za-z0-9_./+-]*", text)
+    if is_plain and text.lower() not in ("null", "true", "false", "yes", "no", "on", "off", "y", "n"):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
+def setting(key: str, text: object) -> str:
+    """Return what stands behind `--set` to give a key this text, quoted where YAML would read something else."""
+    value = str(text)
+    with suppress(ConfigError):
+        if parse_yaml(value, key) == value:
+            return f"{key}={value}"
+    return f"{key}={scalar(value)}"
