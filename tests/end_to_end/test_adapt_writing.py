@@ -313,6 +313,7 @@ def test_forced_scores_keep_the_writing(nmt, model: Path, tmp_path: Path):
     assert both[0].out == both[1].out
 
 
+@pytest.mark.slow
 def test_init_turns_it_on_and_validation_adapts_too(nmt, tmp_path: Path, corpus: Path, config: Path):
     given = [f"--{side}={corpus}/train.{code}" for side, code in (("source", "en"), ("target", "fr"))]
     result = nmt("init", *given, "--source-lang=en", "--target-lang=fr", "-o", tmp_path / "made.yaml")

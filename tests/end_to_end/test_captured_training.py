@@ -95,6 +95,7 @@ def test_a_captured_training_out_of_memory_halves_the_batch_and_goes_on(nmt, con
     assert tapes[0].asked.count("replay") == 6 + captures  # two parts of three batches, and the comparisons
 
 
+@pytest.mark.slow
 def test_a_captured_training_skips_what_is_not_finite_and_goes_on(nmt, config: Path, tapes, monkeypatch):
     """Fails if the NaN of a skipped update stays in the gradients."""
     real = Tapes.run
@@ -116,6 +117,7 @@ def test_graphs_are_off_by_default(nmt, config: Path, tapes):
     assert tapes == []
 
 
+@pytest.mark.slow
 def test_a_training_whose_graphs_failed_resumes_without_them_and_exactly(nmt, config: Path, monkeypatch):
     """Fails if it tries again, and draws the noise of padded batches until that fails."""
     made: list[Tapes] = []

@@ -572,6 +572,7 @@ def test_evaluate_refuses_before_it_translates(nmt, model: Path, tmp_path: Path)
         assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_evaluate_chooses_the_length_penalty_on_the_dev_set_alone(nmt, model: Path, corpus: Path, tmp_path: Path):
     """The choice is what `nmt translate` and `nmt score` would give for each penalty; the test set has no say."""
     result = nmt("evaluate", "--model", model, "--tune-length-penalty", "-o", tmp_path)

@@ -49,7 +49,7 @@ def test_training_ends_with_a_calibration_that_evaluate_gives_again(nmt, own: Pa
         ("--alignment", "soft"),
         ("--copy-unknown",),
         ("--precision", "int8"),
-        ("--batch-tokens", "60"),
+        pytest.param(("--batch-tokens", "60"), marks=pytest.mark.slow),
     ],
 )
 def test_each_word_has_a_confidence_and_the_translation_stays_what_it_is(nmt, model: Path, corpus: Path, options):

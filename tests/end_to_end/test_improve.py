@@ -120,6 +120,7 @@ def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_ma
     assert not any(path.is_symlink() for path in elsewhere.rglob("*"))
 
 
+@pytest.mark.slow
 def test_the_result_is_compared_with_the_model_before(here, inside, capfd):
     assert run_here("train", "--config", str(here / "config.yaml"), *QUICK).code == 0
     done = improve(here)
@@ -151,6 +152,7 @@ def test_the_result_is_compared_with_the_model_before(here, inside, capfd):
     assert re.fullmatch(r"bleu of the result on the dev set: \d+\.\d\d\n", capfd.readouterr().err)
 
 
+@pytest.mark.slow
 def test_the_weight_of_repeated_text_counts_the_lines_that_cleaning_leaves(here, inside):
     mono = here / "mono.fr"
     mono.write_bytes(8 * mono.read_bytes())
@@ -232,6 +234,7 @@ def test_other_options_or_another_configuration_are_refused(here, inside):
         assert (refused.code, told in refused.err) == (2, True), refused.err
 
 
+@pytest.mark.slow
 def test_a_plan_of_another_version_goes_on_with_the_keys_of_this_one(here, inside):
     inside.fails = "train"
     improve(here)
@@ -244,6 +247,7 @@ def test_a_plan_of_another_version_goes_on_with_the_keys_of_this_one(here, insid
     assert improve(here).code == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_was_moved_before_its_end_is_told_where_it_began(here, inside):
     inside.fails = "train"
     improve(here)

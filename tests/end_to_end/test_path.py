@@ -48,6 +48,7 @@ def test_a_training_goes_on_by_the_path_on_which_it_began(nmt, config: Path, mon
 
 
 @pytest.mark.skipif(not native.is_built(), reason="installed without a compiler")
+@pytest.mark.slow
 def test_a_training_that_lost_its_kernels_warns_and_goes_on(nmt, config: Path, monkeypatch):
     result = nmt(*steps(config, 2))
     assert result.code == 0, result.err

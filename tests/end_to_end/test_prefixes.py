@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from marks import others_slow
 
 from nmt_cli.translation.splitting import fits_a_matrix
 
@@ -57,7 +58,9 @@ def test_each_translation_begins_with_its_prefix_byte_for_byte(nmt, model: Path,
     assert [lines[len(ODD) + place] for place in (2, 5)] == ["rien", " \t"]
 
 
-@pytest.mark.parametrize("more", [(), ("--alignment", "hard"), ("--markup",), ("--n-best", "2"), ("--copy-unknown",)])
+@pytest.mark.parametrize(
+    "more", others_slow((), ("--alignment", "hard"), ("--markup",), ("--n-best", "2"), ("--copy-unknown",))
+)
 def test_a_translation_does_not_depend_on_the_lines_around_it(nmt, model: Path, tmp_path: Path, more):
     sources, prefixes = SOURCES * 3 + [SOURCES[0]] * len(ODD), PREFIXES * 3 + ODD
     whole = translate(nmt, model, tmp_path, sources, prefixes, *more)

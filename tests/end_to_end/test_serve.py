@@ -535,6 +535,7 @@ def test_keys_rates_origins_and_the_end(model, tmp_path):
     assert server.lines[-1] == "ended; all requests are answered\n"
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_is_loaded_and_a_damaged_one_leaves_the_old_serving(model, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(model, run, ignore=shutil.ignore_patterns("cache"))

@@ -16,6 +16,7 @@ import pytest
 import torch
 import yaml
 from command_line import contents, start_nmt
+from marks import others_slow
 
 from nmt_cli.demo import phrasebook
 
@@ -72,12 +73,12 @@ def test_a_dry_run_counts_the_lines(nmt, config: Path, tmp_path: Path):
 
 @pytest.mark.parametrize(
     "options",
-    [
+    others_slow(
         (),
         ("training.accumulate=2", "tokenizer.sampling_alpha=0.2", "training.optimizer=adamw"),
         ("training.ema_decay=0.0", "training.schedule=plateau", "model.attention.type=location"),
         ("training.sampled_softmax=true", "tokenizer.sampling_alpha=0.1", "model.dropout.readout=0.4"),
-    ],
+    ),
     ids=["plain", "accumulated and sampled", "plateau", "sampled softmax"],
 )
 def test_a_training_that_is_interrupted_and_raised_ends_like_an_undisturbed_one(nmt, config: Path, options):
@@ -107,6 +108,7 @@ def test_a_run_that_ends_before_its_first_line_is_logged_at_its_end(nmt, config:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, config: Path):
     # Seen to fail with the metrics not cut at the restored checkpoint, with the sums behind a log line left out of the
     # state, and with a checkpoint's event written after the index.
@@ -143,6 +145,7 @@ def test_other_keys_may_not_change_on_resuming_and_are_named(nmt, config: Path):
     assert "these keys differ: seed, training.learning_rate" in result.err
 
 
+@pytest.mark.slow
 def test_a_run_that_was_moved_goes_on_where_it_is_or_where_somebody_says(nmt, config: Path):
     run, moved = config.parent / "run", config.parent / "moved here"
     assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
@@ -159,6 +162,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is_or_where_somebody_says(nmt, co
     assert nmt("train", *command, "--set", "model_dir=" + str(config.parent / "new")).code == 0
 
 
+@pytest.mark.slow
 def test_threads_may_change_on_resuming_and_a_warning_says_what_that_means(nmt, config: Path):
     run = config.parent / "run"
     assert nmt("train", "--config", config, "--set", "training.max_steps=2").code == 0
@@ -343,6 +347,7 @@ def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path):
     assert "600 of 600 pairs kept" in err
 
 
+@pytest.mark.slow
 def test_the_time_left_is_that_of_the_machine_that_goes_on(nmt, config: Path):
     """The first steps took a day, on a slow machine. Fails if the mean of all steps is taken."""
     assert nmt("train", "--config", config, "--set", "training.max_steps=6").code == 0
@@ -693,6 +698,7 @@ def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts
     assert (state["epoch"], state["batch"]) == (0, 20)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_written_amid_skipped_updates_is_no_place_to_go_back_to(nmt, config: Path, monkeypatch):
     """Such as SIGTERM leaves one. Fails if the index still names what came after the place gone back to."""
     options = ("--set", "training.on_divergence=rewind", "--set", "training.schedule=constant")
@@ -852,8 +858,8 @@ def ruining(monkeypatch, *, which: str, at: int) -> None:
     monkeypatch.setattr(trainer.Trainer, "_step", step)
 
 
-@pytest.mark.parametrize("which", ["raw", "average"])
-@pytest.mark.parametrize("end", ["max_steps=12", "max_epochs=1"])
+@pytest.mark.parametrize("which", others_slow("raw", "average"))
+@pytest.mark.parametrize("end", others_slow("max_steps=12", "max_epochs=1"))
 def test_a_training_that_ends_needs_weights_that_translate_and_can_be_gone_on_with(
     nmt, config: Path, monkeypatch, which: str, end: str
 ):
@@ -897,6 +903,7 @@ def test_a_training_goes_back_if_only_the_dev_set_shows_at_its_end_that_it_broke
     assert kept(config.parent / "run")[:2] == (12, "max_steps 12 reached")
 
 
+@pytest.mark.slow
 def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_stopped_meanwhile(
     nmt, config: Path, monkeypatch
 ):
@@ -1284,6 +1291,7 @@ def test_what_makes_no_tokenizer_may_change_before_the_first_checkpoint(nmt, con
     assert "these keys differ: data.train. Set them back, make it anew" in nmt("train", "--config", config, *sets).err
 
 
+@pytest.mark.slow
 def test_a_fine_tuning_begins_with_what_its_origin_has_learnt_not_with_pretrained_vectors(nmt, config: Path):
     from safetensors.torch import load_file
 

@@ -40,6 +40,7 @@ def test_a_run_without_the_key_has_none(nmt, config: Path):
     assert not (config.parent / "run/cache/word_pairs").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_the_words_with_which_it_began(nmt, config: Path):
     """They are neither learned anew nor exchanged; those that are lost are found again."""
     run, whole = config.parent / "run", config.parent / "whole"
@@ -66,6 +67,7 @@ def test_a_run_goes_on_with_the_words_with_which_it_began(nmt, config: Path):
     assert (run / last).read_bytes() == (whole / last).read_bytes()
 
 
+@pytest.mark.slow
 def test_another_text_before_the_first_checkpoint_has_other_words(nmt, config: Path, corpus: Path):
     source = config.parent / "mine.en"
     source.write_bytes((corpus / "train.en").read_bytes())

@@ -384,6 +384,7 @@ def test_lines_with_a_tag_that_has_no_partner_are_counted(nmt, model: Path):
     assert "tag" not in nmt("translate", "--model", model, stdin=text).err
 
 
+@pytest.mark.slow
 def test_a_shortlist_learnt_from_the_training_text_translates_within_it(nmt, model: Path, corpus: Path, tmp_path: Path):
     path = tmp_path / "shortlist.safetensors"
     made = nmt("shortlist", corpus / "train.en", corpus / "train.fr", "--model", model, "-o", path, "--likely", "3")

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from marks import others_slow
 
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.errors import NmtError, PredictionError
@@ -146,7 +147,7 @@ def test_sentences_enter_the_search_that_runs(engine, held):
     assert [sorted(group) for group in held.entered] == [["the car"], ["the cat", "the dog", "the sun"]]
 
 
-@pytest.mark.parametrize("at_once", [2, 20])
+@pytest.mark.parametrize("at_once", others_slow(20, 2))
 def test_newcomers_get_what_they_would_get_alone(translator, held, corpus, at_once):
     """Requests come at any time, from some with one sentence to some with many."""
     held.go_on.set()

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from marks import others_slow
 from searching import in_order
 from unit.model.tiny_models import ATTENTIONS, RECURRENCES
 
@@ -274,7 +275,9 @@ def check_paddings(trained, ids, widths, path):
                     assert not weights_LKS[place, :, own_width:].any()
 
 
-@pytest.mark.parametrize("attention", ["additive", "neural-coverage", "local-p", "location", "multihead", "general"])
+@pytest.mark.parametrize(
+    "attention", others_slow("additive", "neural-coverage", "local-p", "location", "multihead", "general")
+)
 @pytest.mark.parametrize("num_models", [1, 2])
 def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, num_models):
     """One model, and an ensemble with one of two layers. Newcomers of any length enter the search that runs, whose
