@@ -13,7 +13,7 @@ import typer
 from nmt_cli.commands.calibrating import calibrate_after_training
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.commands.updating import build_updates, build_weights, is_bf16, is_guided, is_sampled
-from nmt_cli.console import command_line, log, log_file, log_once, warn
+from nmt_cli.console import command_line, counted, log, log_file, log_once, warn
 from nmt_cli.errors import InputError
 from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files
 from nmt_cli.preflight.processes import check_alike, check_same_step, check_shared
@@ -150,7 +150,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     processes = f"{world.size} processes of " if world.size > 1 else ""
     log(
         f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
-        f"{processes}{torch.get_num_threads()} threads"
+        f"{processes}{counted(torch.get_num_threads(), 'thread')}"
     )
     return trainer
 

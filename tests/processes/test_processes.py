@@ -80,7 +80,7 @@ def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, con
     alone = ["model_dir=" + str(tmp_path / "alone"), "training.max_steps=12"]
     finished([launch.program(sys.executable, *train(config, *alone))])
     first = finished(launch.python(2, *train(config, "training.max_steps=4")))
-    assert "2 processes of 1 threads" in first[0].err
+    assert "2 processes of 1 thread\n" in first[0].err
     assert [end.out for end in first] == [b"", b""]
     assert first[1].err == ""
     (second,) = finished([launch.program(sys.executable, *train(config, "training.max_steps=8"))])

@@ -34,7 +34,7 @@ def test_a_job_trains_and_submitted_again_says_that_it_has(launch, slurm, config
     arguments = [SCRIPT, config, "--set", "training.max_steps=4", "--set", "training.device=cpu"]
     (end,) = outcomes([launch.program("bash", *arguments, env=slurm)])
     assert end.code == 0, end.err
-    assert "2 processes of 1 threads" in end.err
+    assert "2 processes of 1 thread\n" in end.err
     assert "finished: max_steps 4 reached" in end.err
     (end,) = outcomes([launch.program("bash", *arguments, env=slurm)])
     assert end.code == 0, end.err
