@@ -65,6 +65,11 @@ MECHANISMS = {
     "coverage, neural": (["model.attention.coverage=neural"], "reversal"),
     "multihead": (["model.attention.type=multihead"], "reversal"),
 }
+RELATED = (
+    *("none, every step", "none, initial", "general, luong, no input feeding", "concat, luong"),
+    *("location, smoothing", "location, sharpening", "coverage, linguistic"),
+)
+"""Mechanisms that take longest or are closely related to another one; CI has no time for them."""
 
 
 def write_task(directory: Path, task: str) -> tuple[list[str], list[str]]:
@@ -78,7 +83,9 @@ def write_task(directory: Path, task: str) -> tuple[list[str], list[str]]:
     return sources[-300:], targets[-300:]
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if name in RELATED else ()) for name in MECHANISMS]
+)
 def test_a_mechanism_learns_its_task_exactly(nmt, tmp_path: Path, name: str):
     """At least 99 % of 300 held-out lines, word for word."""
     changes, task = MECHANISMS[name]

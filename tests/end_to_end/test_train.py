@@ -1216,7 +1216,7 @@ def test_gzipped_corpora_train_like_plain_ones(nmt, config: Path, corpus: Path):
     assert (config.parent / "run" / name).read_bytes() == (config.parent / "zip" / name).read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_with_a_guide_the_demo_aligns_better(nmt, tmp_path: Path, monkeypatch):
     """Without a guide the error rate is 0.1 (tests/installation)."""

@@ -399,7 +399,7 @@ def test_killed_while_a_validation_is_made_up_it_ends_like_an_undisturbed_run(nm
     killed_while_it_makes_up(nmt, faulty, config, monkeypatch, is_judgement)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_anywhere_while_a_validation_is_made_up_it_ends_like_an_undisturbed_run(
     nmt, faulty, config: Path, monkeypatch
 ):
