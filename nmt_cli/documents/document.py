@@ -46,18 +46,23 @@ class DocumentCounts:
 
     def report(self, name: str) -> None:
         """Say on stderr what was not ordinary."""
-        for note in self.notes:
-            warn(f"{name}: {note}")
+        for warning in self.warnings():
+            warn(f"{name}: {warning}")
+
+    def warnings(self) -> list[str]:
+        """Return what was not ordinary, a sentence each."""
+        found = list(self.notes)
         if self.put_back:
-            warn(
-                f"{name}: {counted(self.put_back, 'segment')} of {self.segments:,} with a placeholder that the model "
-                "lost; it was put back in its most likely place"
+            found.append(
+                f"{counted(self.put_back, 'segment')} of {self.segments:,} with a placeholder that the model lost; "
+                "it was put back in its most likely place"
             )
         if self.kept:
-            warn(
-                f"{name}: {counted(self.kept, 'segment')} with a sentence that stays as it was, because its "
-                "placeholders could not be kept in the translation"
+            found.append(
+                f"{counted(self.kept, 'segment')} with a sentence that stays as it was, because its placeholders "
+                "could not be kept in the translation"
             )
+        return found
 
 
 class Translated(NamedTuple):

@@ -168,11 +168,12 @@ class App:
         return JSONResponse(await self._worked(request, lambda _: self.service.detect(fields)))
 
     async def _translate_file(self, request: Request, fields: Fields) -> Response:
-        def answer(cancellation: Cancellation) -> str:
+        def answer(cancellation: Cancellation) -> tuple[str, list[str]]:
             return self.service.translate_file(self.service.file_task(fields, cancellation), cancellation)
 
-        name = await self._worked(request, answer)
-        return JSONResponse({"translatedFileUrl": f"{_origin(request)}/download_file/{quote(name)}"})
+        name, warnings = await self._worked(request, answer)
+        told = {"warnings": warnings} if warnings else {}
+        return JSONResponse({"translatedFileUrl": f"{_origin(request)}/download_file/{quote(name)}", **told})
 
     async def _download(self, request: Request) -> Response:
         name = request.path_params["name"]

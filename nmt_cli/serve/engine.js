@@ -8,7 +8,7 @@
 //   translate({text, source, target, alternatives, alignment, confidence, signal}) -> {text, alternatives, alignment}
 //     alignment: a list of {source, target, weights}, the sentences in order; a row of weights for each target word.
 //     With confidence they have `word_confidence` too: for each target word the probability that it is correct
-//   translateFile({file, source, target}) -> the address of the result
+//   translateFile({file, source, target}) -> {address, warnings} of the result; a warning is a sentence for people
 //
 // They throw an EngineError: `retry` has the seconds after which it is worth asking again, `gone` says that nobody
 // answers, and the message is for people.

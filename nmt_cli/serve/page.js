@@ -331,9 +331,11 @@
     $("file-list").append(entry);
     try {
       const {source, target} = direction();
-      const address = await engine.translateFile({file, source, target});
-      entry.replaceChildren(element("a", {href: address, download: ""}, `${file.name}: fetch the translation`));
-      say(`${file.name}: the translation is there.`);
+      const {address, warnings} = await engine.translateFile({file, source, target});
+      const link = element("a", {href: address, download: ""}, `${file.name}: fetch the translation`);
+      const told = warnings.map((warning) => element("p", {}, `Warning: ${warning}`));
+      entry.replaceChildren(link, ...told);
+      say(`${file.name}: the translation is there${told.length ? ", with warnings" : ""}.`);
     } catch (error) {
       entry.textContent = `${file.name}: ${error.message}`;
       say(entry.textContent, true);

@@ -39,8 +39,9 @@ const openEngine = (keyOf) => {
       const form = new FormData();
       for (const [name, value] of Object.entries({file, source, target})) form.append(name, value);
       if (keyOf()) form.append("api_key", keyOf());
-      const {translatedFileUrl} = await ask("translate_file", {method: "POST", body: form});
-      return new URL(translatedFileUrl).pathname.slice(1);  // beside the page, wherever a proxy has put it
+      const {translatedFileUrl, warnings = []} = await ask("translate_file", {method: "POST", body: form});
+      const address = new URL(translatedFileUrl).pathname.slice(1);  // beside the page, wherever a proxy has put it
+      return {address, warnings};
     },
   };
 };

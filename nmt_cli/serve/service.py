@@ -18,6 +18,7 @@ from nmt_cli.serve.texts import (
     Answer,
     Direction,
     Request,
+    TranslatedFile,
     translate_file,
     translate_html,
     translate_texts,
@@ -223,13 +224,13 @@ class Service:
         glossary = fields.glossary("glossary", most=self.limits.glossary_characters)
         return FileTask(direction, target, file, Request(glossary=glossary))
 
-    def translate_file(self, task: FileTask, cancellation: Cancellation) -> str:
-        """Translate a file, and return the name under which it can be fetched for a while."""
+    def translate_file(self, task: FileTask, cancellation: Cancellation) -> tuple[str, list[str]]:
+        """Translate a file; return the name under which it can be fetched for a while, and what was not ordinary."""
         direction, file = task.direction, task.file
-        name, content = PurePath(file.name).name[-100:], file.content
+        name, translated = PurePath(file.name).name[-100:], TranslatedFile(file.content, [])
         if direction is not None:
-            content = translate_file(direction, name, content, task.request, cancellation)
-        return self._files.add(name, task.target, content)
+            translated = translate_file(direction, name, file.content, task.request, cancellation)
+        return self._files.add(name, task.target, translated.content), translated.warnings
 
     def file(self, name: str) -> bytes:
         """Return a translated file.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from nmt_cli.documents.document import (
     translate_paragraphs,
 )
 from nmt_cli.documents.encoding import decoded, encoded
+from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.errors import InputError
 from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
@@ -51,6 +53,14 @@ class Answer:
     """Probability that the whole text is correct; of the text as it was, which needed no translation, it is 1."""
     word_confidence: tuple[float, ...] = ()
     """Probability that each white-space word of the text is correct."""
+
+
+class TranslatedFile(NamedTuple):
+    """A document in the target language."""
+
+    content: bytes
+    warnings: list[str]
+    """What was not ordinary about it, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +183,9 @@ def translate_html(
     return answers
 
 
-def translate_file(direction: Direction, name: str, data: bytes, request: Request, cancellation: Cancellation) -> bytes:
+def translate_file(
+    direction: Direction, name: str, data: bytes, request: Request, cancellation: Cancellation
+) -> TranslatedFile:
     """Return a document with its text translated; its name tells the format.
 
     Raises:
@@ -187,7 +199,7 @@ def translate_file(direction: Direction, name: str, data: bytes, request: Reques
 
 def _file_in_place(
     name: str, data: bytes, translate: Translate, direction: Direction, cancellation: Cancellation
-) -> bytes:
+) -> TranslatedFile:
     cancellation.check()
     split, check = direction.split, cancellation.check
     if name.lower().endswith(".txt"):
@@ -198,8 +210,12 @@ def _file_in_place(
         bare = [line.removesuffix("\r") for line in lines]
         found = translate_paragraphs(bare, translate, split, DocumentCounts(), check=check)
         joined = "\n".join(paragraph.text + end for paragraph, end in zip(found, ends, strict=True))
-        return encoded(document, mark + joined, has_references=False)
-    return translate_document(name, data, translate, split, target_lang=direction.target, check=check).content
+        return TranslatedFile(encoded(document, mark + joined, has_references=False), [])
+    content, counts = translate_document(name, data, translate, split, target_lang=direction.target, check=check)
+    warnings = counts.warnings()
+    if other := unlike(counts.languages, direction.source):
+        warnings.append(f"says that its text is in {other}, but it was translated from {direction.source}")
+    return TranslatedFile(content, warnings)
 
 
 # What tells the language ------------------------------------------------------------------------------------------

@@ -396,6 +396,13 @@ def test_a_file_is_translated_and_fetched(server, paragraphs):
     lines = send("lines.txt", "The car\r\n \t\r\nThe cat\r\n").json["translatedFileUrl"]
     fetched = server.ask(lines.removeprefix(server.address)).body.decode()
     assert fetched == paragraphs("The car\n\nThe cat\n").replace("\n", "\r\n")
+    german = send("a.html", '<html lang="de"><p>The car is red.</p></html>').json
+    assert german.pop("warnings") == ["says that its text is in de, but it was translated from en"]
+    assert list(german) == list(send("a.html", "<p>The car is red.</p>").json) == ["translatedFileUrl"]
+    lost = send("b.html", "<p>The __URL__ is red and {{NAME}} and %s is here.</p>").json
+    assert lost["warnings"] == [
+        "1 segment of 1 with a placeholder that the model lost; it was put back in its most likely place"
+    ]
     assert send("a.exe", "x").json == {"error": "Invalid request: file format not supported"}
     assert server.ask("/download_file/../../etc/passwd").status == 404
 

@@ -234,6 +234,15 @@ def test_a_file_is_translated(page):
         dispatchEvent(Object.assign(new Event("drop", {cancelable: true}), {dataTransfer: data}))""")
     address = until(page, "const link = document.querySelector('#file-list a'); return link && link.href")
     assert page.run("return fetch(arguments[0]).then((answer) => answer.text())", address)
+    assert page.run("return document.querySelector('#file-list').textContent") == "a.txt: fetch the translation"
+
+
+def test_what_was_not_ordinary_about_a_file_stands_below_its_link(page):
+    page.run("""const data = new DataTransfer();
+        data.items.add(new File(["<html lang='de'><p>The car is red.</p></html>"], "a.html"));
+        dispatchEvent(Object.assign(new Event("drop", {cancelable: true}), {dataTransfer: data}))""")
+    told = until(page, "const one = document.querySelector('#file-list p'); return one && one.textContent")
+    assert told == "Warning: says that its text is in de, but it was translated from en"
 
 
 def test_everything_has_a_name(page):

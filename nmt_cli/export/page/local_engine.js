@@ -84,7 +84,7 @@ const openEngine = () => {
       if (!/\.txt$/i.test(file.name)) throw new EngineError("this page translates files that end in .txt");
       const given = textOf(new Uint8Array(await file.arrayBuffer()));
       const {text} = await translate({text: given.replace(/\r\n?/g, "\n"), source, target});
-      return URL.createObjectURL(new Blob([text], {type: "text/plain"}));
+      return {address: URL.createObjectURL(new Blob([text], {type: "text/plain"})), warnings: []};
     },
   };
 };
