@@ -35,6 +35,8 @@ _ATTEMPTS = 10
 changing numbers take the last."""
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors by which a file system says that it pushes no directories to the disk."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a write to a full disk, or beyond a limit (`ulimit -f`). Only `open` and its like name the file."""
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 """Errors by which a file system says that a file can have one name only."""
 
@@ -50,7 +52,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         # Until it has the mode of the file that it replaces, nobody else may read it.
         temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
-        yield temporary
+        with _full_disk_names(path):
+            yield temporary
         sync(temporary)
         if replaced is not None:
             _hand_down(replaced, temporary)
@@ -59,6 +62,17 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)  # else the rename itself can be lost
+
+
+@contextmanager
+def _full_disk_names(path: Path) -> Iterator[None]:
+    """Let an error of a write for which there is no room name this file or directory, unless it names one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -76,7 +90,8 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
         try:
             for temporary in temporaries:
                 temporary.touch(exist_ok=False)
-            yield temporaries
+            with _full_disk_names(paths[0].parent):
+                yield temporaries
             for temporary in temporaries:
                 sync(temporary)
             for temporary, path in reversed([*zip(temporaries, paths, strict=True)]):

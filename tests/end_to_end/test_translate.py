@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -286,6 +287,19 @@ def test_a_full_device_ends_with_exit_code_1(nmt, model: Path):
     result = nmt("translate", "--model", model, "-o", "/dev/full", stdin=b"Where is the car?\n")
     assert result.code == 1
     assert "no space left on the device" in result.err
+
+
+def test_a_file_that_may_not_grow_so_large_is_named(nmt, model: Path, tmp_path: Path):
+    """Fails if only a failure to open a file names it."""
+    (tmp_path / "long").write_text("Where are the old teachers?\n" * 1_000)
+    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, most))
+    try:
+        result = nmt("encode", tmp_path / "long", "--model", model, "-o", tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (result.code, result.err) == (1, f"nmt: {tmp_path / 'out'}: file too large\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["long"]
 
 
 def test_a_checkpoint_that_is_named_is_read_where_the_index_is_damaged(nmt, model: Path, tmp_path: Path):
