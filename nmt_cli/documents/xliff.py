@@ -113,7 +113,7 @@ def _add(
     opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
     atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]), _CODES)
     has_arguments = any(atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms)
-    holder, old = unit.start, ""
+    holder, qualified, old = unit.start, None, ""
     if unit.target is None:
         place = events[(unit.seg_source or unit.source)[1]].end
         start = indented = events[begin].start
@@ -128,6 +128,8 @@ def _add(
         opened, closed = (events[index] for index in unit.target)
         if "state" in opened.attributes:
             holder = opened
+        if "state-qualifier" in opened.attributes:
+            qualified = opened
         old = text[opened.end : closed.start]
         state = holder.attributes.get("state", "")
         if _MARKUP.sub("", old).strip() and state not in UNTRANSLATED and not overwrite:
@@ -146,6 +148,8 @@ def _add(
         translation = "".join(chunks)
         if translation.strip():
             located.edits.extend(_states(text, unit.start, holder, is_new=translation != old))
+            if qualified is not None and translation != old:  # it says where the text before came from (XLIFF 1.2)
+                located.edits.append(_attribute(text, qualified, "state-qualifier", "mt-suggestion"))
         return f"{opening}{translation}{closing}"
 
     signs = "" if has_arguments else FREE_SIGNS

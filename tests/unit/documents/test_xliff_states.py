@@ -57,6 +57,17 @@ def test_the_same_translation_stays_approved():
     assert units(unit.replace(">A<", ">b<")) == unit.replace(">A<", ">b<")
 
 
+@pytest.mark.parametrize("state", ["", 'state="final" ', 'state="needs-review-translation" '])
+def test_where_a_translation_came_from_is_told_of_the_new_one(state: str):
+    """Fails if a translation by the model passes for an exact match of a translation memory."""
+    unit = f'<trans-unit><source>a</source><target {state}state-qualifier="exact-match">b</target></trans-unit>'
+    (new,) = ElementTree.fromstring(HEAD + units(unit, overwrite=True) + END).iter("target")
+    assert (new.text, new.attrib["state-qualifier"]) == ("A", "mt-suggestion")
+    same = unit.replace(">b<", ">A<")
+    assert 'state-qualifier="exact-match"' in units(same, overwrite=True)
+    assert "mt-suggestion" not in units("<trans-unit><source>a</source><target>b</target></trans-unit>", overwrite=True)
+
+
 def test_the_nearest_element_says_if_a_unit_is_translated():
     done = units(
         '<group translate="no"><trans-unit translate="yes"><source>a</source></trans-unit><group>'
