@@ -230,8 +230,9 @@ def _asked_column(part: str, header: list[str] | None, width: int, name: str, as
 
 def _doubt(name: str, row: list[str], columns: list[int]) -> str:
     shown = "; ".join(f"{c + 1}: {row[c][:40]!r}" for c in columns if c < len(row))
-    second = columns[2:3] or columns[1:2]
+    first, second, *others = (column + 1 for column in columns)
+    other = f"{first},{others[0]}" if others else f"{second},{first}"
     return (
         f"{name}: it is not certain which two columns are meant ({shown}). Run the same command with what is right, "
-        f"source first: --columns {columns[0] + 1},{columns[1] + 1}; or --columns {columns[0] + 1},{second[0] + 1}"
+        f"source first: --columns {first},{second}; or --columns {other}"
     )

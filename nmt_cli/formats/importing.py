@@ -85,6 +85,11 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
             is_binary = one.format in ("XLSX", "ODS")
             declared = declared_charset(one.given.head()) if one.format == "PO" else None
             facts = None if is_binary else text_facts(one.given, settings.languages, settings.encoding, declared)
+            if facts is not None and _contradicts(settings.encoding, one.given):
+                warn(
+                    f"{one.given.name}: is valid UTF-8, but is read as --encoding {settings.encoding} says; leave it "
+                    "out if characters come out wrong"
+                )
         jobs.append(Job(one.format, ((one.given, facts),), ignored=ignored))
     _warn_of_idle_options(jobs, settings)
     return jobs
@@ -150,10 +155,15 @@ def _job_of_two(two: Sequence[Recognised], settings: Settings, ignored: tuple[st
 def _facts_of_side(given: Input, settings: Settings) -> TextFacts:
     """Return the encoding of one of two files. The other one alone may need --encoding."""
     asked = settings.encoding
-    if asked is not None and not asked_codec(asked).startswith("utf-8") and is_plainly_utf8(given):
+    if _contradicts(asked, given):
         warn(f"{given.name}: is valid UTF-8 and is read so, not as --encoding {asked} says")
         asked = None
     return text_facts(given, settings.languages, asked)
+
+
+def _contradicts(asked: str | None, given: Input) -> bool:
+    """Return True if another encoding is asked for than UTF-8, in which the file plainly is."""
+    return asked is not None and not asked_codec(asked).startswith("utf-8") and is_plainly_utf8(given)
 
 
 def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tuple[str, str]]:

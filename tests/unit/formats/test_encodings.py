@@ -71,6 +71,16 @@ def test_an_encoding_for_two_files_is_not_that_of_a_file_in_utf_8(tmp_path, caps
     assert err.count("--encoding") == 1
 
 
+def test_a_table_in_utf_8_is_read_in_the_encoding_that_is_asked_for_with_a_warning(tmp_path, capsys):
+    (tmp_path / "a.tsv").write_text("Christmas\tnoël\n", encoding="utf-8")
+    assert imported(tmp_path / "a.tsv", encoding="latin1").pairs == [("Christmas", "noÃ«l")]
+    told = "a.tsv: is valid UTF-8, but is read as --encoding latin1 says; leave it out if characters come out wrong"
+    assert told in capsys.readouterr().err
+    (tmp_path / "a.tsv").write_text("Christmas\tnoël\n", encoding="latin1")
+    assert imported(tmp_path / "a.tsv", encoding="latin1").pairs == [("Christmas", "noël")]
+    assert "warning" not in capsys.readouterr().err
+
+
 def test_few_broken_lines_do_not_make_another_encoding_of_utf_8(tmp_path):
     french = [b"\xc3\xa9t\xc3\xa9 %d" % number for number in range(40)]
     french[7] = b"\xe9t\xe9"

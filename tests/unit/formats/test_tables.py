@@ -86,6 +86,7 @@ def test_the_sides_are_found_by_their_words_in_decomposed_text_too(tmp_path):
     ("rows", "settings", "message"),
     [
         ([("a b", "c", "d")] * 3, {}, r"not certain which two columns are meant \(1: 'a b'; .* 1,2; or --columns 1,3"),
+        ([("a b", "1")] * 3, {}, r"not certain which two columns are meant \(1: 'a b'; .* 1,2; or --columns 2,1$"),
         ([("German", "French"), ("a", "b")], {}, "the header row names German, French, not en and fr"),
         ([("a", "b")], {"columns": "1,3"}, "--columns 1,3: .*t.tsv has no column 3; there are 2"),
         ([("a", "b")], {"columns": "2"}, "--columns 2: give two columns, source first, such as --columns 1,2"),
