@@ -29,12 +29,13 @@ def clean(
     ] = None,
     *,
     output: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--output", "-o", metavar="PREFIX",
-            help="Write the pairs to PREFIX plus the endings of SOURCE and TARGET, and PREFIX.dropped.tsv.",
+            help="Write the pairs to PREFIX plus the endings of SOURCE and TARGET, and PREFIX.dropped.tsv. Needed, "
+            "except with --dry-run.",
         ),
-    ],
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", metavar="RULE", help="Only count what this rule finds. May be repeated."),
@@ -83,7 +84,9 @@ def clean(
     rules = LINE_RULES if target is None else RULES
     dropping = rules_that_drop(keep or (), drop or (), rules)
     _check_inputs(texts, without or ())
-    made = cleaned_paths(texts, output, may_exist=dry_run)
+    made = [] if output is None else cleaned_paths(texts, output, may_exist=dry_run)
+    if not made and not dry_run:
+        raise InputError("-o PREFIX is missing: name the new files, such as -o clean, or only count with --dry-run")
     refuse_unfit_text(texts, invalid_utf8="skip")
     try:
         if dry_run:

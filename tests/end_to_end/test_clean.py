@@ -122,7 +122,9 @@ def test_a_dry_run_counts_beside_what_an_earlier_cleaning_wrote(here):
 
 def test_a_dry_run_counts_the_same_and_writes_nothing(here):
     before = names(here)
-    code, out, err = nmt("clean", "a.en", "a.fr", "-o", "made", "--dry-run")
+    told = "nmt: -o PREFIX is missing: name the new files, such as -o clean, or only count with --dry-run\n"
+    assert nmt("clean", "a.en", "a.fr") == (2, "", told)
+    code, out, err = nmt("clean", "a.en", "a.fr", "--dry-run")
     assert (code, out, names(here)) == (0, "", before)
     assert err == "".join(nmt("clean", "a.en", "a.fr", "-o", "made")[2].splitlines(keepends=True)[:-1])
 
