@@ -20,7 +20,7 @@ from nmt_cli.errors import ConfigError, InputError
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")
 _Location = tuple[str | int, ...]
-_STAND_INS = {"name": "unnamed", "model_dir": "unnamed", "source_lang": "en", "target_lang": "fr"}
+_NEEDED_NAMES = {"name", "model_dir", "source_lang", "target_lang"}
 
 
 def load_config(
@@ -109,8 +109,9 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
     problems: list[Any] = error.errors()
     rest: Any = json.loads(json.dumps(values, default=str))
     left_out: set[str] = set()
+    filled_in: set[_Location] = set()
     new = problems
-    while _mend(rest, new, left_out):
+    while _mend(rest, new, left_out, filled_in):
         try:
             return problems, Config.model_validate_json(json.dumps(rest))
         except ValidationError as next_error:
@@ -126,13 +127,17 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
     return problems, None
 
 
-def _mend(values: Any, problems: Sequence[Any], left_out: set[str]) -> bool:
-    """Take the wrong keys out, whose names join `left_out`, and fill the missing ones in; False if nothing changed."""
+def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: set[_Location]) -> bool:
+    """Take the wrong keys out, whose names join `left_out`, and fill the missing ones in; False if nothing changed.
+
+    A key is filled in once, so that this comes to an end.
+    """
     changed = False
     for problem in problems:
         if problem["type"] == "missing":
             left_out.discard(str(problem["loc"][-1]))
-            changed |= _fill_in(values, problem["loc"])
+            changed |= problem["loc"] not in filled_in and _fill_in(values, problem["loc"])
+            filled_in.add(problem["loc"])
             continue
         first, others = _keys_of(problem)
         gone = [key for key in first if _leave_out(values, key)] or [key for key in others if _leave_out(values, key)]
@@ -174,7 +179,7 @@ def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
 
 
 def _fill_in(values: Any, location: Sequence[str | int]) -> bool:
-    """Put a stand-in where a needed key is missing: of two files that belong together, the other one.
+    """Put a stand-in where a needed key is missing: a name that nothing else has, or of two files the other one.
 
     False where no stand-in is known.
     """
@@ -183,8 +188,10 @@ def _fill_in(values: Any, location: Sequence[str | int]) -> bool:
     if section is None:
         return False
     other = {"source": "target", "target": "source"}.get(str(key))
-    section[key] = _STAND_INS.get(str(key)) if other is None else section.get(other)
-    return section[key] is not None
+    stand_in = section.get(other) if other else "-".join(map(str, location)) if key in _NEEDED_NAMES else None
+    if stand_in is not None:
+        section[key] = stand_in
+    return stand_in is not None
 
 
 def _section_at(values: Any, sections: Sequence[str | int]) -> dict[str | int, Any] | None:

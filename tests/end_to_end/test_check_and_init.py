@@ -175,6 +175,16 @@ def test_files_and_disagreements_are_named_also_where_needed_keys_are_missing_or
     )
 
 
+def test_sets_without_a_name_are_not_told_to_have_the_same_one(corpus):
+    sets = "[{source: a.en, target: nil.de}, {source: a.en, target: no.de}]"
+    code, _, err = nmt(corpus, "check", "--config", "c.yaml", "--set", f"data.test={sets}")
+    assert code == 2
+    assert err == (
+        "nmt: c.yaml: missing key 'data.test.0.name'\nc.yaml: missing key 'data.test.1.name'\n"
+        "nil.de: there is no such file\nno.de: there is no such file\n"
+    )
+
+
 def test_all_problems_are_named_at_once_and_the_report_is_still_printed(corpus):
     with (corpus / "a.en").open("ab") as file:
         file.write(b"caf\xe9\n")
