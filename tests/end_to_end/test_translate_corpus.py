@@ -210,7 +210,7 @@ def test_the_work_of_a_killed_worker_is_done_by_another(nmt, model: Path, long: 
     [
         (signal.SIGKILL, -9),
         pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak),
-        (signal.SIGINT, 130),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak),
         pytest.param(signal.SIGHUP, 129, marks=pytest.mark.soak),
     ],
 )
@@ -338,6 +338,7 @@ with connect(sys.argv[1]) as cluster:
 """
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 def test_a_cluster_is_joined_and_a_worker_that_sees_no_model_or_another_says_so(
     nmt, cluster: str, model: Path, corpus: Path, tmp_path: Path

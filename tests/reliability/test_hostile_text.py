@@ -139,7 +139,7 @@ def test_any_text_is_scored_or_refused(tmp_path: Path):
     QUICK(given(files)(lambda data: scored(tmp_path, data, data)))()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_any_pairs_are_aligned_or_refused(model: Path, tmp_path: Path):
     QUICK(given(files, files)(lambda ours, theirs: aligned(tmp_path, model, ours, theirs)))()
     QUICK(given(files)(lambda data: aligned(tmp_path, model, data, data)))()

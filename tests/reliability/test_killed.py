@@ -81,7 +81,7 @@ def test_killed_at_each_kind_of_operation_on_the_disk_it_ends_like_an_undisturbe
     killed_at(faulty, config, one_of_each_kind)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_in_its_last_acts_it_leaves_no_checkpoint_that_does_not_count(faulty: Faulty, config: Path):
     """Fails if the end does not remove what was left by a kill behind the last index."""
 
