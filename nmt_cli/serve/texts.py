@@ -60,7 +60,7 @@ class TranslatedFile(NamedTuple):
 
     content: bytes
     warnings: list[str]
-    """What was not ordinary about it, a sentence each."""
+    """Sentences about what was not ordinary, such as placeholders that were put back."""
 
 
 @dataclass(frozen=True, slots=True)
