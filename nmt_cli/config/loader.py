@@ -123,7 +123,8 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
                 elif problem["type"] == "value_error":
                     found = [line for line in _lines(problem) if not left_out & set(re.findall(r"\w+", line))]
                     new.append({**problem, "lines": found})
-                    problems += [] if told.issuperset(found) else new[-1:]
+                    if not told.issuperset(found):
+                        problems.append(new[-1])
     return problems, None
 
 
@@ -172,10 +173,10 @@ def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
     """Take a key out, so that its default stands there; False where it is no key that is there."""
     *sections, key = location or ("",)
     section = _section_at(values, sections)
-    is_key = section is not None and key in section
-    if section is not None and is_key:
-        del section[key]
-    return is_key
+    if section is None or key not in section:
+        return False
+    del section[key]
+    return True
 
 
 def _fill_in(values: Any, location: Sequence[str | int]) -> bool:
