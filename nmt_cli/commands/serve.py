@@ -172,12 +172,17 @@ def _serve(
                 profiles |= _profiles(experiment)
             directions = Directions([one.direction for one in watched], profiles)
             metrics = Metrics()
-            app = App(Service(directions, limits, metrics, needs_key=keys is not None), keys, logs_text=logs_text)
+            service = Service(directions, limits, metrics, search.problem, needs_key=keys is not None)
+            app = App(service, keys, logs_text=logs_text)
             watcher = Watcher(watched, metrics) if watches else None
             shown = f"[{host}]" if ":" in host else host
             address = f"http://{shown}:{listening.getsockname()[1]}"
             number = serve_until_told(
-                app.asgi(origins), listening, limits, ready=lambda: log(f"serving {_named(directions)} at {address}")
+                app.asgi(origins),
+                listening,
+                limits,
+                ready=lambda: log(f"serving {_named(directions)} at {address}"),
+                ending=search.end_when_stuck,
             )
             if watcher is not None:
                 watcher.close()

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt_cli import __version__
 from nmt_cli.console import log
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.errors import InputError, ModelError, NmtError
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, place_of
 from nmt_cli.serve.limits import Budget, Keys, Rate
 from nmt_cli.serve.requests import Fields, Refused, client_of, read_fields
@@ -193,7 +193,10 @@ class App:
         return JSONResponse(self.service.settings())
 
     async def _health(self, _: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        problem = await asyncio.to_thread(self.service.problem)  # requests may keep all other threads
+        if problem is None:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "failed", "error": f"the search does not work: {problem}"}, 503)
 
     async def _spec(self, request: Request) -> Response:
         text = resources.files("nmt_cli").joinpath("serve/spec.json").read_text(encoding="utf-8")
@@ -207,7 +210,10 @@ class App:
         if self._keys is not None and not self._keys.has(_bearer(request)):
             self._count(client_of(request))
             raise Refused(403, "Invalid API key")
-        text = await asyncio.to_thread(self.service.metrics_text)  # requests may keep all other threads
+        try:
+            text = await asyncio.to_thread(self.service.metrics_text)  # requests may keep all other threads
+        except NmtError as error:
+            raise Refused(503, f"the search does not work: {error}") from None
         return Response(text, media_type="text/plain; version=0.0.4")
 
     def _static(self, path: str) -> Handler:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from nmt_cli.translation.terms import TermFinder
 
 
+PROBE = "a"
+"""Text whose translation shows that a model or a search works."""
+
+
 class Busy(NmtError):  # noqa: N818 (nothing is wrong)
     """More sentences wait than the server takes on."""
 
@@ -98,6 +102,10 @@ class EngineCounts:
     """Unexpected errors of the search, each of which has failed the requests in work."""
     waiting: int = 0
     """Sentences that no search has taken yet."""
+    failures_in_a_row: int = 0
+    """Unexpected errors of the search since it last found a translation."""
+    stalled: float = 0.0
+    """Seconds since the search last went a step further; 0 if it has nothing to do."""
 
 
 class Abilities(NamedTuple):
@@ -132,7 +140,11 @@ class AnyEngine(Protocol):
         ...
 
     def counted(self) -> EngineCounts:
-        """Return the counts as they are now."""
+        """Return the counts as they are now.
+
+        Raises:
+            NmtError: the engine does not answer.
+        """
         ...
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -20,7 +21,17 @@ from typing import cast
 
 from nmt_cli.console import log
 from nmt_cli.errors import InputError, NmtError
-from nmt_cli.serve.asking import Abilities, Busy, Cancellation, Cancelled, EngineCounts, TooMuch, Wanted, place_of
+from nmt_cli.serve.asking import (
+    PROBE,
+    Abilities,
+    Busy,
+    Cancellation,
+    Cancelled,
+    EngineCounts,
+    TooMuch,
+    Wanted,
+    place_of,
+)
 from nmt_cli.serve.measurement import Measurement
 from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting
 from nmt_cli.translation.glossary import Glossary
@@ -36,6 +47,10 @@ GATHER_STEPS = 6
 MAX_SECONDS = 2.0
 """Time after which a search takes no more newcomers if others wait for its end."""
 MAX_RETRY_SECONDS = 60
+MAX_FAILURES = 5
+"""Unexpected errors of the search in a row after which the engine gives up."""
+FIRST_PAUSE = 1.0
+"""Seconds between the first unexpected error and the next try. Each further pause is twice as long."""
 MAX_WEIGHTS = 1_000_000
 """Word pairs of a sentence beyond which an answer has hard links only: its weights take 8 MB at most."""
 AT_ONCE = 16
@@ -53,40 +68,62 @@ def settle(future: Future[list[Translated]], result: list[Translated], error: Ex
 
 
 class Request:
-    """The translation of some sentences for somebody who asks, as far as it has come."""
+    """The translation of some sentences for a client.
+
+    It is answered exactly once: with its translations, with an error, or as cancelled.
+    """
 
     def __init__(
         self, engine: Engine, translator: Translator, wanted: Wanted, steps: PartByPart, answer: Answer
     ) -> None:
         self._engine, self._translator, self._wanted = engine, translator, wanted
         self._steps, self._answer = steps, answer
+        self._lock = threading.Lock()
+        """Is taken before the lock of the engine where both are needed."""
+        self._is_answered = False
         self._job: Job | None = None
+        """The sentences that the engine has accepted last."""
 
     def begin(self) -> None:
-        """Ask for the first parts."""
+        """Hand over the first sentences."""
         self._go_on(lambda: next(self._steps))
 
     def cancel(self) -> None:
-        """Take what waits out of the queue: nobody waits for the answer."""
-        if self._job is not None:
-            self._engine.end(self._job, Cancelled("nobody waits for the answer"))
+        """Answer the request as cancelled, if it is not answered yet. Any thread may call this, any number of times."""
+        self._settle([], Cancelled("nobody waits for the answer"))
 
     def _go_on(self, step: Callable[[], Sequence[Part]]) -> None:
+        """Hand over the sentences of the next step, or answer after the last step."""
         try:
             parts = step()
-            self._job = Job.of(self._translator, self._wanted, list(parts))
-            self._job.ended = self._ended
-            self._engine.take_on(self._job)
+            while not parts:
+                parts = self._steps.send([])
+            job = Job.of(self._translator, self._wanted, list(parts))
+            job.ended = self._ended
+            with self._lock:
+                if not self._is_answered:
+                    self._engine.take_on(job)
+                    self._job = job
         except StopIteration as end:
-            self._answer(cast(list[Translated], end.value), None)
+            self._settle(cast(list[Translated], end.value), None)
         except Exception as error:
-            self._answer([], error)
+            self._settle([], error)
 
     def _ended(self, job: Job) -> None:
         if job.error is not None:
-            self._answer([], job.error)
+            self._settle([], job.error)
         else:
             self._go_on(lambda: self._steps.send(job.found))
+
+    def _settle(self, result: list[Translated], error: Exception | None) -> None:
+        with self._lock:
+            if self._is_answered:
+                return
+            self._is_answered = True
+            job, self._job = self._job, None
+        if job is not None:
+            self._engine.withdraw(job)
+        self._answer(result, error)
 
 
 class Engine:
@@ -96,19 +133,24 @@ class Engine:
         self.counts = EngineCounts()
         self.after_turn: Callable[[], None] = lambda: None
         """Is called by the engine's own threads after each turn, in which they may have answered requests."""
+        self.gave_up: Callable[[], None] = lambda: None
+        """Is called once if the search keeps failing. The engine refuses all requests from then on."""
         self._translator = translator
         self._max_waiting = max_waiting
         self._waiting = Waiting()
         self._at_work: set[Job] = set()
-        """Requests that are not answered yet."""
+        """Jobs that have been accepted and have not ended."""
         self._unmeasured: list[Job] = []
         """Requests that are translated, and whose confidence is still to be measured."""
         self._live: list[_Search | Measurement] = []
         """Searches and measurements that take turns."""
         self._changed = threading.Condition()
         self._closed = False
+        self._failures_in_a_row = 0
+        self._progress = monotonic()
+        """Time at which the search last began, went a step further, or found a translation."""
         self._texts = ThreadPoolExecutor(1, thread_name_prefix="nmt-text")
-        self._thread = threading.Thread(target=self._work, name="nmt-engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="nmt-engine", daemon=True)
         self._thread.start()
 
     @property
@@ -128,7 +170,10 @@ class Engine:
 
     def counted(self) -> EngineCounts:
         """Return the counts as they are now."""
-        return replace(self.counts, waiting=self.num_waiting)
+        with self._changed:
+            waiting, is_idle = self.num_waiting, not self._at_work
+        stalled = 0.0 if is_idle else monotonic() - self._progress
+        return replace(self.counts, waiting=waiting, failures_in_a_row=self._failures_in_a_row, stalled=stalled)
 
     def replace(self, translator: Translator) -> None:
         """Translate with another translator what comes from now on; requests end with the one that they began with."""
@@ -156,8 +201,11 @@ class Engine:
         """Begin the translation of some sentences. `answer` gets it or an error once, perhaps in another thread.
 
         Raises:
-            InputError: the model cannot do with the glossary.
+            TooMuch, Busy: there is no room, so no request exists.
+            InputError: the model cannot do with the glossary, so no request exists.
         """
+        with self._changed:
+            self.check_room(len(sentences))
         translator = self._translator
         options = translator.options.model_copy(
             update={"n_best": min(wanted.n_best, translator.options.beam_size), "with_alignment": wanted.with_alignment}
@@ -173,67 +221,97 @@ class Engine:
         request.begin()
         return request
 
+    def check_room(self, num_sentences: int) -> None:
+        """Raise `TooMuch` or `Busy` if so many sentences cannot wait now."""
+        if num_sentences > self._max_waiting:
+            raise TooMuch(f"{num_sentences:,} sentences are more than {self._max_waiting:,}; send them in parts")
+        if self._closed:
+            raise Busy(1)
+        num_waiting = self.num_waiting
+        if num_waiting + num_sentences > self._max_waiting:
+            raise Busy(self._seconds_to_wait(num_waiting))
+
     def take_on(self, job: Job) -> None:
-        """Let the sentences of a request wait for a search.
+        """Let the sentences of a job wait for a search.
 
         Raises:
-            TooMuch, Busy: as `translate`.
+            TooMuch, Busy: there is no room, so the engine does not know the job.
         """
-        if job.missing > self._max_waiting:
-            raise TooMuch(f"{job.missing:,} sentences are more than {self._max_waiting:,}; send them in parts")
         with self._changed:
-            if self._closed:
-                raise Busy(1)
-            if self.num_waiting + job.missing > self._max_waiting:
-                raise Busy(self._seconds_to_wait())
-            if job.missing:
-                self._at_work.add(job)
-                self._waiting.add(job)
-                self._changed.notify_all()
-        if not job.missing:
-            self.end(job)
+            self.check_room(job.missing)
+            if not self._at_work:
+                self._progress = monotonic()
+            self._at_work.add(job)
+            self._waiting.add(job)
+            self._changed.notify_all()
 
-    def end(self, job: Job, error: Exception | None = None) -> None:
-        """Let a request go, with its translations or an error, if it has not gone yet."""
+    def withdraw(self, job: Job) -> bool:
+        """Forget a job; return False if it has ended already."""
         with self._changed:
             if job.has_ended:
-                return
+                return False
             self._waiting.remove(job)
             self._at_work.discard(job)
-            job.error = error
             job.has_ended = True
-        if job.ended is None:
+            return True
+
+    def end(self, job: Job, error: Exception | None = None) -> None:
+        """End a job with its translations or an error, if it has not ended yet."""
+        if not self.withdraw(job):
             return
+        job.error = error
         if len(job.found) > AT_ONCE:
             self._texts.submit(self._make_text, job)
         else:
             job.ended(job)
 
     def _make_text(self, job: Job) -> None:
-        assert job.ended is not None
         job.ended(job)
         self.after_turn()
 
-    def _seconds_to_wait(self) -> int:
+    def _seconds_to_wait(self, num_waiting: int) -> int:
         """Return after how many seconds it is worth asking again."""
         if not self.counts.seconds:
             return 1
         speed = self.counts.sentences / self.counts.seconds
-        return max(1, min(MAX_RETRY_SECONDS, round(self.num_waiting / speed / 2)))
+        return max(1, min(MAX_RETRY_SECONDS, round(num_waiting / speed / 2)))
 
     # The thread of the search ---------------------------------------------------------------------------------------
 
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            if not self._closed:
+                self._closed = True
+                self._fail_all(NmtError("the search failed"))
+                self.after_turn()
+                self.gave_up()
+
     def _work(self) -> None:
-        """Search until the end. An unexpected error fails the requests in work, and later ones are answered."""
+        """Search until the engine is closed, or until too many unexpected errors have followed one another.
+
+        After each such error the requests in work fail. After a pause a request of the engine's own shows whether the
+        search works again.
+        """
         while True:
             try:
                 self._search()
                 return
             except Exception as error:
-                log(f"the search failed, and goes on without the requests that it had: {place_of(error)}")
                 self.counts.failures += 1
-                self._fail_all(NmtError("the search failed"))
-                self.after_turn()
+                self._failures_in_a_row += 1
+                log(f"the search failed, and so did the requests that it had: {place_of(error)}")
+            self._fail_all(NmtError("the search failed"))
+            self.after_turn()
+            if self._failures_in_a_row == MAX_FAILURES:
+                log(f"the search failed {MAX_FAILURES} times in a row, so it ends")
+                return
+            with self._changed:
+                if self._changed.wait_for(lambda: self._closed, FIRST_PAUSE * 2 ** (self._failures_in_a_row - 1)):
+                    continue
+            with suppress(Busy):  # others' requests show it too
+                self.begin([PROBE], Wanted(), lambda *_: None)
 
     def _search(self) -> None:
         while True:
@@ -250,7 +328,8 @@ class Engine:
                 if isinstance(turn, _Search):
                     with self._changed:
                         self._waiting.put_last(turn.kind)
-            spent = monotonic() - began
+            self._progress = monotonic()
+            spent = self._progress - began
             turn.seconds += spent / num_requests
             self.counts.seconds += spent
             self.after_turn()
@@ -258,11 +337,13 @@ class Engine:
         self.after_turn()
 
     def _fail_all(self, error: Exception) -> None:
-        """End all requests that are not answered."""
-        for job in tuple(self._at_work):
+        """End all jobs with an error. The queue is made anew, because an unexpected error may have left it wrong."""
+        with self._changed:
+            jobs, self._waiting = tuple(self._at_work), Waiting()
+            self._live.clear()
+            self._unmeasured.clear()
+        for job in jobs:
             self.end(job, error)
-        self._live.clear()
-        self._unmeasured.clear()
 
     def _begin(self) -> None:
         """Begin what has a place."""
@@ -314,6 +395,7 @@ class Engine:
 
     def answer(self, job: Job, found: PartTranslations) -> None:
         """Give a request the translations of a sentence."""
+        self._progress, self._failures_in_a_row = monotonic(), 0
         job.found.append(found)
         job.missing -= 1
         if job.missing or job.has_ended:

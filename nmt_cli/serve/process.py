@@ -8,7 +8,9 @@ else can reach.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +20,14 @@ from functools import partial
 from itertools import count
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt_cli.console import log
 from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, PredictionError
 from nmt_cli.serve.asking import (
+    PROBE,
     Abilities,
     Busy,
     Cancellation,
@@ -46,8 +51,10 @@ SHORT = 2_000
 """Characters of a request whose text the thread that reads requests makes into pieces itself."""
 ERRORS = (NmtError, InputError, ConfigError, ModelError, PredictionError, Busy, TooMuch, Cancelled)
 """The kinds of error that cross the border."""
-PROBE = "a"
-"""Text that a new model must translate before it takes over."""
+ANSWER_SECONDS = 5.0
+"""Time within which the process of the search tells its counts: no work of others keeps it from that for long."""
+STALLED_SECONDS = 30.0
+"""Time without progress after which a search is taken to be stuck. Its longest steps take a second or two."""
 
 
 class Call(NamedTuple):
@@ -82,9 +89,13 @@ class SearchProcess:
         self._lost, self._is_closing = lost, False
         self.is_lost = False
         """True if the process has ended by itself."""
-        self._sending = threading.Lock()
         self._numbers = count(1)
+        self._lock = threading.Lock()
+        self._has_ended = False
         self._calls: dict[int, Future[Any]] = {}
+        """Calls that have no reply yet."""
+        self._unsent: SimpleQueue[Call | None] = SimpleQueue()
+        """Calls that wait to be sent; None is the end."""
         try:
             with _blocked_signals():
                 self._process.start()
@@ -94,6 +105,7 @@ class SearchProcess:
             self.close()
             raise
         self.engines = [RemoteEngine(self, direction, found) for direction, found in enumerate(opened)]
+        threading.Thread(target=self._send, name="nmt-calls", daemon=True).start()
         threading.Thread(target=self._listen, name="nmt-replies", daemon=True).start()
 
     @property
@@ -108,17 +120,53 @@ class SearchProcess:
         self._process.kill()
         self._process.join()
 
+    def problem(self) -> str | None:
+        """Return why the search does not work, in a few words, or None if it works. Blocks for some seconds at most."""
+        if self.is_lost:
+            return "its process has ended"
+        try:
+            counts = [engine.counted() for engine in self.engines]
+        except NmtError as error:
+            return str(error)
+        if any(one.failures_in_a_row for one in counts):
+            return "it has failed and has not found a translation since"
+        stalled = max(one.stalled for one in counts)
+        return f"it has not gone on for {stalled:.0f} seconds" if stalled > STALLED_SECONDS else None
+
+    def end_when_stuck(self) -> None:
+        """From now on, end the process if its search gets stuck, so that no request waits for ever."""
+        threading.Thread(target=self._end_when_stuck, name="nmt-stuck", daemon=True).start()
+
+    def _end_when_stuck(self) -> None:
+        since = monotonic()
+        while not self._is_closing and not self.is_lost:
+            problem = self.problem()
+            if problem is None:
+                since = monotonic()
+            elif monotonic() - since > STALLED_SECONDS:
+                log(f"error: the search does not work ({problem}), so its process is ended")
+                self._process.kill()
+                return
+            sleep(1)
+
     def call(self, direction: int, name: str, *arguments: Any) -> tuple[int, Future[Any]]:
-        """Ask, and return the number of the call and where its result will be."""
+        """Ask without waiting; return the number of the call and where its result will be."""
         number, future = next(self._numbers), Future[Any]()
-        with self._sending:
-            self._calls[number] = future
-            try:
-                self._connection.send(Call(number, direction, name, arguments))
-            except OSError:
-                self._calls.pop(number, None)
+        with self._lock:
+            if self._has_ended:
                 future.set_exception(_gone())
+            else:
+                self._calls[number] = future
+                self._unsent.put(Call(number, direction, name, arguments))
         return number, future
+
+    def _send(self) -> None:
+        """Send calls until the end. A process that reads no more holds up this thread alone."""
+        while (call := self._unsent.get()) is not None:
+            try:
+                self._connection.send(call)
+            except OSError:  # the other end is closed, so `_listen` fails all calls
+                return
 
     def _opened(self) -> list[Abilities]:
         try:
@@ -132,25 +180,38 @@ class SearchProcess:
         return found
 
     def _listen(self) -> None:
-        while True:
-            try:
-                replies = self._connection.recv()
-            except (EOFError, OSError):
-                break
-            for reply in replies:
-                future = self._calls.pop(reply.number)
-                if reply.error is None:
-                    future.set_result(reply.result)
-                else:
-                    future.set_exception(reply.error)
-        with self._sending:
-            self._connection.close()
+        try:
+            while True:
+                for reply in self._connection.recv():
+                    self._settle(reply)
+        except (EOFError, OSError):
+            self._process.join(1)  # or it would seem to have been killed here
+        except Exception as error:
+            log(f"error: a reply cannot be read: {place_of(error)}")
+        self._process.kill()
+        self._process.join()
+        self._end()
+
+    def _settle(self, reply: Reply) -> None:
+        """Give a call its result. There is one reply for each call; another one would find nobody."""
+        future = self._calls.pop(reply.number, None)
+        if future is None:
+            log(f"error: a second reply to call {reply.number} was thrown away")
+        elif reply.error is None:
+            future.set_result(reply.result)
+        else:
+            future.set_exception(reply.error)
+
+    def _end(self) -> None:
+        """Fail all calls, and have the server end unless it does already."""
+        with self._lock:
+            self._has_ended = True
             calls, self._calls = self._calls, {}
+        self._unsent.put(None)
         for future in calls.values():
             future.set_exception(_gone())
         if not self._is_closing:
             self.is_lost = True
-            self._process.join()
             log(f"error: the process of the search ended with {self._process.exitcode}, so the server ends")
             self._lost()
 
@@ -184,7 +245,10 @@ class RemoteEngine:
     def counted(self) -> EngineCounts:
         """Return the counts as they are now."""
         _, future = self._process.call(self._direction, "counted")
-        found: EngineCounts = future.result()
+        try:
+            found: EngineCounts = future.result(ANSWER_SECONDS)
+        except TimeoutError:
+            raise NmtError(f"it has not answered for {ANSWER_SECONDS:g} seconds") from None
         return found
 
     def reload(self) -> None:
@@ -244,7 +308,7 @@ class _Answering:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="nmt-text")
         self._reloads = ThreadPoolExecutor(1, thread_name_prefix="nmt-reload")
         for engine in engines:
-            engine.after_turn = self.flush
+            engine.after_turn, engine.gave_up = self.flush, _end_process
 
     def close(self) -> None:
         """End all engines."""
@@ -256,7 +320,9 @@ class _Answering:
         if call.name == "translate":
             sentences, wanted = call.arguments
             self._cancellations[call.number] = Cancellation()
-            if sum(map(len, sentences)) <= SHORT and wanted.glossary is None and not wanted.prefix:
+            if (refusal := self._refusal(call.direction, len(sentences))) is not None:
+                self._reply(call.number, None, refusal)
+            elif sum(map(len, sentences)) <= SHORT and wanted.glossary is None and not wanted.prefix:
                 self._translate(call.number, call.direction, sentences, wanted)
             else:
                 self._threads.submit(self._translate, call.number, call.direction, sentences, wanted)
@@ -270,9 +336,18 @@ class _Answering:
             self._reloads.submit(self._reload, call)
         self.flush()
 
+    def _refusal(self, direction: int, num_sentences: int) -> NmtError | None:
+        """Return why so many sentences are refused, before any work is done for them; None if there is room."""
+        try:
+            self._engines[direction].check_room(num_sentences)
+        except (Busy, TooMuch) as error:
+            return error
+        return None
+
     def _translate(self, number: int, direction: int, sentences: Sequence[str], wanted: Wanted) -> None:
         cancellation, answer = self._cancellations[number], partial(self._reply, number)
         try:
+            cancellation.check()
             cancellation.add(self._engines[direction].begin(sentences, wanted, answer).cancel)
         except Exception as error:
             answer(None, error)
@@ -300,6 +375,12 @@ class _Answering:
             return
         with self._sending, suppress(OSError):  # OSError: nobody is there any more
             self._connection.send([self._replies.popleft() for _ in range(len(self._replies))])
+
+
+def _end_process() -> None:
+    """End this process, whose search has given up, without waiting for its other threads."""
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _sendable(error: Exception) -> Exception:

@@ -64,8 +64,13 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None]) -> int:
-    """Answer requests until a signal comes; finish those that are being answered, and return the signal's number."""
+def serve_until_told(
+    app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None], ending: Callable[[], None]
+) -> int:
+    """Answer requests until a signal comes; finish those that are being answered, and return the signal's number.
+
+    `ready` is called when requests are answered, and `ending` when the first signal has come.
+    """
     connections = connections_with_room(limits.connections)
     config = uvicorn.Config(
         app,
@@ -83,7 +88,7 @@ def serve_until_told(app: ASGIApp, listening: socket.socket, limits: Limits, *, 
         forwarded_allow_ips="127.0.0.1,::1",
         h11_max_incomplete_event_size=65_536,
     )
-    server = _Server(config, ready)
+    server = _Server(config, ready, ending)
     asyncio.run(server.serve(sockets=[listening]))
     return server.received
 
@@ -109,9 +114,9 @@ def end_by_itself() -> None:
 class _Server(uvicorn.Server):
     """Ends by itself after a signal, and leaves it to the caller with which exit code."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._ending = ready, ending
         self.received = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -126,5 +131,7 @@ class _Server(uvicorn.Server):
     def _hear(self, number: int, _: FrameType | None) -> None:
         if self.received and number == signal.SIGINT:  # who insists does not wait for the requests
             self.force_exit = True
+        if not self.received:
+            self._ending()
         self.received = self.received or number
         self.should_exit = True

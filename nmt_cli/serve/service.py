@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -60,8 +60,13 @@ class FileTask:
 class Service:
     """Answers requests about the directions that are served."""
 
-    def __init__(self, directions: Directions, limits: Limits, metrics: Metrics, *, needs_key: bool) -> None:
+    def __init__(
+        self, directions: Directions, limits: Limits, metrics: Metrics, problem: Callable[[], str | None], *,
+        needs_key: bool,
+    ) -> None:  # fmt: skip
         self.directions, self.limits, self.metrics = directions, limits, metrics
+        self.problem = problem
+        """Returns why the search does not work, or None if it works; may block for some seconds."""
         self.needs_key = needs_key
         self._files = KeptFiles()
 

@@ -51,8 +51,8 @@ class Job:
     found: list[PartTranslations] = field(default_factory=list)
     error: Exception | None = None
     has_ended: bool = False
-    ended: Callable[[Job], None] | None = None
-    """Is called once, when all is translated or has failed."""
+    ended: Callable[[Job], None] = lambda _: None
+    """Is called once, when all is translated or has failed. It is not called for a job that was withdrawn."""
 
     @classmethod
     def of(cls, translator: Translator, wanted: Wanted, parts: list[Part]) -> Job:
@@ -74,7 +74,11 @@ class Waiting:
     def __init__(self) -> None:
         self._jobs: dict[Kind, deque[Job]] = {}
         """Requests with sentences of each kind, the kind that has waited longest first."""
-        self.num_sentences = 0
+
+    @property
+    def num_sentences(self) -> int:
+        """Sentences of all requests. The number is computed each time, so that it cannot go wrong."""
+        return sum(map(self.count, self._jobs))
 
     def __iter__(self) -> Iterator[Kind]:
         """Iterate over the kinds that have sentences, the one that has waited longest first."""
@@ -84,15 +88,15 @@ class Waiting:
         """Let the sentences of a request wait."""
         for kind in job.waiting:
             self._jobs.setdefault(kind, deque()).append(job)
-        self.num_sentences += job.missing
 
     def remove(self, job: Job) -> None:
-        """Forget the sentences of a request."""
-        for kind, parts in job.waiting.items():
-            self.num_sentences -= len(parts)
-            self._jobs[kind].remove(job)
-            if not self._jobs[kind]:
-                del self._jobs[kind]
+        """Forget the sentences of a request that still wait, if there are any."""
+        for kind in job.waiting:
+            left = deque(other for other in self._jobs.get(kind, ()) if other is not job)
+            if left:
+                self._jobs[kind] = left
+            else:
+                self._jobs.pop(kind, None)
         job.waiting.clear()
 
     def first(self, kind: Kind) -> Job:
@@ -112,7 +116,6 @@ class Waiting:
                 del job.waiting[kind]
         if kind in self._jobs and not jobs:
             del self._jobs[kind]
-        self.num_sentences -= len(taken)
         return taken
 
     def count(self, kind: Kind) -> int:

@@ -292,26 +292,6 @@ def test_modules_with_random_state_of_their_own_own_it():
         assert called_names(path).isdisjoint(forbidden), name_of(path)
 
 
-MAX_LINES = {"file": 400, "class": 250, "function": 60}
-"""Most lines of each; a function's signature and docstring do not count."""
-
-
-def sizes_of(path):
-    """The kind, the name and the number of lines of a file and of each class and function in it."""
-    yield "file", name_of(path), len(path.read_text(encoding="utf-8").splitlines())
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.ClassDef):
-            yield "class", f"{name_of(path)}:{node.name}", node.end_lineno - node.lineno + 1
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first, *_ = [*node.body[ast.get_docstring(node, clean=False) is not None :], node.body[-1]]
-            yield "function", f"{name_of(path)}:{node.name}", node.end_lineno - first.lineno + 1
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_a_room_is_small(path):
-    assert {name for kind, name, lines in sizes_of(path) if lines > MAX_LINES[kind]} == set()
-
-
 @pytest.mark.parametrize("module", ["nmt_cli", "nmt_cli.cli"])
 def test_the_command_line_is_there_without_torch(module):
     """`nmt --help` answers at once. Breaks with one `import torch` at the top of a command's file."""

@@ -596,6 +596,32 @@ def test_a_server_opens_more_files_than_it_began_with(model):
         assert "Too many open files" not in "".join(server.lines)
 
 
+def test_clients_that_leave_while_they_are_refused_stop_nobody(model):
+    """One such client stopped the server for ever: all later requests hung, and SIGTERM did not end it."""
+    body = json.dumps({"q": [f"a {number}" for number in range(60)], "source": "en", "target": "fr"}).encode()
+    request = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with running_server("--model", model, "--max-sentences", "50") as server:
+        for _ in range(30):
+            with socket.create_connection(("127.0.0.1", server.port)) as client:
+                client.sendall(request + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert server.translate("The car is red.")
+        assert server.ask("/health").json == {"status": "ok"}
+        assert server.end() == 0
+    assert "error" not in "".join(server.lines)
+
+
+@pytest.mark.slow
+def test_a_search_that_does_not_answer_is_told_by_health_and_metrics(model):
+    with running_server("--model", model) as server:
+        os.kill(server.search_pid, signal.SIGSTOP)
+        for path in ("/health", "/metrics"):
+            answer = server.ask(path)
+            assert answer.status == 503
+            assert answer.json["error"] == "the search does not work: it has not answered for 5 seconds"
+        os.kill(server.search_pid, signal.SIGCONT)
+        assert server.ask("/health").status == 200
+
+
 def test_without_the_search_the_server_ends_and_says_so(model):
     with running_server("--model", model) as server:
         os.kill(server.search_pid, signal.SIGKILL)

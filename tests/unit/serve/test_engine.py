@@ -382,6 +382,7 @@ def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsy
 
     def broken(*args):
         monkeypatch.undo()
+        monkeypatch.setattr(engine_module, "FIRST_PAUSE", 0.001)
         raise RuntimeError("a secret text")
 
     monkeypatch.setattr(engine, place, broken)
@@ -392,9 +393,91 @@ def test_after_an_unexpected_error_the_engine_goes_on(engine, monkeypatch, capsy
     assert engine.counts.failures == 1
     assert engine.num_waiting == 0
     told = capsys.readouterr().err
-    assert "the search failed, and goes on without the requests that it had: RuntimeError at " in told
+    assert "the search failed, and so did the requests that it had: RuntimeError at " in told
     assert "secret" not in told
     assert texts(engine.translate(["the car"], ONE))
+    assert engine.counted().failures_in_a_row == 0
+
+
+def test_after_an_error_the_search_tries_by_itself_whether_it_works(engine, monkeypatch):
+    """Fails if a server that nobody asks stays out of order."""
+    monkeypatch.setattr(engine_module, "FIRST_PAUSE", 0.001)
+    errors = [RuntimeError("first"), RuntimeError("second")]
+    begin = engine._begin
+
+    def broken():
+        if errors:
+            raise errors.pop(0)
+        begin()
+
+    monkeypatch.setattr(engine, "_begin", broken)
+    with pytest.raises(NmtError, match="the search failed"):
+        engine.translate(["the car"], ONE)
+    wait_for(lambda: engine.counted().failures == 2 and not engine.counted().failures_in_a_row)
+    assert engine.counts.sentences == 1
+
+
+def test_an_engine_whose_search_keeps_failing_pauses_longer_each_time_and_gives_up(translator, monkeypatch, capsys):
+    """Without the end, one lasting error filled the disk with lines of the log, and requests waited for ever."""
+    pauses, ended = [], threading.Event()
+    engine = Engine(translator, max_waiting=10)
+    engine.gave_up = ended.set
+    wait_for_change = engine._changed.wait_for
+
+    def recorded(holds, timeout=None):
+        if timeout is not None:
+            pauses.append(timeout)
+            return False
+        return wait_for_change(holds)
+
+    def broken():
+        raise RuntimeError("a secret text")
+
+    monkeypatch.setattr(engine._changed, "wait_for", recorded)
+    monkeypatch.setattr(engine, "_begin", broken)
+    with pytest.raises(NmtError, match="the search failed"):
+        engine.translate(["the car"], ONE)
+    assert ended.wait(30)
+    assert pauses == [1, 2, 4, 8]
+    with pytest.raises(Busy):
+        engine.translate(["the car"], ONE)
+    engine.close()
+    told = capsys.readouterr().err
+    assert told.count("the search failed, and so did the requests") == 5
+    assert "the search failed 5 times in a row, so it ends" in told
+
+
+def test_a_search_that_stands_still_is_known(engine, held, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(engine_module, "monotonic", lambda: clock[0])
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(engine.translate, ["the car"], ONE)
+        assert held.started.wait(30)
+        clock[0] += 40
+        assert engine.counted().stalled == 40
+        held.go_on.set()
+        assert first.result(30)
+    clock[0] += 40
+    assert engine.counted().stalled == 0
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1001, TooMuch), (601, Busy)])
+def test_what_is_refused_costs_no_work_and_leaves_nothing_behind(engine, held, monkeypatch, count, kind):
+    """Its sentences are not cut into pieces, and nothing is left that could be cancelled."""
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(engine.translate, ["the car"], ONE)
+        assert held.started.wait(30)
+        second = pool.submit(engine.translate, ["the cat"] * 400, ONE)
+        wait_for(lambda: engine.num_waiting == 400)
+        answers = []
+        with monkeypatch.context() as patched:
+            patched.setattr("nmt_cli.translation.translator.parts_of", None)
+            with pytest.raises(kind):
+                engine.begin(["the dog"] * count, ONE, lambda *answer: answers.append(answer))
+        assert engine.num_waiting == 400
+        held.go_on.set()
+        assert len(first.result(30) + second.result(60)) == 401
+    assert answers == []
 
 
 def test_confidence_and_terms_come_only_where_they_are_wanted(model, corpus):

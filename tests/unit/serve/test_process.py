@@ -15,8 +15,10 @@ import pytest
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.commands.serve import open_served
 from nmt_cli.errors import InputError, Interrupted, NmtError
-from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
-from nmt_cli.serve.process import SearchProcess
+from nmt_cli.serve import engine as engine_module
+from nmt_cli.serve import process as process_module
+from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, EngineCounts, TooMuch, Wanted
+from nmt_cli.serve.process import Reply, SearchProcess
 from nmt_cli.translation.glossary import Glossary
 
 LOADING = {"checkpoint": "best", "device": "cpu", "precision": "fp32", "threads": 1}
@@ -113,6 +115,80 @@ def test_the_model_of_before_goes_on_where_another_cannot_be_loaded(model, tmp_p
         (tmp_path / "model").symlink_to(model)
         engine.reload()
         assert translations(engine.translate(LINES, Wanted())) == before
+
+
+def test_a_request_that_is_refused_and_cancelled_leaves_the_search_as_it_was(engine, capsys):
+    """The late cancel of a refused request ended the thread that hands out replies, and all others waited for ever."""
+    number, refused = engine._process.call(0, "translate", ["the car"] * 1001, Wanted())
+    for _ in range(2):
+        _, cancelled = engine._process.call(0, "cancel", number)
+        assert cancelled.result(30) is None
+    with pytest.raises(TooMuch):
+        refused.result(30)
+    assert engine.counted().waiting == 0
+    assert translations(engine.translate(["the car"], Wanted()))
+    assert "error" not in capsys.readouterr().err
+
+
+def test_a_second_reply_to_a_call_is_thrown_away(search, engine, capsys):
+    search._settle(Reply(10**9, None, None))
+    assert "error: a second reply to call 1000000000 was thrown away" in capsys.readouterr().err
+    assert translations(engine.translate(["the car"], Wanted()))
+
+
+def keeps_failing(directory):
+    """Return a translator, in a process where no search can begin."""
+    engine_module.FIRST_PAUSE = 0.001
+    engine_module.Engine._begin = None
+    return open_served(directory, LOADING)
+
+
+def test_a_search_that_keeps_failing_ends_with_an_exit_code_that_a_supervisor_sees(model, capfd):
+    lost = threading.Event()
+    process = SearchProcess([partial(keeps_failing, model)], max_waiting=10, lost=lost.set)
+    with closing(process):
+        with pytest.raises(NmtError):
+            process.engines[0].translate(["the car"], Wanted())
+        assert lost.wait(30)
+        assert process.is_lost
+        assert process.problem() == "its process has ended"
+    assert "error: the process of the search ended with 1, so the server ends" in capfd.readouterr().err
+
+
+def test_a_process_that_does_not_answer_is_known_and_ended_when_the_server_ends(model, monkeypatch, capsys):
+    """It takes no call any more, though its pipe is full, and keeps nobody waiting for ever."""
+    monkeypatch.setattr(process_module, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(process_module, "STALLED_SECONDS", 0.1)
+    monkeypatch.setattr(process_module, "sleep", lambda _: None)
+    lost = threading.Event()
+    process = SearchProcess([partial(open_served, model, LOADING)], max_waiting=10_000, lost=lost.set)
+    with closing(process):
+        [engine] = process.engines
+        assert engine.translate(["the car"], Wanted())
+        os.kill(process.pid, signal.SIGSTOP)
+        waiting = [process.call(0, "translate", ["the car " * 1000] * 1000, Wanted())[1] for _ in range(3)]
+        assert process.problem() == "it has not answered for 0.05 seconds"
+        process.end_when_stuck()
+        for one in waiting:
+            with pytest.raises(NmtError, match="the search has ended"):
+                one.result(30)
+        assert lost.wait(30)
+    assert "the search does not work (it has not answered for 0.05 seconds)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("counts", "problem"),
+    [
+        (EngineCounts(), None),
+        (EngineCounts(stalled=30.0), None),
+        (EngineCounts(stalled=31.0), "it has not gone on for 31 seconds"),
+        (EngineCounts(failures=3), None),
+        (EngineCounts(failures_in_a_row=1), "it has failed and has not found a translation since"),
+    ],
+)
+def test_a_search_that_does_not_work_is_known(search, monkeypatch, counts, problem):
+    monkeypatch.setattr(type(search.engines[0]), "counted", lambda _: counts)
+    assert search.problem() == problem
 
 
 def test_a_process_that_goes_away_leaves_nobody_waiting(model, capsys):

@@ -79,7 +79,7 @@ def served(limits, app, client):
 
     with ThreadPoolExecutor(1) as pool:
         asked = []
-        serve_until_told(app, listening, limits, ready=lambda: asked.append(pool.submit(ask)))
+        serve_until_told(app, listening, limits, ready=lambda: asked.append(pool.submit(ask)), ending=lambda: None)
         ended.set()
         return asked[0].result()
 

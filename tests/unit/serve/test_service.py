@@ -35,7 +35,7 @@ class Upper:
 
 def service(*pairs: str, **limits: int) -> Service:
     directions = [Direction(*pair.split("-", 1), Upper(), splitter("en")) for pair in pairs]
-    return Service(Directions(directions, {}), Limits(**limits), Metrics(), needs_key=False)
+    return Service(Directions(directions, {}), Limits(**limits), Metrics(), lambda: None, needs_key=False)
 
 
 def ask(served: Service, **fields: object) -> object:
@@ -64,7 +64,7 @@ def test_the_variant_of_a_language_is_the_one_that_is_served(served, asked, foun
 def test_a_text_stays_as_it_is_in_its_own_variant(pair, code):
     half = (len(pair) - 1) // 2
     directions = Directions([Direction(pair[:half], pair[half + 1 :], Upper(), splitter("en"))], {})
-    served = Service(directions, Limits(), Metrics(), needs_key=False)
+    served = Service(directions, Limits(), Metrics(), lambda: None, needs_key=False)
     assert ask(served, q="a dog", source=code, target=code) == "a dog"
     assert ask(served, q="a dog", source=code, target=pair[half + 1 :]) == "A DOG"
 
@@ -95,7 +95,7 @@ def test_a_prefix_for_a_text_without_letters_is_refused():
 
 def test_characters_that_no_model_reads_are_not_counted():
     served = Service(Directions([Direction("zh-Hans", "zh-Hant", Upper(), splitter("zh"))], {}), Limits(), Metrics(),
-                     needs_key=False)  # fmt: skip
+                     lambda: None, needs_key=False)  # fmt: skip
     assert ask(served, q="a dog", source="zh-Hant", target="zh-Hant") == "a dog"
     assert "\nnmt_characters_total 0\n" in served.metrics.text([])
     assert ask(served, q=["a dog", "cats"], source="zh-Hans", target="zh-Hant") == ["A DOG", "CATS"]
@@ -120,7 +120,9 @@ def test_work_on_a_document_ends_when_its_client_has_left(when, name):
             cancellation.set()
         return [text]
 
-    served = Service(Directions([Direction("en", "fr", Left(), split)], {}), Limits(), Metrics(), needs_key=False)
+    served = Service(
+        Directions([Direction("en", "fr", Left(), split)], {}), Limits(), Metrics(), lambda: None, needs_key=False
+    )
     values = {"source": "en", "target": "fr"}
     file = File(name, b"<p>one dog</p>\n<p>two cats</p>\n<p>three birds</p>\n")
     task = served.file_task(Fields(values, False, {"file": file}), cancellation)
