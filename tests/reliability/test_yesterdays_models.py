@@ -1,4 +1,7 @@
-"""Model directories of every format version that was released, kept as they were written: see tests/models/make.py."""
+"""Model directories of every format version, kept as they were written: see tests/models/make.py.
+
+`format-1-init` was made by commit 1fb7890 from `given.yaml`, as `nmt init` wrote it, with 24 units instead of 256.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,28 @@ def test_it_translates_as_it_did(nmt, yesterday: Path):
     result = nmt("translate", yesterday / "source.txt", "--model", yesterday / "run")
     assert result.code == 0, result.err
     assert result.out == (yesterday / "expected.txt").read_bytes()
+
+
+@pytest.mark.parametrize("yesterday", ["format-1-init"], indirect=True)
+def test_odd_lines_are_translated_as_they_were(nmt, yesterday: Path):
+    """Capitals, numbers, emoji, tags, addresses and white space, with a model whose configuration `nmt init` wrote."""
+    result = nmt("translate", yesterday / "odd.txt", "--model", yesterday / "run")
+    assert result.code == 0, result.err
+    assert result.out == (yesterday / "odd.expected.txt").read_bytes()
+
+
+@pytest.mark.parametrize("yesterday", ["format-1-init"], indirect=True)
+def test_it_aligns_and_judges_its_translations_as_it_did(nmt, yesterday: Path):
+    options = ("--format", "jsonl", "--alignment", "hard", "--confidence")
+    result = nmt("translate", yesterday / "source.txt", "--model", yesterday / "run", *options)
+    assert result.code == 0, result.err
+    expected = (yesterday / "expected.jsonl").read_text().splitlines()
+    for line, before in zip(map(json.loads, result.out.splitlines()), map(json.loads, expected), strict=True):
+        for name in ("source", "translation", "alignment"):
+            assert line[name] == before[name]
+        assert line["score"] == pytest.approx(before["score"], abs=1e-4)
+        assert line["confidence"] == pytest.approx(before["confidence"], abs=1e-3)
+        assert line["word_confidence"] == pytest.approx(before["word_confidence"], abs=1e-3)
 
 
 def test_its_training_goes_on(nmt, yesterday: Path):
