@@ -1,8 +1,7 @@
-"""The programs of an ONNX export beside `nmt translate`: first translation, speed, equal lines, BLEU. One thread each.
+"""The program of an ONNX export beside `nmt translate`: first translation, speed, equal lines, BLEU. One thread each.
 
-`python -m benchmarks.export --model DIR --text FILE --reference FILE [--node-modules DIR]`; DIR is the `node_modules`
-with onnxruntime-node, without which translate.mjs is left out. Prints a table. The ratios are to `nmt translate` in
-fp32. Processor time is shown because other programs on the machine do not change it much.
+`python -m benchmarks.export --model DIR --text FILE --reference FILE` prints a table. The ratios are to `nmt translate`
+in fp32. Processor time is shown because other programs on the machine do not change it much.
 """
 
 from __future__ import annotations
@@ -36,13 +35,12 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
-    parser.add_argument("--node-modules", type=Path)
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts")
     asked = parser.parse_args()
     text = asked.text.read_bytes()
     references = asked.reference.read_text(encoding="utf-8").split("\n")[: text.count(b"\n")]
     with tempfile.TemporaryDirectory() as directory:
-        programs = dict(commands(asked.model, Path(directory), asked.node_modules))
+        programs = dict(commands(asked.model, Path(directory)))
         first = {name: [] for name in programs}
         whole = {name: [] for name in programs}
         for _ in range(asked.rounds):  # in turns, so that what else the machine does meets all of them
@@ -67,7 +65,7 @@ def main() -> None:
         )
 
 
-def commands(model: Path, directory: Path, node_modules: Path | None) -> Iterator[tuple[str, Sequence[str]]]:
+def commands(model: Path, directory: Path) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield what is compared, exported first; the first is what the ratios are to."""
     for precision in ("fp32", "int8"):
         exported = directory / precision
@@ -75,9 +73,6 @@ def commands(model: Path, directory: Path, node_modules: Path | None) -> Iterato
         subprocess.run([*NMT, "export", *options, "-o", exported, "--format", "onnx"], check=True)
         yield f"nmt translate, {precision}", (*NMT, "translate", *options)
         yield f"translate.py, {precision}", (sys.executable, str(exported / "translate.py"))
-        if node_modules is not None:
-            (exported / "node_modules").symlink_to(node_modules.resolve())
-            yield f"translate.mjs, {precision}", ("node", str(exported / "translate.mjs"))
 
 
 def run(command: Sequence[str], text: bytes) -> Run:

@@ -39,8 +39,7 @@ def export(
     hold several models, one for each direction.
 
     The format onnx gives a directory with the model as two ONNX graphs, its tokenizer, its defaults, a model card, and
-    two programs that translate lines from standard input: translate.py for Python and translate.mjs for Node.js. Needs
-    the extra `onnx`.
+    a program for Python that translates lines from standard input, translate.py. Needs the extra `onnx`.
 
     Example: nmt export --model runs/demo -o translator.html
     """

@@ -1,4 +1,4 @@
-"""`nmt export` and `nmt card` through the real command line, and the exported programs as real processes."""
+"""`nmt export` and `nmt card` through the real command line, and the exported program as a real process."""
 
 import json
 import re
@@ -15,7 +15,6 @@ from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.export.onnx import graph
 
 ROOT = Path(__file__).parents[2]
-NODE_MODULES = ROOT / "node_modules"
 ODD = (
     b"where is the red car ?\n\n \t \n<b>x</b>\x00 \xff\xfe\n\xe2\x80\xa8a\xc2\x85 cr\r\n"
     + b"the red car is here . " * 45
@@ -39,33 +38,18 @@ def run(command, directory, options, text):
     return ran.stdout
 
 
-def command_of(program, directory):
-    """Start of the command line of an exported program, for which the directory may get a link to libraries."""
-    if program == "translate.py":
-        pytest.importorskip("onnxruntime")
-        return (sys.executable, directory / program)
-    if shutil.which("node") is None or not (NODE_MODULES / "onnxruntime-node").is_dir():
-        pytest.skip("needs Node.js and its library: run 'make node'")
-    (directory / "node_modules").symlink_to(NODE_MODULES)
-    return ("node", directory / program)
-
-
-def same_as_nmt(nmt, command, directory, model, corpus, options):
+def same_as_nmt(nmt, directory, model, corpus, options):
     text = (corpus / "test.en").read_bytes() + ODD
-    assert run(command, directory, options, text) == nmt("translate", "--model", model, *options, stdin=text).out
+    assert (
+        run((sys.executable, "translate.py"), directory, options, text)
+        == nmt("translate", "--model", model, *options, stdin=text).out
+    )
 
 
 @pytest.mark.parametrize("options", [OPTIONS[2], *(pytest.param(o, marks=pytest.mark.slow) for o in OPTIONS)], ids=str)
 def test_the_python_program_translates_as_nmt_does(nmt, exported, model, corpus, options):
     pytest.importorskip("onnxruntime")
-    same_as_nmt(nmt, (sys.executable, "translate.py"), exported, model, corpus, options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_node_program_translates_as_nmt_does(nmt, tmp_path, exported, model, corpus, options):
-    directory = shutil.copytree(exported, tmp_path / "onnx")
-    same_as_nmt(nmt, command_of("translate.mjs", directory), directory, model, corpus, options)
+    same_as_nmt(nmt, exported, model, corpus, options)
 
 
 @pytest.mark.slow
@@ -75,7 +59,7 @@ def test_no_repeated_ngram_is_a_default_that_the_program_takes_over(nmt, tmp_pat
     config = (copy / "config.yaml").read_text(encoding="utf-8")
     (copy / "config.yaml").write_text(config.replace("no_repeat_ngram: 0", "no_repeat_ngram: 2"), encoding="utf-8")
     assert nmt("export", "--model", copy, "-o", tmp_path / "onnx", "--format", "onnx").code == 0
-    same_as_nmt(nmt, (sys.executable, "translate.py"), tmp_path / "onnx", copy, corpus, ("--n-best", "2"))
+    same_as_nmt(nmt, tmp_path / "onnx", copy, corpus, ("--n-best", "2"))
 
 
 def test_a_program_that_waits_for_its_answer_gets_it(exported):
@@ -121,12 +105,13 @@ def test_the_python_program_says_which_stream_fails(exported, streams, message):
 
 
 @pytest.mark.parametrize("name", ["defaults.json", "joint.model", "encoder.onnx"])
-@pytest.mark.parametrize("program", ["translate.py", pytest.param("translate.mjs", marks=pytest.mark.slow)])
-def test_a_program_says_that_its_model_is_not_whole(tmp_path, exported, program, name):
+def test_the_program_says_that_its_model_is_not_whole(tmp_path, exported, name):
+    pytest.importorskip("onnxruntime")
     directory = shutil.copytree(exported, tmp_path / "onnx")
     (directory / name).unlink()
-    ran = subprocess.run(command_of(program, directory), input=b"the red car\n", capture_output=True, check=False)
-    message = f"{program}: error: {directory} does not hold a whole model; export it again: "
+    command = [sys.executable, directory / "translate.py"]
+    ran = subprocess.run(command, input=b"the red car\n", capture_output=True, check=False)
+    message = f"translate.py: error: {directory} does not hold a whole model; export it again: "
     assert (ran.returncode, ran.stdout) == (1, b"")
     said = ran.stderr.decode()
     assert said.startswith(message)
@@ -134,21 +119,10 @@ def test_a_program_says_that_its_model_is_not_whole(tmp_path, exported, program,
     assert said.count("\n") == 1
 
 
-@pytest.mark.slow
-def test_the_node_program_says_that_its_output_fails(tmp_path, exported):
-    directory = shutil.copytree(exported, tmp_path / "onnx")
-    command = command_of("translate.mjs", directory)
-    with open("/dev/full", "wb") as full:
-        ran = subprocess.run(command, input=b"the red car\n", stdout=full, stderr=subprocess.PIPE, check=False)
-    message = "translate.mjs: error: the output failed: ENOSPC: no space left on device, write\n"
-    assert (ran.returncode, ran.stderr.decode()) == (1, message)
-
-
 def test_the_directory_holds_what_its_readme_says(exported, model):
     names = {path.name for path in exported.iterdir()}
     assert names == {
-        "encoder.onnx", "decoder.onnx", "joint.model", "defaults.json", "translate.py", "translate.mjs",
-        "sentencepiece.mjs", "README.md", "MODEL_CARD.md",
+        "encoder.onnx", "decoder.onnx", "joint.model", "defaults.json", "translate.py", "README.md", "MODEL_CARD.md",
     }  # fmt: skip
     readme = (exported / "README.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in readme for name in names - {"README.md"})

@@ -1,4 +1,4 @@
-"""The directory of an ONNX export: graphs, tokenizers, defaults, programs, and pages that explain them."""
+"""The directory of an ONNX export: graphs, tokenizers, defaults, a program, and pages that explain them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 """The version of `defaults.json` and of the graphs' names."""
 PRECISIONS = ("fp32", "int8")
-PROGRAMS = ("translate.py", "translate.mjs", "sentencepiece.mjs")
+PROGRAM = "translate.py"
+"""The program that is copied into an export and runs there without nmt. It imports nothing of this package."""
 DECODING = ("beam_size", "length_penalty", "max_source_pieces", "max_length_a", "max_length_b", "no_repeat_ngram")
-"""The decoding defaults that the programs take over."""
+"""The decoding defaults that the program takes over."""
 README = """# {name}: {languages}, as ONNX
 
 A recurrent encoder-decoder with attention, exported by nmt {version} in {precision}. It translates without nmt.
@@ -28,10 +29,7 @@ A recurrent encoder-decoder with attention, exported by nmt {version} in {precis
     pip install onnxruntime numpy 'sentencepiece>=0.2.3'
     echo 'A sentence.' | python translate.py
 
-    npm install onnxruntime-node
-    echo 'A sentence.' | node translate.mjs
-
-Both programs read lines from standard input and write as many lines, in order. Their options:
+The program reads lines from standard input and writes as many lines, in order. Its options:
 
 - `--beam-size N`: the width of the search, {beam_size} by default. 1 is greedy and the fastest.
 - `--n-best N`: N translations of each line, on N lines. Empty lines fill up where fewer are found.
@@ -41,7 +39,7 @@ Both programs read lines from standard input and write as many lines, in order. 
 
 A window of lines is translated as soon as it has been read, so a program that writes a line and waits gets its answer.
 
-Lines are read as they are written. The programs do not adapt them to the training text, as nmt does with
+Lines are read as they are written. The program does not adapt them to the training text, as nmt does with
 `decoding.adapt_writing`. If that text is in small letters, write small letters.
 
 ## Files
@@ -51,8 +49,7 @@ Lines are read as they are written. The programs do not adapt them to the traini
 | `encoder.onnx`, `decoder.onnx` | the model, ONNX operators of version {opset} |
 | {tokenizers} | SentencePiece: text to pieces and back |
 | `defaults.json` | special pieces, limits and defaults of the search |
-| `translate.py` | the program for Python |
-| `translate.mjs`, `sentencepiece.mjs` | the program for Node.js and its tokenizer |
+| `translate.py` | the program |
 | `MODEL_CARD.md` | languages, training data, scores, limits |
 
 ## The graphs
@@ -103,8 +100,7 @@ def export(experiment: Experiment, directory: Path, *, checkpoint: str, precisio
     readme = _readme(defaults, sides, [(name, files[name]) for name in ("encoder.onnx", "decoder.onnx")])
     texts = {"defaults.json": json.dumps(defaults, indent=2, ensure_ascii=False) + "\n"}
     texts |= {"README.md": readme, "MODEL_CARD.md": card}
-    programs = resources.files("nmt_cli").joinpath("export", "programs")
-    texts |= {name: programs.joinpath(name).read_text(encoding="utf-8") for name in PROGRAMS}
+    texts[PROGRAM] = resources.files("nmt_cli").joinpath("export", "onnx", PROGRAM).read_text(encoding="utf-8")
     files |= {name: text.encode(errors="backslashreplace") for name, text in texts.items()}
     with new_directory(directory) as unfinished:
         for name, content in files.items():

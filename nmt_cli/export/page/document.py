@@ -22,7 +22,7 @@ from nmt_cli.errors import InputError
 from nmt_cli.files import atomic_path, no_space
 
 MODULES = (
-    "export/programs/sentencepiece.mjs",
+    "export/page/sentencepiece.mjs",
     "export/page/plain.mjs",
     "export/page/memory.mjs",
     "export/page/cells.mjs",

@@ -1,6 +1,6 @@
 // Text in, its translation out: sentences, pieces, search, and attention between words.
 
-import { LATER_BYTE, SentencePiece, wordsOf } from "../programs/sentencepiece.mjs";
+import { LATER_BYTE, SentencePiece, wordsOf } from "./sentencepiece.mjs";
 import { Memory } from "./memory.mjs";
 import { Model } from "./model.mjs";
 import { beam, greedy } from "./search.mjs";

@@ -12,7 +12,7 @@ import pytest
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.demo import phrasebook
 
-PROGRAM = Path(__file__).parents[3] / "nmt_cli/export/programs/sentencepiece.mjs"
+PROGRAM = Path(__file__).parents[3] / "nmt_cli/export/page/sentencepiece.mjs"
 RUN = """
 import { readFileSync } from "node:fs";
 const { SentencePiece } = await import(process.argv[2]);
