@@ -1,7 +1,6 @@
 """A report of what corpora hold and what is suspicious in them, made line by line before a training.
 
-Every file is read once, held-out text first. Texts are not kept, so memory is about 25 bytes a pair. Nothing is printed
-or refused here.
+Every file is read once. Texts are not kept, so memory is about 10 bytes a pair. Nothing is printed or refused here.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from nmt_cli.data.pairs import Corpus, Filters, check_missing, first_missing, li
 from nmt_cli.data.store import CHUNK
 from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.errors import InputError
-from nmt_cli.preflight.repeats import Numbering, Seen, TextHashes, shared
+from nmt_cli.rules.repeats import PairIndex
 
 NUM_EXAMPLES = 3
 OUTLIER_FACTOR = 3.0
@@ -117,31 +117,64 @@ def analyse(
     readers = [_Reader(corpus, filters, tokenizers) for corpus in corpora]
     training = [reader for reader in readers if reader.is_training]
     held_out = [reader for reader in readers if not reader.is_training]
-    with Progress("checking", unit="pair") as progress:
-        for reader in held_out:
-            reader.read(progress)
-        seen = Seen([reader.hashes for reader in held_out])
-        for reader in training:
-            reader.read(progress, seen)
-    for reader in readers:
-        reader.find_outliers()
-    rows = Numbering([reader.hashes for reader in training])
-    for reader in held_out:
-        _find_repeats([reader])
-        reader.report.findings["overlap"] = Finding(*rows.overlap(reader.hashes, seen, NUM_EXAMPLES))
-        for dev in held_out:
-            if dev.report.name == "dev" and dev is not reader:
-                reader.report.findings["dev_overlap"] = Finding(*shared(reader.hashes, dev.hashes, NUM_EXAMPLES))
-    if training:
-        _find_repeats(training)
+    with ExitStack() as stack, Progress("checking", unit="pair") as progress:
+        # The training corpora are numbered as one, because a pair of one may repeat a pair of another.
+        trained_on = _Indexed(stack.enter_context(PairIndex()), training)
+        kept_apart = [_Indexed(stack.enter_context(PairIndex()), [reader]) for reader in held_out]
+        for indexed in (*kept_apart, trained_on):
+            indexed.read(progress)
+        for reader in readers:
+            reader.find_outliers()
+        for indexed in (*kept_apart, trained_on):
+            indexed.find_repeats()
+        for reader, indexed in zip(held_out, kept_apart, strict=True):
+            reader.report.findings["overlap"] = indexed.overlap(trained_on)
+            for dev in kept_apart:
+                if dev is not indexed and dev.readers[0].report.name == "dev":
+                    reader.report.findings["dev_overlap"] = indexed.overlap(dev)
     return [reader.report for reader in readers]
 
 
-def _find_repeats(readers: Sequence[_Reader]) -> None:
-    """Put the pairs that stood before in the same corpora into the reports."""
-    found = Numbering([reader.hashes for reader in readers]).repeats(NUM_EXAMPLES)
-    for reader, (count, examples) in zip(readers, found, strict=True):
-        reader.report.findings["duplicates"] = Finding(count, examples)
+class _Indexed:
+    """Some corpora that are numbered as one, with the index of their pairs."""
+
+    def __init__(self, index: PairIndex, readers: Sequence[_Reader]) -> None:
+        self._index, self.readers = index, readers
+        self._bounds = np.zeros(1, dtype=np.int64)
+        """The row at which each corpus begins, and the number of all rows."""
+
+    def read(self, progress: Progress) -> None:
+        """Read the corpora to their ends."""
+        for reader in self.readers:
+            reader.read(progress, self._index)
+        self._bounds = np.cumsum([0, *(reader.report.num_pairs for reader in self.readers)])
+
+    def find_repeats(self) -> None:
+        """Put the pairs that came before in the same corpora into the reports."""
+        firsts: list[list[tuple[int, int]]] = [[] for _ in self.readers]
+        counts = [0] * len(self.readers)
+        for rows, first_rows in self._index.repeats():
+            for number, (begin, end) in enumerate(pairwise(self._bounds)):
+                own = np.flatnonzero((rows >= begin) & (rows < end))
+                counts[number] += len(own)
+                nearest = own[np.argsort(rows[own])[:NUM_EXAMPLES]]
+                found = [*firsts[number], *zip(rows[nearest].tolist(), first_rows[nearest].tolist(), strict=True)]
+                firsts[number] = sorted(found)[:NUM_EXAMPLES]
+        for reader, count, found in zip(self.readers, counts, firsts, strict=True):
+            examples = [f"{self._place(row)} = {self._place(first)}" for row, first in found]
+            reader.report.findings["duplicates"] = Finding(count, examples)
+
+    def overlap(self, other: _Indexed) -> Finding:
+        """Return the pairs whose source stands in other corpora too."""
+        rows = other._index.first_rows(self._index.sources())
+        found = np.flatnonzero(rows >= 0)
+        examples = [f"{self._place(row)} = {other._place(rows[row])}" for row in found[:NUM_EXAMPLES]]
+        return Finding(len(found), examples)
+
+    def _place(self, row: int) -> str:
+        """Return the file and the line of a row."""
+        number = int(np.searchsorted(self._bounds, row, side="right")) - 1
+        return f"{self.readers[number].report.source}:{row - self._bounds[number] + 1}"
 
 
 class _Reader:
@@ -151,23 +184,19 @@ class _Reader:
         corpus = named.corpus
         self.is_training, self._with_links = named.is_training, named.with_links
         self.report = CorpusReport(named.name, corpus.source, corpus.target, named.is_training, corpus.alignment)
-        self.hashes = TextHashes(corpus.source)
         self._characters = (array("I"), array("I"))
         self._paths = corpus.paths
         self._filters, self._tokenizers = filters, tokenizers
         self._kinds = [_byte_table(tokenizer) for tokenizer in tokenizers or ()]
 
-    def read(self, progress: Progress, seen: Seen | None = None) -> None:
-        """Read the corpus to its end; its sources are shown to `seen`."""
+    def read(self, progress: Progress, index: PairIndex) -> None:
+        """Read the corpus to its end, and add its pairs to an index."""
         report = self.report
         pairs = self._pairs()
         while chunk := list(islice(pairs, CHUNK)):
             self._take(chunk)
-            sources = self.hashes.add(chunk)
-            if seen is None:
-                self.hashes.sources.extend(sources)
-            else:
-                seen.show(sources)
+            for source, target, *_ in chunk:
+                index.add(source, target)
             progress.advance(len(chunk))
         invalid = report.findings["invalid_utf8"]
         if invalid.count and self.is_training and self._filters.invalid_utf8 == "error":

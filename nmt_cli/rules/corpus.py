@@ -20,7 +20,7 @@ from nmt_cli.data.lines import decode_line
 from nmt_cli.data.pairs import lines_in_step
 from nmt_cli.errors import InputError
 from nmt_cli.rules.judge import Judge
-from nmt_cli.rules.repeats import DUPLICATE, HELD_OUT, MANY_TARGETS, Repeats, hashes_of
+from nmt_cli.rules.repeats import DUPLICATE, HELD_OUT, MANY_TARGETS, PairIndex, hashes_of
 
 SAMPLE_PAIRS = 20_000
 SAMPLE_CHARACTERS = 1_000
@@ -107,7 +107,7 @@ class FirstPass(NamedTuple):
     num_pairs: int
     sample: list[tuple[str, str]]
     repeats: NDArray[np.uint8]
-    """The bits of each pair, as `Repeats` gives them."""
+    """The bits of each pair, as `PairIndex` gives them."""
 
 
 def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
@@ -119,21 +119,21 @@ def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
     sample: dict[int, Lines] = {}
     limit = 2**64
     held_out_hashes = hashes_of(held_out)
-    with Repeats() as repeats, Progress("reading", unit="pair") as progress:
+    with PairIndex() as index, Progress("reading", unit="pair") as progress:
         for lines in lines_in_step(paths):
             source, target = lines[0].strip(), lines[1].strip()
-            value = repeats.add(source, target)
+            value = index.add(source, target)
             if value < limit and source and target:
                 # Four bytes a character at most. A character that is cut in two becomes U+FFFD.
                 sample[value] = source[: 4 * SAMPLE_CHARACTERS], target[: 4 * SAMPLE_CHARACTERS]
                 if len(sample) >= 2 * SAMPLE_PAIRS:
                     limit = sorted(sample)[SAMPLE_PAIRS]
                     sample = {key: sample[key] for key in sample if key < limit}
-            if not len(repeats) % BLOCK:
+            if not len(index) % BLOCK:
                 progress.advance(BLOCK)
         chosen = sorted(sample)[:SAMPLE_PAIRS]
         texts = [(decode_line(sample[key][0])[0], decode_line(sample[key][1])[0]) for key in chosen]
-        return FirstPass(len(repeats), texts, repeats.bits(held_out_hashes))
+        return FirstPass(len(index), texts, index.bits(held_out_hashes))
 
 
 def judged_pairs(

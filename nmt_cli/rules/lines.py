@@ -13,7 +13,7 @@ from nmt_cli.errors import InputError
 from nmt_cli.rules.catalogue import LINE_RULES
 from nmt_cli.rules.characters import found_in_line
 from nmt_cli.rules.corpus import BLOCK, Judged
-from nmt_cli.rules.repeats import DUPLICATE, HELD_OUT, Repeats, hashes_of
+from nmt_cli.rules.repeats import DUPLICATE, HELD_OUT, PairIndex, hashes_of
 
 _RANK = {rule.name: rank for rank, rule in enumerate(LINE_RULES)}
 
@@ -26,11 +26,11 @@ def judged_lines(path: str, without: Sequence[str] = ()) -> Iterator[Judged]:
     Raises:
         InputError: a file cannot be read, or changes while it is read.
     """
-    with Repeats() as repeats:
+    with PairIndex() as index:
         with open_input(path) as stream:
             for line in iter_lines(stream):
-                repeats.add(line.strip(), b"")
-        bits = repeats.bits(hashes_of(without))
+                index.add(line, line)
+        bits = index.bits(hashes_of(without))
     marks = (("known", HELD_OUT), ("duplicate", DUPLICATE))
     number = 0
     with open_input(path) as stream, Progress("judging", unit="line", total=len(bits)) as progress:

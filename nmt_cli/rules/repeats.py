@@ -1,7 +1,7 @@
-"""Pairs that have come before, or whose source is held out, found in bounded memory.
+"""An index of the pairs of corpora: which have come before, and which sources are held out, in bounded memory.
 
-Hashes lie in a temporary file and are compared part by part. The file has no name, so nothing is left of it when the
-program is killed.
+White space around a side makes no difference. Texts are known by hashes of 64 bits. These lie in a temporary file and
+are compared part by part. The file has no name, so nothing is left of it when the program is killed.
 """
 
 from __future__ import annotations
@@ -26,38 +26,66 @@ MAX_TARGETS = 3
 """Targets of one source that are not many."""
 PART = 2**22
 """Hashes that are compared at a time."""
+NOTHING = 0
+"""Stands in for the hash of a pair with an empty side, which repeats nothing."""
 Hashes = NDArray[np.uint64]
+Rows = NDArray[np.int64]
 
 
-class Repeats:
-    """The hashes of the pairs and of the sources of a corpus, 16 bytes a pair in a temporary file."""
+class PairIndex:
+    """The pairs and the sources of one or several corpora, numbered from 0; 16 bytes a pair in temporary files."""
 
-    def __init__(self, part: int = PART) -> None:
-        self._files = _HashFile(part), _HashFile(part)
+    def __init__(self) -> None:
+        self._pairs, self._sources = _HashFile(PART), _HashFile(PART)
 
-    def __enter__(self) -> Repeats:
+    def __enter__(self) -> PairIndex:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for file in self._files:
-            file.close()
+        self._pairs.close()
+        self._sources.close()
 
     def __len__(self) -> int:
-        return len(self._files[0])
+        return len(self._pairs)
 
     def add(self, source: bytes, target: bytes) -> int:
-        """Take the next pair; return its hash."""
-        value = _hash64(b"%b\n%b" % (source, target))
-        self._files[0].add(value)
-        self._files[1].add(_hash64(source))
+        """Take the next pair; return its hash, which is `NOTHING` if a side is empty."""
+        source, target = source.strip(), target.strip()
+        is_whole = bool(source and target)
+        value = _hash64(b"%b\n%b" % (source, target)) if is_whole else NOTHING
+        self._pairs.add(value)
+        self._sources.add(_hash64(source) if is_whole else NOTHING)
         return value
+
+    def repeats(self) -> Iterator[tuple[Rows, Rows]]:
+        """Yield the rows of the pairs that have come before, part by part, each with the row where it came first."""
+        for rows, values in self._pairs.parts():
+            is_first = np.ones(len(rows), dtype=bool)
+            is_first[1:] = values[1:] != values[:-1]
+            first_rows = rows[is_first][np.cumsum(is_first) - 1]
+            yield rows[~is_first], first_rows[~is_first]
+
+    def sources(self) -> Hashes:
+        """Return the hash of each source, 8 bytes a pair."""
+        return self._sources.values()
+
+    def first_rows(self, sources: Hashes) -> Rows:
+        """Return the first row with each of some sources, or -1 where there is none."""
+        known, places = np.unique(sources, return_inverse=True)
+        found = np.full(len(known), -1, dtype=np.int64)
+        for rows, values in self._sources.parts():
+            first = np.searchsorted(values, known)
+            is_here = first < len(values)
+            is_here[is_here] = values[first[is_here]] == known[is_here]
+            found[is_here] = rows[first[is_here]]
+        return found[places]
 
     def bits(self, held_out: Hashes) -> NDArray[np.uint8]:
         """Return the bits of every pair; `held_out` are hashes of sources."""
         bits = np.zeros(len(self), dtype=np.uint8)
-        for rows, values in self._files[0].parts():
-            bits[rows[1:][values[1:] == values[:-1]]] |= DUPLICATE
-        for rows, values in self._files[1].parts():
+        for rows, _ in self.repeats():
+            bits[rows] |= DUPLICATE
+        for rows, values in self._sources.parts():
             bits[rows[np.isin(values, held_out)]] |= HELD_OUT
             is_new = bits[rows] & DUPLICATE == 0
             rows, values = rows[is_new], values[is_new]
@@ -76,7 +104,7 @@ def hashes_of(paths: Sequence[str]) -> Hashes:
 
 
 def _hash64(text: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") or NOTHING + 1
 
 
 class _HashFile:
@@ -110,14 +138,22 @@ class _HashFile:
         self._written += len(self._waiting)
         self._waiting = array("Q")
 
-    def parts(self) -> Iterator[tuple[NDArray[np.int64], Hashes]]:
-        """Yield the rows and their values in parts, sorted by value and then by row; equal ones are in one part."""
+    def values(self) -> Hashes:
+        """Return all numbers in the order in which they came."""
+        self._write()
+        return np.concatenate([_NOTHING[1], *(values for _, values in self._chunks())])
+
+    def parts(self) -> Iterator[tuple[Rows, Hashes]]:
+        """Yield the rows and their values in parts, sorted by value and then by row; equal ones are in one part.
+
+        Rows of `NOTHING` are left out.
+        """
         self._write()
         num_parts = max(1, -(-len(self) // self._part))
         for part in range(num_parts):
             found = []
             for first, values in self._chunks():
-                own = np.flatnonzero(values % np.uint64(num_parts) == part)
+                own = np.flatnonzero((values % np.uint64(num_parts) == part) & (values != NOTHING))
                 found.append((first + own, values[own]))
             rows, values = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else _NOTHING
             order = np.argsort(values, kind="stable")

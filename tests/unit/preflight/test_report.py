@@ -10,10 +10,10 @@ import pytest
 from nmt_cli.data.pairs import Corpus, Filters
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.errors import InputError
-from nmt_cli.preflight import repeats as repeats_module
 from nmt_cli.preflight import report as report_module
 from nmt_cli.preflight.report import NamedCorpus, analyse
 from nmt_cli.preflight.survey import survey
+from nmt_cli.rules import repeats as repeats_module
 
 SENTENCES = [(f"the house number {number} is old", f"das Haus Nummer {number} ist alt") for number in range(40)]
 

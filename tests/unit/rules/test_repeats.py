@@ -9,20 +9,24 @@ from collections import defaultdict
 import pytest
 
 from nmt_cli.errors import NmtError
-from nmt_cli.rules.repeats import DUPLICATE, HELD_OUT, MANY_TARGETS, MAX_TARGETS, Repeats, hashes_of
+from nmt_cli.rules import repeats as repeats_module
+from nmt_cli.rules.repeats import DUPLICATE, HELD_OUT, MANY_TARGETS, MAX_TARGETS, PairIndex, hashes_of
 
 
 @pytest.mark.parametrize("part", [7, 64, 2**22])
 @pytest.mark.parametrize("num_pairs", [0, 1, 5, 700])
-def test_repeats_are_those_that_a_dictionary_finds_however_the_hashes_are_parted(part, num_pairs, tmp_path):
+def test_repeats_are_those_that_a_dictionary_finds_however_the_hashes_are_parted(
+    part, num_pairs, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(repeats_module, "PART", part)
     draw = random.Random(num_pairs)
     held_out = tmp_path / "held_out"
     held_out.write_bytes(b" s7 \n\ns9")
     pairs = [(b"s%d" % draw.randrange(60), b"t%d" % draw.randrange(6)) for _ in range(num_pairs)]
-    with Repeats(part) as repeats:
+    with PairIndex() as index:
         for pair in pairs:
-            repeats.add(*pair)
-        bits = repeats.bits(hashes_of([str(held_out)])).tolist()
+            index.add(*pair)
+        bits = index.bits(hashes_of([str(held_out)])).tolist()
     targets = defaultdict(list)
     expected = []
     for source, target in pairs:
@@ -49,9 +53,21 @@ class Full:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_full_disk_is_said_in_one_line():
-    with Repeats(part=16) as repeats:
-        repeats._files[0].close()
-        repeats._files[0]._file = Full()
+def test_a_full_disk_is_said_in_one_line(monkeypatch):
+    monkeypatch.setattr(repeats_module, "PART", 16)
+    with PairIndex() as index:
+        index._pairs.close()
+        index._pairs._file = Full()
         with pytest.raises(NmtError, match=f"{tempfile.gettempdir()}: no space left on the device"):
-            repeats.add(b"a", b"b")
+            index.add(b"a", b"b")
+
+
+def test_pairs_with_an_empty_side_repeat_nothing():
+    with PairIndex() as index:
+        for _ in range(9):
+            index.add(b" ", b"")
+            index.add(b"a", b" ")
+            index.add(b"", b"b")
+        index.add(b"a", b"b")
+        assert set(index.bits(hashes_of([])).tolist()) == {0}
+        assert index.first_rows(index.sources()[[1, -1]]).tolist() == [-1, 27]
