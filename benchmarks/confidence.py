@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.commands.reading import read_parallel
 from nmt_cli.confidence.calibration import Calibration, Origin
-from nmt_cli.confidence.features import GROUPS, feature_names
+from nmt_cli.confidence.features import FEATURES, GROUPS
 from nmt_cli.confidence.fitting import Labelled, fit
 from nmt_cli.confidence.logistic import Logistic
 from nmt_cli.confidence.quality import area_under_roc, calibration_error
@@ -29,7 +29,6 @@ from nmt_cli.translation.doubts import Doubts
 from nmt_cli.translation.translator import Translator
 
 Values = NDArray[np.float64]
-NAMES = feature_names(with_dropout=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +57,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--test", nargs=2, metavar=("SOURCE", "REFERENCE"))
-    parser.add_argument("--samples", type=int, default=8, help="passes with dropout")
     given = parser.parse_args()
     data = Experiment(given.model).config.data
     assert data.dev is not None
     test_files = given.test or (data.test[0].source, data.test[0].target)
     translator = open_translator([given.model], threads=1)
-    dev = translated(translator, (data.dev.source, data.dev.target), given.samples)
-    test = translated(translator, test_files, given.samples)
+    dev = translated(translator, (data.dev.source, data.dev.target))
+    test = translated(translator, test_files)
     print(f"{len(test.lines):,} lines, {len(test.labels):,} words, {test.labels.mean():.1%} correct\n")
     by_features(dev, test)
     by_bins(dev, test)
     of_lines(dev, test)
-    costs(translator, test_files, given.samples)
+    costs(translator, test_files)
 
 
-def translated(translator: Translator, files: Sequence[str], num_samples: int) -> Text:
+def translated(translator: Translator, files: Sequence[str]) -> Text:
     """Translate a text and measure the features of its words."""
     sources, references = read_parallel(files)
-    translator.doubts = Doubts(num_samples=num_samples)
+    translator.doubts = Doubts()
     began, lines, chrf = time.process_time(), [], []
     found = [one.translations[0] for one in translator.translate(sources)]
     seconds = time.process_time() - began
@@ -89,7 +87,7 @@ def translated(translator: Translator, files: Sequence[str], num_samples: int) -
 
 def columns_of(*groups: str) -> list[int]:
     """Return the columns of some groups of features."""
-    return [NAMES.index(name) for group in groups for name in GROUPS[group]]
+    return [FEATURES.index(name) for group in groups for name in GROUPS[group]]
 
 
 def by_features(dev: Text, test: Text) -> None:
@@ -105,34 +103,27 @@ def by_features(dev: Text, test: Text) -> None:
 
     print("| features | area under the ROC curve | calibration error | log loss |\n|---|---|---|---|")
     for name in ("prob", "lowest_prob"):
-        raw = test.features[:, NAMES.index(name)]
+        raw = test.features[:, FEATURES.index(name)]
         shown = {"prob": "probability of the word, as it is", "lowest_prob": "its least probable piece, as it is"}[name]
         print(f"| {shown} | {area_under_roc(raw, test.labels):.4f} | {calibration_error(raw, test.labels):.4f} | |")
     groups: list[str] = []
     for group in GROUPS:
         groups.append(group)
         row(f"{'' if len(groups) == 1 else '+ '}{group}", columns_of(*groups))
-    usual = [group for group in GROUPS if group != "dropout"]
-    for group in usual:
-        row(f"all without {group} and dropout", columns_of(*(other for other in usual if other != group)))
+    for group in GROUPS:
+        row(f"all without {group}", columns_of(*(other for other in GROUPS if other != group)))
     print()
-
-
-def without_dropout(text: Text) -> list[Labelled]:
-    """Return the lines with the features that need no further passes."""
-    width = len(feature_names(with_dropout=False))
-    return [Labelled(one.features[:, :width], one.log_prob, one.words, one.is_correct) for one in text.lines]
 
 
 def calibrated(dev: Text) -> Calibration:
     """Return the calibration that training would keep."""
-    return fit(without_dropout(dev), Origin("", "", "", len(dev.lines)), num_samples=0)
+    return fit(dev.lines, Origin("", "", "", len(dev.lines)))
 
 
 def by_bins(dev: Text, test: Text) -> None:
     """Print how many words have a confidence, and how many of these are correct."""
     calibration = calibrated(dev)
-    found = np.array([value for line in without_dropout(test) for value in calibration.of_words(line.features)])
+    found = np.array([value for line in test.lines for value in calibration.of_words(line.features)])
     quality = calibration.quality
     print(
         f"Cross-validated on the dev set: area {quality['area_under_roc']:.4f}, calibration error "
@@ -153,7 +144,7 @@ def by_bins(dev: Text, test: Text) -> None:
 
 def of_lines(dev: Text, test: Text) -> None:
     """Print how the confidence of lines goes with their quality."""
-    calibration, lines = calibrated(dev), without_dropout(test)
+    calibration, lines = calibrated(dev), test.lines
     words = [calibration.of_words(line.features) for line in lines]
     labels = np.array([line.is_correct for line in lines], dtype=float)
     share = np.array([np.mean(line.words) for line in lines])
@@ -186,14 +177,10 @@ def ranks(values: Values) -> Values:
     return mean
 
 
-def costs(translator: Translator, files: Sequence[str], num_samples: int) -> None:
+def costs(translator: Translator, files: Sequence[str]) -> None:
     """Print the time of the processor, against that of a translation without confidence."""
     sources = read_parallel(files)[0]
-    ways = {
-        "without confidence": None,
-        "with confidence": Doubts(),
-        f"with {num_samples} passes with dropout": Doubts(num_samples=num_samples),
-    }
+    ways = {"without confidence": None, "with confidence": Doubts()}
     seconds: dict[str, float] = {}
     for _ in range(2):  # the first round warms up
         for name, translator.doubts in ways.items():

@@ -41,7 +41,7 @@ def calibrated_doubts(experiment: Experiment, loaded: Path) -> Doubts:
             f"{path}: was fitted to other weights ({calibration.origin.checkpoint}) than those in use ({loaded.name}), "
             f"so the confidence may be wrong. This fits it anew: {fit} --checkpoint {loaded.name}"
         )
-    return Doubts.calibrated(calibration)
+    return Doubts(calibration)
 
 
 def calibrate(
@@ -50,7 +50,6 @@ def calibrate(
     references: Sequence[str],
     *,
     checkpoint: str = "best",
-    num_samples: int = 0,
     device: str = "auto",
     threads: int | None = None,
 ) -> Calibration:
@@ -71,7 +70,7 @@ def calibrate(
     sources, references = sources[::distance], references[::distance]
     path = experiment.checkpoints.resolve(checkpoint)
     translator = open_translator([experiment.directory], checkpoint=path.name, device=device, threads=threads)
-    translator.doubts = Doubts(num_samples=num_samples)
+    translator.doubts = Doubts()
     lines = []
     with Progress("calibrating", total=len(sources), unit="line") as progress:
         for found, reference in zip(translator.translate(sources), references, strict=True):
@@ -80,7 +79,7 @@ def calibrate(
                 lines.append(Labelled.of(best.features, best.log_prob, best.text, reference))
             progress.advance()
     origin = Origin(experiment.fingerprint(path.name), path.name, digest_of(sources, references), len(sources))
-    calibration = fit(lines, origin, num_samples=num_samples)
+    calibration = fit(lines, origin)
     calibration.write(experiment.confidence_path)
     return calibration
 

@@ -78,14 +78,6 @@ def evaluate(
             "--reference, and keep them with the model.",
         ),
     ] = False,
-    confidence_samples: Annotated[
-        int,
-        typer.Option(
-            "--confidence-samples", min=0, max=100, metavar="N",
-            help="With --calibrate: also score each translation N times with dropout, and use how they agree. "
-            "This makes --confidence slower; 0 leaves it out.",
-        ),
-    ] = 0,
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
@@ -97,16 +89,11 @@ def evaluate(
 
     Example: nmt evaluate --model runs/demo
     """
-    if confidence_samples and not calibrate:
-        raise InputError("--confidence-samples: goes with --calibrate; add it")
     if calibrate:
         unused = {"--only": only, "--output": output, "--tune-length-penalty": tune_length_penalty}
         if given := [option for option, value in unused.items() if value]:
             raise InputError(f"{', '.join(given)}: --calibrate scores no test set; leave one of them out")
-        _calibrate(
-            list(model or []), source, reference or [], checkpoint=checkpoint, device=device, threads=threads,
-            num_samples=confidence_samples,
-        )  # fmt: skip
+        _calibrate(list(model or []), source, reference or [], checkpoint=checkpoint, device=device, threads=threads)
         return
     from nmt_cli.commands.loading import open_translator
     from nmt_cli.experiment import source_of

@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 
 from nmt_cli.checkpoint import read_json, write_json
-from nmt_cli.confidence.features import Values, feature_names
+from nmt_cli.confidence.features import FEATURES, Values
 from nmt_cli.confidence.logistic import Logistic
 from nmt_cli.errors import ModelError
 
 FORMAT = 1
 LINE_FEATURES = ("log_odds_of_all_words", "log_prob_per_word", "log_words")
-MAX_SAMPLES = 100
-"""Most passes with dropout."""
 _DAMAGED = "fit it anew: nmt evaluate --calibrate --model"
 
 
@@ -44,8 +42,6 @@ class Calibration:
 
     words: Logistic
     lines: Logistic
-    num_samples: int
-    """Passes with dropout that the features need."""
     origin: Origin
     quality: Mapping[str, float] = field(default_factory=dict)
     """Measures on the text of the calibration, cross-validated."""
@@ -67,14 +63,12 @@ class Calibration:
 
     def write(self, path: Path) -> None:
         """Write the calibration, whole or not at all."""
-        names = feature_names(with_dropout=self.num_samples > 0)
         write_json(
             path,
             {
                 "format": FORMAT,
                 "fitted_on": asdict(self.origin),
-                "dropout_samples": self.num_samples,
-                "words": {"features": names, **asdict(self.words)},
+                "words": {"features": FEATURES, **asdict(self.words)},
                 "lines": {"features": LINE_FEATURES, **asdict(self.lines)},
                 "quality": dict(self.quality),
             },
@@ -96,17 +90,15 @@ class Calibration:
             raise ModelError(
                 f"{path}: has format version {values.get('format')!r}, this program reads {FORMAT}; {advice}"
             )
+        if values.get("dropout_samples"):
+            raise ModelError(f"{path}: was fitted to passes with dropout, which this program does not make; {advice}")
         try:
-            num_samples = values["dropout_samples"]
-            if type(num_samples) is not int or not 0 <= num_samples <= MAX_SAMPLES:
-                raise ValueError
-            names = feature_names(with_dropout=num_samples > 0)
             origin = _origin(values["fitted_on"])
             quality = {str(name): float(value) for name, value in values["quality"].items()}
             words, lines = (
-                _regression(values[key], wanted) for key, wanted in (("words", names), ("lines", LINE_FEATURES))
+                _regression(values[key], wanted) for key, wanted in (("words", FEATURES), ("lines", LINE_FEATURES))
             )
-            return cls(words, lines, num_samples, origin, quality)
+            return cls(words, lines, origin, quality)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise ModelError(f"{path}: is damaged; {advice}") from None
 

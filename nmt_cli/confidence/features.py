@@ -1,6 +1,6 @@
 """Features of the words of a translation, from what the model predicted when it was led through the translation.
 
-Shapes: T target pieces with `</s>`, S source pieces with `</s>`, K passes with dropout, W words.
+Shapes: T target pieces with `</s>`, S source pieces with `</s>`, W words.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "line_log_prob", "line_prob", "line_lowest_log_prob", "line_entropy", "line_log_words", "line_log_ratio",
         "line_unattended", "place",
     ),
-    "dropout": ("dropout_log_prob", "dropout_prob", "dropout_spread", "dropout_agreement"),
 }  # fmt: skip
-"""The features by what they are made from. Those of dropout need more passes and are left out unless asked for."""
+"""The features by what they are made from."""
+FEATURES = tuple(name for names in GROUPS.values() for name in names)
+"""The names of the columns of `word_features`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,6 @@ class Predictions:
     """Entropy of the distribution in which the piece was found, in nats."""
     weights_TS: Values
     """Attention weights."""
-    dropout_KT: Values
-    """Log-probabilities of the pieces under dropout."""
-    is_best_KT: NDArray[np.bool_]
-    """True where a piece is the most probable one under dropout."""
-
-
-def feature_names(*, with_dropout: bool) -> tuple[str, ...]:
-    """Return the names of the columns of `word_features`."""
-    return tuple(name for group, names in GROUPS.items() if with_dropout or group != "dropout" for name in names)
 
 
 def word_features(predicted: Predictions, piece_words: Sequence[int], words: Sequence[str]) -> Values:
@@ -61,9 +53,8 @@ def word_features(predicted: Predictions, piece_words: Sequence[int], words: Seq
         piece_words: the number of each piece's word, without `</s>`, which belongs to the last word.
         words: the words of the text.
     """
-    with_dropout = len(predicted.dropout_KT) > 0
     if not words:
-        return np.zeros((0, len(feature_names(with_dropout=with_dropout))))
+        return np.zeros((0, len(FEATURES)))
     last = len(words) - 1
     owners = np.array([*(min(word, last) for word in piece_words), last])
     pieces = [np.flatnonzero(owners == word) for word in range(len(words))]
@@ -81,8 +72,6 @@ def word_features(predicted: Predictions, piece_words: Sequence[int], words: Seq
         before_W, np.exp(before_W), after_W, np.exp(after_W),
         *_of_line(predicted, log_probs_T, len(words)),
     ]  # fmt: skip
-    if with_dropout:
-        columns += _under_dropout(predicted, pieces)
     return np.stack(columns, axis=1)
 
 
@@ -112,15 +101,3 @@ def _of_line(predicted: Predictions, log_probs_T: Values, num_words: int) -> lis
         np.log(num_words), np.log(num_target / num_source), (attended_S < ATTENDED).mean() if len(attended_S) else 0.0,
     )  # fmt: skip
     return [*(np.full(num_words, value) for value in shared), np.arange(num_words) / num_words]
-
-
-def _under_dropout(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> list[Values]:
-    log_probs_KT = np.maximum(predicted.dropout_KT, LOWEST)
-    mean_T = np.log(np.exp(log_probs_KT).mean(axis=0))
-    spread_T, agreement_T = log_probs_KT.std(axis=0), predicted.is_best_KT.mean(axis=0)
-    return [
-        np.array([mean_T[own].min() for own in pieces]),
-        np.exp([max(mean_T[own].sum(), LOWEST) for own in pieces]),
-        np.array([spread_T[own].mean() for own in pieces]),
-        np.array([agreement_T[own].min() for own in pieces]),
-    ]

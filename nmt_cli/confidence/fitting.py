@@ -50,7 +50,7 @@ def digest_of(sources: Sequence[str], references: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps([list(sources), list(references)]).encode()).hexdigest()
 
 
-def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calibration:
+def fit(lines: Sequence[Labelled], origin: Origin) -> Calibration:
     """Return the calibration that fits the lines best, with its quality by cross-validation.
 
     Raises:
@@ -71,31 +71,31 @@ def fit(lines: Sequence[Labelled], origin: Origin, *, num_samples: int) -> Calib
             f"too few lines to calibrate confidence: of the translations of {counted(len(lines), 'line')}, "
             f"only {len(used)} has words, but 2 are needed"
         )
-    whole = _fitted(used, origin, num_samples)
-    return replace(whole, quality=_cross_validated(used, origin, num_samples))
+    whole = _fitted(used, origin)
+    return replace(whole, quality=_cross_validated(used, origin))
 
 
-def _fitted(lines: Sequence[Labelled], origin: Origin, num_samples: int) -> Calibration:
+def _fitted(lines: Sequence[Labelled], origin: Origin) -> Calibration:
     features = np.concatenate([line.features for line in lines])
     labels = np.array([label for line in lines for label in line.words], dtype=float)
     words = Logistic.fit(features, labels)
     of_lines = np.stack([_of_line(words, line) for line in lines])
     whole = np.array([line.is_correct for line in lines], dtype=float)
     # Few lines may be correct as a whole, so the words have the first say.
-    return Calibration(words, Logistic.fit(of_lines, whole, of_lines[:, 0], penalises_bias=True), num_samples, origin)
+    return Calibration(words, Logistic.fit(of_lines, whole, of_lines[:, 0], penalises_bias=True), origin)
 
 
 def _of_line(words: Logistic, line: Labelled) -> Values:
     return line_features([float(value) for value in words.probabilities(line.features)], line.log_prob)
 
 
-def _cross_validated(lines: Sequence[Labelled], origin: Origin, num_samples: int) -> dict[str, float]:
+def _cross_validated(lines: Sequence[Labelled], origin: Origin) -> dict[str, float]:
     """Return the quality on lines that a calibration has not seen, for each fifth of the lines."""
     of_words: list[float] = []
     labels: list[bool] = []
     for fold in range(FOLDS):
         others = [line for number, line in enumerate(lines) if number % FOLDS != fold]
-        fitted = _fitted(others, origin, num_samples)
+        fitted = _fitted(others, origin)
         for line in lines[fold::FOLDS]:
             of_words += fitted.of_words(line.features)
             labels += line.words

@@ -146,7 +146,7 @@ class Encoder(nn.Module):
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, EncoderLayer)
             shape = (layer.directions, valid_BS.shape[0], layer.cell.hidden_size)
-            dropout = mask_for(noise, shape, self._recurrent_dropout, inputs, rows_dim=1)
+            dropout = mask_for(noise, shape, self._recurrent_dropout, inputs)
             # Only what enters the layer is dropped; what goes around it stays whole.
             entering = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1) if index > 0 else inputs
             encoded = layer.read(entering, packed) if packed else layer(entering, reversal_BS, last_B, dropout)

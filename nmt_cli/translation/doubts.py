@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-
 from nmt_cli.allocator import without_running_out
 from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.confidence.features import Predictions, Values, word_features
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords
-from nmt_cli.model.noise import SharedNoise
 from nmt_cli.translation.results import Translation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.splitting import PartTranslations
@@ -50,13 +47,6 @@ class Doubts:
 
     calibration: Calibration | None = None
     """None: translations keep their features, to which a calibration can be fitted."""
-    num_samples: int = 0
-    """Passes with dropout for the features."""
-
-    @classmethod
-    def calibrated(cls, calibration: Calibration) -> Doubts:
-        """Return the way to the confidence that a calibration gives."""
-        return cls(calibration, calibration.num_samples)
 
     def measure(self, models: TrainedModels, parts: Iterable[PartTranslations], batch_tokens: int) -> Iterator[None]:
         """Put the features of their words into the translations of some parts that have none yet, and pause after each
@@ -76,11 +66,10 @@ class Doubts:
         """Return the features of translations whose sources are padded to one width."""
         pairs = make_batch([one.source for one in batch], [one.pieces.ids for one in batch])
         sources = pad_sources([one.source for one in batch], multiple=MULTIPLE)
-        noises = [SharedNoise(seed) for seed in range(1, self.num_samples + 1)]
-        plain, *noisy = models.observe(sources, pairs.inputs_BT, pairs.outputs_BT, noises)
+        observed = models.observe(sources, pairs.inputs_BT, pairs.outputs_BT)
         found = []
         for row, one in enumerate(batch):
-            predicted = _predictions(row, len(one.pieces.ids) + 1, len(one.source) + 1, plain, noisy)
+            predicted = _predictions(row, len(one.pieces.ids) + 1, len(one.source) + 1, observed)
             found.append(word_features(predicted, one.pieces.words, one.translation.text.split()))
         return found
 
@@ -116,18 +105,10 @@ def _batches(waiting: Iterable[_Waiting], batch_tokens: int) -> Iterator[list[_W
         yield batch
 
 
-def _predictions(row: int, num_target: int, num_source: int, plain: Observed, noisy: Sequence[Observed]) -> Predictions:
+def _predictions(row: int, num_target: int, num_source: int, observed: Observed) -> Predictions:
     """Return the predictions for one row of a batch, without padding, in float64."""
-
-    def stacked(values: list[Values]) -> Values:
-        return np.stack(values) if values else np.zeros((0, num_target))
-
-    dropout_KT = stacked([one.log_probs_BT[row, :num_target].double().numpy() for one in noisy])
-    best_KT = stacked([one.best_log_probs_BT[row, :num_target].double().numpy() for one in noisy])
     return Predictions(
-        plain.log_probs_BT[row, :num_target].double().numpy(),
-        plain.entropies_BT[row, :num_target].double().numpy(),
-        plain.weights_BTS[row, :num_target, :num_source].double().numpy(),
-        dropout_KT,
-        dropout_KT >= best_KT,
+        observed.log_probs_BT[row, :num_target].double().numpy(),
+        observed.entropies_BT[row, :num_target].double().numpy(),
+        observed.weights_BTS[row, :num_target, :num_source].double().numpy(),
     )

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 from nmt_cli.data.batch import Sources
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.errors import PredictionError
-from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.search.hypothesis import Prediction, Reading, SearchState
@@ -38,8 +37,6 @@ class Observed(NamedTuple):
 
     log_probs_BT: Tensor
     """Log-probability of each piece of the target."""
-    best_log_probs_BT: Tensor
-    """Log-probability of the most probable piece in its place."""
     entropies_BT: Tensor
     """Entropy of the predicted distribution over the whole vocabulary, in nats."""
     weights_BTS: Tensor
@@ -239,33 +236,25 @@ class TrainedModels:
         return log_probs_N.view_as(outputs_BT), _mean(weights)
 
     @torch.inference_mode()
-    def observe(
-        self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor, noises: Sequence[Noise] = ()
-    ) -> list[Observed]:
-        """Return the predictions for given targets, once without noise and once with each of `noises`, by which units
-        are dropped as in training; sources are padded to a multiple of 16.
+    def observe(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> Observed:
+        """Return the predictions for given targets; sources are padded to a multiple of 16.
+
+        The pieces of all targets are scored some thousand at a time, without padding.
 
         Raises:
             PredictionError: the probabilities of a piece are no numbers.
         """
         rows = padded_rows(torch.arange(inputs_BT.shape[0]))
         padded = Sources(*(tensor[rows] for tensor in sources)).to(self._device)
-        inputs_PT, outputs_PT = inputs_BT[rows].to(self._device), outputs_BT[rows].to(self._device)
-        return [self._observed(padded, inputs_PT, outputs_PT, len(inputs_BT), noise) for noise in (None, *noises)]
-
-    def _observed(
-        self, sources: Sources, inputs_PT: Tensor, outputs_PT: Tensor, num_sentences: int, noise: Noise | None
-    ) -> Observed:
-        """Score the pieces of all targets, without padding, some thousand at a time."""
-        outputs_BT = outputs_PT[:num_sentences]
+        inputs_PT, outputs_BT = inputs_BT[rows].to(self._device), outputs_BT.to(self._device)
         places_M = (outputs_BT != PAD).flatten().nonzero().squeeze(1)
         outputs_M = outputs_BT.flatten()[places_M]
         readouts, weights = [], []
         for model in self._models:
-            memory = model.encode(*sources, noise)
-            decoded = model.decode(inputs_PT, memory, model.start(memory), noise)
+            memory = model.encode(*padded)
+            decoded = model.decode(inputs_PT, memory, model.start(memory))
             readouts.append(decoded.readout_BTR.flatten(0, 1)[places_M].split(SCORED_AT_ONCE))
-            weights.append(decoded.weights_BTS[:num_sentences].float())
+            weights.append(decoded.weights_BTS[: len(inputs_BT)].float())
         found = []
         for outputs_C, *readouts_CR in zip(outputs_M.split(SCORED_AT_ONCE), *readouts, strict=True):
             rows_P = padded_rows(torch.arange(len(outputs_C))).to(self._device)
@@ -275,16 +264,15 @@ class TrainedModels:
             ]
             log_probs_CV = _log_mean(log_probs)
             chosen_C = log_probs_CV.gather(1, outputs_C.unsqueeze(1)).squeeze(1)
-            best_C = log_probs_CV.amax(dim=1)
-            if bool(best_C.isnan().any()):
+            if bool(chosen_C.isnan().any()):
                 self._refuse([part_CV[:, 0].isnan() for part_CV in log_probs])
             probs_CV = log_probs_CV.exp()
             # What is impossible adds nothing: 0 times the bound.
             entropies_C = -torch.einsum("cv,cv->c", probs_CV, log_probs_CV.clamp_(min=-1e4))
-            found.append(torch.stack([chosen_C, best_C, entropies_C]))
-        values_3N = torch.zeros(3, outputs_BT.numel()).index_copy(1, places_M.cpu(), torch.cat(found, dim=1).cpu())
-        log_probs_BT, best_BT, entropies_BT = values_3N.view(3, *outputs_BT.shape)
-        return Observed(log_probs_BT, best_BT, entropies_BT, _mean(weights).cpu())
+            found.append(torch.stack([chosen_C, entropies_C]))
+        values_2N = torch.zeros(2, outputs_BT.numel()).index_copy(1, places_M.cpu(), torch.cat(found, dim=1).cpu())
+        log_probs_BT, entropies_BT = values_2N.view(2, *outputs_BT.shape)
+        return Observed(log_probs_BT, entropies_BT, _mean(weights).cpu())
 
     def _refuse(self, is_broken: Sequence[Tensor]) -> NoReturn:
         """Raise what is to be said of the first model that is broken in some place."""

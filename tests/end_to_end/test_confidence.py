@@ -186,14 +186,13 @@ def test_a_calibration_of_other_weights_is_told(nmt, model: Path):
     assert "other weights" not in result.err
 
 
-def test_a_calibration_may_be_fitted_to_other_text_and_with_dropout(nmt, own: Path, corpus: Path, tmp_path: Path):
+def test_a_calibration_may_be_fitted_to_other_text(nmt, own: Path, corpus: Path, tmp_path: Path):
     for language in ("en", "fr"):
         (tmp_path / language).write_text((corpus / f"test.{language}").read_text() * 2)
     text = ("--source", tmp_path / "en", "--reference", tmp_path / "fr")
-    result = nmt("evaluate", "--calibrate", "--model", own, *text, "--confidence-samples", "2")
+    result = nmt("evaluate", "--calibrate", "--model", own, *text)
     assert result.code == 0, result.err
     kept = json.loads((own / "confidence.json").read_text())
-    assert kept["dropout_samples"] == 2
     assert kept["fitted_on"]["lines"] == 60
     for record in translated(nmt, corpus / "test.en", "--model", own):
         assert_confident(record)
@@ -212,12 +211,6 @@ def test_options_that_do_not_go_with_calibrate_are_refused(nmt, model: Path, arg
     result = nmt("evaluate", "--calibrate", "--model", model, *given)
     assert result.code == 2
     assert message in result.err
-
-
-def test_samples_without_calibrate_are_refused(nmt, model: Path):
-    result = nmt("evaluate", "--model", model, "--confidence-samples", "2")
-    assert result.code == 2
-    assert "--confidence-samples: goes with --calibrate; add it" in result.err
 
 
 def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_training_well(nmt, config: Path):

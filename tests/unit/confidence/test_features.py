@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from nmt_cli.confidence.features import LOWEST, Predictions, feature_names, word_features
-
-PLAIN = feature_names(with_dropout=False)
+from nmt_cli.confidence.features import FEATURES, LOWEST, Predictions, word_features
 
 
-def predictions(log_probs, num_source=3, dropout=None):
+def predictions(log_probs, num_source=3):
     count = len(log_probs)
-    dropout_KT = np.zeros((0, count)) if dropout is None else np.array(dropout, dtype=float)
     weights = np.full((count, num_source), 1 / num_source)
-    return Predictions(np.array(log_probs), np.arange(count, dtype=float), weights, dropout_KT, dropout_KT > -1.0)
+    return Predictions(np.array(log_probs), np.arange(count, dtype=float), weights)
 
 
-def named(features, with_dropout=False):
-    return dict(zip(feature_names(with_dropout=with_dropout), features.T, strict=True))
+def named(features):
+    return dict(zip(FEATURES, features.T, strict=True))
 
 
 def test_pieces_are_gathered_to_their_words_and_the_end_belongs_to_the_last():
@@ -37,7 +33,7 @@ def test_pieces_are_gathered_to_their_words_and_the_end_belongs_to_the_last():
 
 def test_a_source_piece_that_nothing_looks_at_is_counted():
     weights = np.array([[0.9, 0.05, 0.05], [0.9, 0.05, 0.05]])
-    seen = Predictions(np.zeros(2), np.zeros(2), weights, np.zeros((0, 2)), np.zeros((0, 2), dtype=bool))
+    seen = Predictions(np.zeros(2), np.zeros(2), weights)
     assert named(word_features(seen, [0], ["mot"]))["line_unattended"].tolist() == [0.5]  # </s> is no source piece
 
 
@@ -54,13 +50,5 @@ def test_an_impossible_piece_does_not_count_without_bound():
     assert named(found)["lowest_log_prob"].tolist() == [LOWEST]
 
 
-def test_agreement_under_dropout_is_that_of_the_weakest_piece():
-    found = named(word_features(predictions([-1.0, -0.1], dropout=[[-0.5, -0.2], [-1.5, -0.2]]), [0], ["mot"]), True)
-    assert found["dropout_agreement"].tolist() == [0.5]
-    assert found["dropout_log_prob"][0] == pytest.approx(np.log((np.exp(-0.5) + np.exp(-1.5)) / 2))
-
-
-@pytest.mark.parametrize("dropout", [None, [[-1.0]]])
-def test_no_words_give_no_rows(dropout):
-    names = feature_names(with_dropout=dropout is not None)
-    assert word_features(predictions([-1.0], dropout=dropout), [], []).shape == (0, len(names))
+def test_no_words_give_no_rows():
+    assert word_features(predictions([-1.0]), [], []).shape == (0, len(FEATURES))
