@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +99,14 @@ def run_here(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) 
 def start_nmt(*args: str | Path, **how: object) -> subprocess.Popen[bytes]:
     """The command line as a process of its own, for signals and pipes."""
     return subprocess.Popen([sys.executable, "-m", "nmt_cli", *(str(arg) for arg in args)], **how)  # type: ignore[call-overload]
+
+
+def stored_model(directory: Path) -> Path:
+    """Copy the model of format 1 to `run` in a directory, which is the one that its configuration names."""
+    shutil.copytree(Path(__file__).parent / "models/format-1/run", directory / "run")
+    config = directory / "run/config.yaml"
+    config.write_text(config.read_text(encoding="utf-8").replace("@HERE@", str(directory)), encoding="utf-8")
+    return directory / "run"
 
 
 TIMES = ("seconds", "tokens_per_second")

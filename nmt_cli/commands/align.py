@@ -50,18 +50,22 @@ def align(
     if gold is not None and level == "piece":
         raise InputError("--gold: true links are between words; leave out --level piece")
     from nmt_cli.commands.loading import open_scorer
-    from nmt_cli.commands.reading import refuse_overwriting, refuse_standard_input_twice
+    from nmt_cli.commands.overwriting import refuse_overwriting
+    from nmt_cli.commands.reading import refuse_standard_input_twice
     from nmt_cli.data.lines import input_name
     from nmt_cli.data.output import open_output
+    from nmt_cli.experiment import source_of
     from nmt_cli.translation.alignment import alignment_error_rate, hard_links, pharaoh
     from nmt_cli.translation.windows import windows_of_pairs
 
     inputs = [source, target, *([] if gold is None else [gold])]
     refuse_standard_input_twice(inputs)
-    refuse_overwriting(output, inputs)
+    experiments = source_of(list(model or []))
+    refuse_overwriting(output, inputs, experiments)
     if gold is not None:
         sure, possible = _read_gold(gold)
-    scorer = open_scorer(model or [], checkpoint=checkpoint, device=device, threads=threads)
+    directories = [experiment.directory for experiment in experiments]
+    scorer = open_scorer(directories, checkpoint=checkpoint, device=device, threads=threads)
     if not scorer.models.has_attention:
         without = scorer.models.without_attention
         raise InputError(f"{without} (model.attention.type: none), so it cannot align")

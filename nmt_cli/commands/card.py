@@ -14,12 +14,13 @@ def card(model: DescribedDirs = None, output: OutputFile = None, checkpoint: Che
 
     Example: nmt card --model runs/demo -o README.md
     """
-    from nmt_cli.commands.reading import refuse_overwriting
+    from nmt_cli.commands.overwriting import refuse_overwriting
     from nmt_cli.data.output import open_output
     from nmt_cli.experiment import source_of
     from nmt_cli.export import card as cards
 
-    refuse_overwriting(output, [])
-    text = cards.card(source_of(list(model or [])), checkpoint)
+    experiments = source_of(list(model or []))
+    refuse_overwriting(output, [], experiments)
+    text = cards.card(experiments, checkpoint)
     with open_output(output) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))

@@ -121,7 +121,7 @@ def cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False)
     Raises:
         InputError: a file is an input, or is there already and may not, or its directory is missing.
     """
-    from nmt_cli.commands.reading import refuse_overwriting
+    from nmt_cli.commands.overwriting import refuse_overwriting
     from nmt_cli.data.output import check_new, check_prefix
     from nmt_cli.rules.corpus import cleaned_names
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.commands.reading import refuse_overwriting
 from nmt_cli.console import Progress, counted, log, warn
 from nmt_cli.data.lines import input_name
 from nmt_cli.errors import InputError
@@ -84,10 +83,8 @@ def job_of(
         what = "--paragraphs" if ending is None else f"{file} is translated as a document, which"
         raise InputError(f"{', '.join(given)}: {what} gives one text; take the option away, or give plain lines")
     job = Job(file, output, ending is not None, markup or ending is not None, overwrite, confidence)
-    if confidence:
-        if output is None or str(output) == "-":
-            raise InputError("--confidence: of paragraphs it goes to a file beside the output; give -o OUT")
-        refuse_overwriting(job.report_path, [file, output])
+    if confidence and (output is None or str(output) == "-"):
+        raise InputError("--confidence: of paragraphs it goes to a file beside the output; give -o OUT")
     return job
 
 

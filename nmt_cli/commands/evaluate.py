@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, Threads
-from nmt_cli.commands.reading import read_parallel, refuse_overwriting
+from nmt_cli.commands.overwriting import refuse_overwriting, refuse_overwriting_data
+from nmt_cli.commands.reading import read_parallel
 from nmt_cli.console import Progress, log
 from nmt_cli.data.lines import is_standard_input
 from nmt_cli.errors import InputError
@@ -114,8 +115,7 @@ def evaluate(
         )
         how = named
     directory = output or experiments[0].reports_path
-    inputs = [path for test in (*sets, dev) if test for path in test.files]
-    _make_directory(directory, sets, inputs, config, is_own=output is None)
+    _make_directory(directory, sets, experiments, is_own=output is None)
     if dev is not None:
         how["length_penalty"] = _tune(translator, dev, config)
     for test in sets:
@@ -139,6 +139,7 @@ def _calibrate(models: list[Path], source: str | None, references: Sequence[str]
         raise InputError("--calibrate: fits one model to one reference; give one --model and one --reference")
     experiment = experiments[0]
     text = _dev_set(experiment, "--calibrate") if source is None else _TestSet.read("", source, *references)
+    refuse_overwriting_data(experiment.confidence_path, text.files, [experiment])
     found = calibrate(experiment, text.source, text.references[0], **how)
     print(f"confidence: {described(found)}", flush=True)
     log(f"the calibration -> {experiment.confidence_path}")
@@ -183,22 +184,23 @@ def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
 
 
 def _make_directory(
-    directory: Path, sets: Sequence[_TestSet], inputs: Sequence[str], config: Config, *, is_own: bool
+    directory: Path, sets: Sequence[_TestSet], experiments: Sequence[Experiment], *, is_own: bool
 ) -> None:
-    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, or a file
-    that `nmt evaluate` has not made."""
+    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, data of a
+    model, or a file that `nmt evaluate` has not made."""
     from nmt_cli.data.output import check_writable
 
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory}: is a file; give -o a directory")
+    inputs = [path for test in sets for path in test.files]
     report = directory / REPORT
     check_writable(report)
-    refuse_overwriting(report, inputs)
+    refuse_overwriting(report, inputs, experiments)
     made = read_report(report)
     for test in sets:
-        output = _output_path(directory, test, config)
+        output = _output_path(directory, test, experiments[0].config)
         check_writable(output)
-        refuse_overwriting(output, inputs)
+        refuse_overwriting(output, inputs, experiments)
         if output.is_file() and not is_own and test.name not in made:
             told = f"{REPORT} beside it does not say" if report.exists() else f"no {REPORT} beside it says"
             raise InputError(

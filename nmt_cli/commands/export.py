@@ -43,6 +43,7 @@ def export(
 
     Example: nmt export --model runs/demo -o translator.html
     """
+    from nmt_cli.commands.overwriting import refuse_overwriting
     from nmt_cli.experiment import source_of
 
     if output is None:
@@ -58,6 +59,7 @@ def export(
     if wanted not in FORMATS:
         raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
     experiments = source_of(list(model or []))
+    refuse_overwriting(output, [], experiments)
     if wanted == "html":
         write_page(experiments, output, checkpoint=checkpoint, precision=precision or "int8")
     elif len(experiments) > 1:

@@ -54,14 +54,17 @@ def attention(
     Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
     """
     from nmt_cli.commands.loading import open_translator
-    from nmt_cli.commands.reading import read_parallel, refuse_overwriting
+    from nmt_cli.commands.overwriting import refuse_overwriting
+    from nmt_cli.commands.reading import read_parallel
     from nmt_cli.data.lines import input_name
+    from nmt_cli.experiment import source_of
     from nmt_cli.plots.attention import draw_attention
     from nmt_cli.plots.canvas import check_picture
 
     is_page = check_picture(output, draws_pages=False) == ".html"
     inputs = [file] if target is None else [file, target]
-    refuse_overwriting(output, inputs)
+    experiments = source_of(list(model or []))
+    refuse_overwriting(output, inputs, experiments)
     lines, *given = read_parallel(inputs)
     targets = given[0] if given else None
     if not any(line.strip() for line in lines):
@@ -71,8 +74,9 @@ def attention(
     if is_page and len(lines) > MAX_SENTENCES:
         warn(f"only the first {MAX_SENTENCES} of {len(lines):,} lines are drawn")
         lines = lines[:MAX_SENTENCES]
+    directories = [experiment.directory for experiment in experiments]
     translator = open_translator(
-        model or [], checkpoint=checkpoint, device=device, threads=threads, with_alignment=True
+        directories, checkpoint=checkpoint, device=device, threads=threads, with_alignment=True
     )
     if not translator.models.has_attention:
         without = translator.models.without_attention
@@ -110,8 +114,8 @@ def curves(
 
     Example: nmt plot curves runs/demo -o curves.png
     """
-    from nmt_cli.commands.reading import refuse_overwriting
-    from nmt_cli.experiment import source_of
+    from nmt_cli.commands.overwriting import refuse_overwriting
+    from nmt_cli.experiment import Experiment, source_of
     from nmt_cli.plots.curves import draw_curves
 
     runs = [*(runs or []), *(model or [])] or [experiment.directory for experiment in source_of([])]
@@ -120,7 +124,8 @@ def curves(
         names = [str(path) for path in runs]
     if twice := next((path for path in runs if runs.count(path) > 1), None):
         raise InputError(f"{twice}: is named twice. Name each run once")
-    refuse_overwriting(output, runs)
+    experiments = [Experiment(path if path.is_dir() else path.parent) for path in runs]
+    refuse_overwriting(output, runs, [one for one in experiments if one.checkpoints.directory.is_dir()])
     draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
     log(f"{counted(len(runs), 'run')} -> {output}")
 
@@ -144,7 +149,8 @@ def lengths(
 
     Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
     """
-    from nmt_cli.commands.reading import read_parallel, refuse_overwriting
+    from nmt_cli.commands.overwriting import refuse_overwriting
+    from nmt_cli.commands.reading import read_parallel
     from nmt_cli.plots.canvas import check_picture
     from nmt_cli.plots.curves import draw_lengths
     from nmt_cli.scoring import check_tokenizer

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,11 +13,6 @@ from nmt_cli.console import warn
 from nmt_cli.data.lines import input_name, is_standard_input, open_input, read_text_lines
 from nmt_cli.errors import InputError
 from nmt_cli.files import no_space
-
-PARTS_OF_A_MODEL = (
-    *("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "languages.json", "writing.json", "confidence.json"),
-    *("improve.json", "cache", "logs", ".lock"),
-)
 
 
 def read_parallel(paths: Sequence[str | None]) -> list[list[str]]:
@@ -78,43 +71,6 @@ def refuse_odd_languages(languages: Sequence[str]) -> None:
     for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
             raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
-
-
-def refuse_overwriting(output: Path | None, inputs: Iterable[str | Path | None]) -> None:
-    """Refuse an output that is one of the inputs, by whatever path each is named; None and `-` are standard streams.
-
-    Raises:
-        InputError: both are the same regular file, or the output is a part of a model. Pipes and devices can be read
-            and written at once.
-    """
-    _refuse_part_of_model(output)
-    written = _identity(output, standard_stream=1)
-    for path in inputs:
-        if written is not None and written == _identity(path, standard_stream=0):
-            named = "Standard output" if output is None or str(output) == "-" else f"The output {output}"
-            raise InputError(
-                f"{input_name(path)}: cannot be both input and output. {named} is the same file; choose another name"
-            )
-
-
-def _refuse_part_of_model(output: Path | None) -> None:
-    """Refuse to replace a file that makes a model directory a model; pictures and reports may be put there."""
-    if output is None or not output.is_file():
-        return
-    path = Path(os.path.realpath(output))
-    for directory in list(path.parents)[:3]:
-        belongs = path.relative_to(directory).parts[0] in PARTS_OF_A_MODEL
-        if belongs and (directory / "checkpoints").is_dir() and (directory / "config.yaml").is_file():
-            raise InputError(f"{output}: belongs to the model in {directory}; choose another name for the output")
-
-
-def _identity(path: str | Path | None, *, standard_stream: int) -> tuple[int, int] | None:
-    """Return device and inode of a regular file; None for anything else and for what is not there."""
-    try:
-        status = os.fstat(standard_stream) if path is None or str(path) == "-" else os.stat(path)
-    except (OSError, ValueError):
-        return None  # who opens it says what is wrong
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 def _read(path: str | None) -> list[str]:

@@ -22,13 +22,17 @@ def rescore(
     Example: nmt rescore source.txt target.txt --model runs/demo
     """
     from nmt_cli.commands.loading import open_scorer
-    from nmt_cli.commands.reading import refuse_overwriting, refuse_standard_input_twice
+    from nmt_cli.commands.overwriting import refuse_overwriting
+    from nmt_cli.commands.reading import refuse_standard_input_twice
     from nmt_cli.data.output import open_output
+    from nmt_cli.experiment import source_of
     from nmt_cli.translation.windows import windows_of_pairs
 
     refuse_standard_input_twice([source, target])
-    refuse_overwriting(output, [source, target])
-    scorer = open_scorer(model or [], checkpoint=checkpoint, device=device, threads=threads)
+    experiments = source_of(list(model or []))
+    refuse_overwriting(output, [source, target], experiments)
+    directories = [experiment.directory for experiment in experiments]
+    scorer = open_scorer(directories, checkpoint=checkpoint, device=device, threads=threads)
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):
             for log_prob in scorer.log_probs([(pair.source, pair.target) for pair in window]):

@@ -43,7 +43,8 @@ def shortlist(
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
     from nmt_cli.commands.loading import open_scorer
-    from nmt_cli.commands.reading import refuse_overwriting, refuse_standard_input_twice
+    from nmt_cli.commands.overwriting import refuse_overwriting
+    from nmt_cli.commands.reading import refuse_standard_input_twice
     from nmt_cli.data.lines import input_name
     from nmt_cli.data.output import open_output
     from nmt_cli.experiment import Experiment
@@ -51,7 +52,7 @@ def shortlist(
     from nmt_cli.translation.windows import windows_of_pairs
 
     refuse_standard_input_twice([source, target])
-    refuse_overwriting(output, [source, target])
+    refuse_overwriting(output, [source, target], [Experiment(model)])
     if output.suffix == ".gz":
         raise InputError(f"{output}: a shortlist cannot be compressed. Leave out .gz")
     scorer = open_scorer([model], checkpoint=checkpoint, device=device, threads=threads)

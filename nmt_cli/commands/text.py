@@ -24,7 +24,7 @@ def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", ou
     Example: nmt encode file.txt --model runs/demo --side source
     """
     tokenizer = _tokenizer(model, side)
-    _filter(file, output, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
+    _filter(file, output, model, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
 
 
 def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", output: OutputFile = None) -> None:
@@ -42,7 +42,7 @@ def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", ou
         num_foreign += more
         return joined
 
-    _filter(file, output, " ▁", join)
+    _filter(file, output, model, " ▁", join)
     if num_foreign:
         other = "target" if side == "source" else "source"
         warn(
@@ -60,15 +60,16 @@ def _tokenizer(model: Path, side: str) -> Tokenizer:
     return Experiment(model).tokenizers[0 if side == "source" else 1]
 
 
-def _filter(file: str | None, output: Path | None, mark: str, change: Callable[[str], str]) -> None:
+def _filter(file: str | None, output: Path | None, model: Path, mark: str, change: Callable[[str], str]) -> None:
     """Write every line changed, a long one segment by segment, which `mark` begins."""
-    from nmt_cli.commands.reading import refuse_overwriting
+    from nmt_cli.commands.overwriting import refuse_overwriting
     from nmt_cli.data.lines import decode_line, iter_lines, open_input
     from nmt_cli.data.output import open_output
     from nmt_cli.data.tokenizer import segments
+    from nmt_cli.experiment import Experiment
     from nmt_cli.translation.windows import windows_of_lines
 
-    refuse_overwriting(output, [file])
+    refuse_overwriting(output, [file], [Experiment(model)])
     num_invalid = 0
     with open_input(file) as stream, open_output(output) as out:
         for window in windows_of_lines(iter_lines(stream)):

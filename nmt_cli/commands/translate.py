@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, repeat
@@ -42,6 +42,7 @@ from nmt_cli.console import Progress, counted, log, warn
 from nmt_cli.errors import InputError
 
 if TYPE_CHECKING:
+    from nmt_cli.commands.document import Job
     from nmt_cli.translation.formats import Formatter
     from nmt_cli.translation.translator import Translator
 
@@ -123,14 +124,12 @@ def translate(
     """
     from nmt_cli.commands.document import job_of, run_job, warn_of_lost_form
     from nmt_cli.commands.loading import need_attention, open_translator, requested_options
-    from nmt_cli.commands.reading import refuse_overwriting
     from nmt_cli.data.lines import iter_lines, lines_of_shard, open_input
     from nmt_cli.data.output import open_output
     from nmt_cli.translation.formats import formatter
 
     _check_choice("--format", format_, ("text", "jsonl", "moses"))
     _check_choice("--alignment", alignment, ("none", "hard", "soft"))
-    refuse_overwriting(output, [file, *(path for path in (shortlist, glossary, prefix) if path is not None)])
     _check_constraints(
         file, shortlist, {"--glossary": glossary, "--prefix": prefix}, sample=sample, weight=glossary_weight
     )
@@ -141,6 +140,8 @@ def translate(
     )  # fmt: skip
     if confidence:
         _check_confidence(format_, of_lines=job is None, sample=sample)
+    inputs = [file, *(path for path in (shortlist, glossary, prefix) if path is not None)]
+    directories = _models_beside(output, inputs, model or [], job)
     _check_number_of_prefixes(file, prefix)
     chosen = lines_of_shard(file, shard) if shard is not None else None
     options = requested_options(
@@ -169,10 +170,10 @@ def translate(
         return translator
 
     if job is not None:
-        run_job(job, model or [], load)
+        run_job(job, directories, load)
         return
     with open_input(file, warns_of_format=not warn_of_lost_form(file)) as stream:
-        translator = load(model or [])
+        translator = load(directories)
         need_attention(translator)
         _check_beam(translator, n_best)
         lines = iter_lines(stream)
@@ -181,6 +182,20 @@ def translate(
         with _prefixes(prefix, chosen, file) as beginnings, open_output(output) as out:
             write = formatter(format_, n_best=n_best, alignment=alignment, glossary=glossary is not None)
             _translate(translator, lines, out, write, beginnings)
+
+
+def _models_beside(
+    output: Path | None, inputs: Sequence[str | Path | None], model_dirs: Sequence[Path], job: Job | None
+) -> list[Path]:
+    """Return the directories of the models; refuse outputs that would overwrite an input or data of the models."""
+    from nmt_cli.commands.overwriting import refuse_overwriting
+    from nmt_cli.experiment import source_of
+
+    experiments = source_of(list(model_dirs))
+    refuse_overwriting(output, inputs, experiments)
+    if job is not None and job.confidence:
+        refuse_overwriting(job.report_path, [*inputs, output], experiments)
+    return [experiment.directory for experiment in experiments]
 
 
 def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
+from nmt_cli.config.paths import made_absolute
 from nmt_cli.config.schema import REMOVED_KEYS, Config
 from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
 from nmt_cli.errors import ConfigError, InputError
@@ -212,22 +213,7 @@ def dump_config(config: Config) -> str:
 
 def with_absolute_paths(config: Config) -> Config:
     """Return the same configuration, independent of the current directory."""
-
-    def made_absolute(value: Any) -> Any:
-        return [made_absolute(one) for one in value] if isinstance(value, list) else str(Path(value).absolute())
-
-    def absolute(section: dict[str, Any], *keys: str) -> dict[str, Any]:
-        return section | {key: made_absolute(section[key]) for key in keys if section.get(key) is not None}
-
-    values = config.model_dump(mode="json")
-    data = values["data"]
-    for name in ("train", "test"):
-        data[name] = [absolute(pair, "source", "target", "alignment") for pair in data[name]]
-    for name in ("dev", "monolingual"):
-        data[name] = data[name] and absolute(data[name], "source", "target")
-    values["model"]["pretrained"] = absolute(values["model"]["pretrained"], "source", "target")
-    values["training"] = absolute(values["training"], "init_from")
-    return validate(absolute(values, "model_dir"), "configuration")
+    return validate(made_absolute(config.model_dump(mode="json"), config), "configuration")
 
 
 def differing_keys(one: Config, other: Config) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from nmt_cli.config.section import Layers, PathText, PositiveFloat, Probability, Section, Units, refuse
+from nmt_cli.config.section import DataPath, Layers, PositiveFloat, Probability, Section, Units, refuse
 
 RnnType = Literal["gru", "lstm"]
 AttentionType = Literal["none", "additive", "dot", "general", "concat", "local-m", "local-p", "location", "multihead"]
@@ -119,9 +119,9 @@ class DropoutConfig(Section):
 class PretrainedConfig(Section):
     """Embeddings from text files in word2vec or GloVe format, found by piece."""
 
-    source: PathText | None = None
+    source: DataPath | None = None
     """Vectors for source pieces."""
-    target: PathText | None = None
+    target: DataPath | None = None
     """Vectors for target pieces."""
     freeze: bool = False
     """Keep the embeddings that were found as they are."""

@@ -13,15 +13,25 @@ from pydantic import Field, model_validator
 
 from nmt_cli.config.decoding import DecodingConfig
 from nmt_cli.config.model import ModelConfig
-from nmt_cli.config.section import Name, PathText, PositiveFloat, PositiveInt, Probability, Section, matching, refuse
+from nmt_cli.config.section import (
+    DataPath,
+    DirectoryPath,
+    Name,
+    PositiveFloat,
+    PositiveInt,
+    Probability,
+    Section,
+    matching,
+    refuse,
+)
 
 
 class TextPair(Section):
     """Two files of parallel text, a sentence a line; names ending in .gz are decompressed."""
 
-    source: PathText
+    source: DataPath
     """A text file in the source language."""
-    target: PathText
+    target: DataPath
     """Its translation, line by line."""
 
 
@@ -30,7 +40,7 @@ class TrainingCorpus(TextPair):
 
     weight: Annotated[float, Field(gt=0.0, le=1_000_000.0)] = 1.0
     """Number of times that an epoch goes through it: 2.0 is twice, 0.5 is a random half."""
-    alignment: PathText | None = None
+    alignment: DataPath | None = None
     """Word alignments in Pharaoh format (`0-0 1-2`), a line a pair, for guided alignment."""
 
 
@@ -45,9 +55,9 @@ class TestSet(TextPair):
 class MonolingualText(Section):
     """Text in one language, a sentence a line, which `nmt improve` puts to use. `nmt train` ignores it."""
 
-    target: tuple[PathText, ...] = ()
+    target: tuple[DataPath, ...] = ()
     """Files in the target language."""
-    source: tuple[PathText, ...] = ()
+    source: tuple[DataPath, ...] = ()
     """Files in the source language."""
 
     @model_validator(mode="after")
@@ -223,7 +233,7 @@ class TrainingConfig(Section):
     yet; a graph that differs from the plain step switches them off for the run."""
     threads: Annotated[int, Field(gt=0, le=4_096)] | None = None
     """CPU threads; null: all cores. A run resumes exactly with the same number; another one rounds differently."""
-    init_from: PathText | None = None
+    init_from: DirectoryPath | None = None
     """Model directory of another run, whose weights this one begins with. If the languages and the section `tokenizer`
     are the same, its tokenizer is taken too. If not, it is a parent with another vocabulary: the embeddings of pieces
     that both have are copied, and the other embeddings begin with random values."""
@@ -271,7 +281,7 @@ class Config(Section):
 
     name: Name
     """Name of the run in logs and reports."""
-    model_dir: PathText
+    model_dir: DirectoryPath
     """Directory of everything that the run makes."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     """Seed of first parameters, order, dropout, and pairs held out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
@@ -32,12 +33,25 @@ Name = Annotated[
         "must be a name without slashes, backslashes and control characters, and neither . nor ..",
     ),
 ]
-PathText = Annotated[
+
+
+class PathKind(Enum):
+    """What lies at a path. Every key whose value is a path has a type with this mark (`config/paths.py`)."""
+
+    DATA = "data"
+    """A file that the user gives. No command that reads the configuration overwrites it."""
+    DIRECTORY = "directory"
+    """The directory of a run."""
+
+
+_PathText = Annotated[
     str,
     Field(min_length=1),
     matching(r"^[^\x00\n]+$", "must be a path without line breaks"),
     AfterValidator(os.path.expanduser),  # a shell leaves ~ as it is behind --set KEY=
 ]
+DataPath = Annotated[_PathText, PathKind.DATA]
+DirectoryPath = Annotated[_PathText, PathKind.DIRECTORY]
 _name = TypeAdapter(Name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -101,6 +102,28 @@ def check_prefix(prefix: str, *, example: str) -> None:
     """Refuse a prefix with which no file name can begin; `InputError` with an example."""
     if prefix in ("", "-") or prefix.endswith("/") or Path(prefix).is_dir():
         raise InputError(f"-o {prefix}: must be the beginning of file names, such as {example}")
+
+
+def is_stream(path: str | Path | None) -> bool:
+    """Return whether standard input or output is meant."""
+    return path is None or str(path) == "-"
+
+
+def is_open_already(path: Path) -> bool:
+    """Return whether an output is a stream that whoever called the program has opened."""
+    return is_stream(path) or _open_descriptor(path) is not None
+
+
+def identity_of(path: str | Path | int) -> tuple[int, int] | None:
+    """Return device and inode of a regular file, by its path or its descriptor.
+
+    They are the same for all of its names. Anything else, and what is not there, has None.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None  # who opens it says what is wrong
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 def _open(path: Path, stack: ExitStack) -> IO[bytes]:

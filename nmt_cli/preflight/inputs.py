@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nmt_cli.console import warn
 from nmt_cli.data.lines import iter_lines, open_input
+from nmt_cli.data.output import identity_of
 from nmt_cli.errors import InputError, ModelError
 from nmt_cli.files import why_not_writable
 from nmt_cli.formats.recognise import HEAD_BYTES, misread_lines
@@ -46,6 +47,7 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
     size = config.model.embedding_size
     _raise_all(
         partial(check_directory, experiment.directory),
+        partial(refuse_own_files, experiment, config),
         partial(_check_files, [*paths, *vectors]),
         partial(refuse_unfit_text, paths, invalid_utf8=data.invalid_utf8),
         partial(_check_monolingual, text, pairs),
@@ -71,6 +73,29 @@ def check_directory(directory: Path) -> None:
         reason = (error.strerror or str(error)).lower()
     if reason:
         raise InputError(f"{directory}: cannot be a model directory: {reason}")
+
+
+def refuse_own_files(experiment: Experiment, config: Config) -> None:
+    """Refuse data that is a file which the run writes in its directory, and would so overwrite."""
+    from nmt_cli.config.paths import paths_in
+    from nmt_cli.config.section import PathKind
+
+    own = {identity_of(path): path for path in _own_files(experiment)}
+    own.pop(None, None)
+    for named in paths_in(config):
+        path = own.get(identity_of(named.path))
+        if named.kind is PathKind.DATA and path is not None:
+            raise InputError(
+                f"{named.key}: {named.path} would be overwritten, because a run writes to {path}. Move the text "
+                "elsewhere, or choose another model_dir"
+            )
+
+
+def _own_files(experiment: Experiment) -> list[Path]:
+    """Return the files that a run writes in its directory, except those in its checkpoints."""
+    one = experiment
+    texts = (one.config_path, one.metrics_path, one.languages_path, one.writing_path, one.confidence_path)
+    return [*texts, *one.tokenizer_paths(), *one.word_pairs_paths, one.log_path, one.lock_path]
 
 
 def check_text_files(config: Config) -> None:

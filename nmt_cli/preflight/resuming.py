@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nmt_cli.console import command_line
 from nmt_cli.errors import InputError, ModelError, NmtError
 from nmt_cli.files import sha256_of
-from nmt_cli.preflight.inputs import check_text_files, tokenizer_origin
+from nmt_cli.preflight.inputs import check_text_files, refuse_own_files, tokenizer_origin
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -53,13 +53,16 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
 
     Raises:
         ConfigError: it is wrong.
-        InputError: it belongs to a run in another directory than its `model_dir`, which no override names.
+        InputError: it belongs to a run in another directory than its `model_dir`, which no override names; it names
+            a file of this run as data.
     """
     from nmt_cli.config.loader import load_config, with_absolute_paths
+    from nmt_cli.experiment import Experiment
 
     config = with_absolute_paths(load_config(path, overrides, check_files=check_text_files))
     if not any(override.partition("=")[0].strip() == "model_dir" for override in overrides):
         _check_place(path, config)
+    refuse_own_files(Experiment(Path(config.model_dir)), config)
     return config
 
 

@@ -11,11 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import stored_model
 
 from nmt_cli.data.output import open_output
 
 ROOT = Path(__file__).parents[2]
-MODEL = ROOT / "tests/models/format-1/run"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored_model(tmp_path_factory.mktemp("stored"))
 
 
 @pytest.fixture
@@ -26,8 +31,8 @@ def text(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pieces(nmt, text: Path) -> bytes:
-    return nmt("encode", text, "--model", MODEL).out
+def pieces(nmt, model: Path, text: Path) -> bytes:
+    return nmt("encode", text, "--model", model).out
 
 
 # Locks ------------------------------------------------------------------------------------------------------------
@@ -83,27 +88,31 @@ def test_a_training_ends_where_directories_are_not_pushed_to_the_disk(nmt, confi
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF, errno.ENOSYS], ids=errno.errorcode.get)
 def test_an_output_is_written_where_directories_are_not_pushed_to_the_disk(
-    nmt, text: Path, pieces: bytes, no_directory_sync, number: int
+    nmt, model: Path, text: Path, pieces: bytes, no_directory_sync, number: int
 ):
     no_directory_sync[0] = number
     out = text.with_name("out")
-    assert nmt("encode", text, "--model", MODEL, "-o", out).code == 0
+    assert nmt("encode", text, "--model", model, "-o", out).code == 0
     assert out.read_bytes() == pieces
 
 
-def test_a_directory_that_fails_on_its_way_to_the_disk_is_not_passed_over(nmt, text: Path, no_directory_sync):
+def test_a_directory_that_fails_on_its_way_to_the_disk_is_not_passed_over(
+    nmt, model: Path, text: Path, no_directory_sync
+):
     no_directory_sync[0] = errno.EIO
-    result = nmt("encode", text, "--model", MODEL, "-o", text.with_name("out"))
+    result = nmt("encode", text, "--model", model, "-o", text.with_name("out"))
     assert (result.code, result.err) == (1, "nmt: input or output: input/output error\n")
 
 
-def test_a_file_that_cannot_be_pushed_to_the_disk_is_absent(nmt, text: Path, monkeypatch):
+def test_a_file_that_cannot_be_pushed_to_the_disk_is_absent(nmt, model: Path, text: Path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: fail_with(errno.EINVAL))
-    assert nmt("encode", text, "--model", MODEL, "-o", text.with_name("out")).code == 1
+    assert nmt("encode", text, "--model", model, "-o", text.with_name("out")).code == 1
     assert [path.name for path in text.parent.iterdir()] == [text.name]
 
 
-def test_an_output_may_go_into_a_directory_that_cannot_be_read(nmt, text: Path, pieces: bytes, monkeypatch):
+def test_an_output_may_go_into_a_directory_that_cannot_be_read(
+    nmt, model: Path, text: Path, pieces: bytes, monkeypatch
+):
     real = os.open
 
     def open_(path, flags, *rest, **how):
@@ -113,7 +122,7 @@ def test_an_output_may_go_into_a_directory_that_cannot_be_read(nmt, text: Path, 
 
     monkeypatch.setattr(os, "open", open_)
     out = text.with_name("out")
-    result = nmt("encode", text, "--model", MODEL, "-o", out)
+    result = nmt("encode", text, "--model", model, "-o", out)
     assert result.code == 0, result.err
     assert out.read_bytes() == pieces
 
@@ -125,23 +134,23 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_an_output_keeps_the_mode_of_the_file_that_it_replaces(nmt, text: Path, pieces: bytes):
+def test_an_output_keeps_the_mode_of_the_file_that_it_replaces(nmt, model: Path, text: Path, pieces: bytes):
     out, link = text.with_name("out"), text.with_name("link")
     for mode in (0o600, 0o640, 0o222):
         out.write_bytes(b"old")
         out.chmod(mode)
-        result = nmt("encode", text, "--model", MODEL, "-o", out)
+        result = nmt("encode", text, "--model", model, "-o", out)
         assert (result.code, result.err, mode_of(out)) == (0, "", mode)
         out.chmod(0o600)
         assert out.read_bytes() == pieces
     link.symlink_to(out)
-    assert nmt("encode", text, "--model", MODEL, "-o", link).code == 0
+    assert nmt("encode", text, "--model", model, "-o", link).code == 0
     assert (link.is_symlink(), mode_of(out)) == (True, 0o600)
     new = text.with_name("new")
     new.touch()
     usual = mode_of(new)
     new.unlink()
-    assert nmt("encode", text, "--model", MODEL, "-o", new).code == 0
+    assert nmt("encode", text, "--model", model, "-o", new).code == 0
     assert mode_of(new) == usual
 
 
@@ -155,11 +164,11 @@ def test_nobody_reads_a_private_output_while_it_is_written(text: Path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
-def test_an_output_keeps_the_owner_of_the_file_that_it_replaces(nmt, text: Path):
+def test_an_output_keeps_the_owner_of_the_file_that_it_replaces(nmt, model: Path, text: Path):
     out = text.with_name("out")
     out.touch()
     os.chown(out, 1234, 4321)
-    assert nmt("encode", text, "--model", MODEL, "-o", out).code == 0
+    assert nmt("encode", text, "--model", model, "-o", out).code == 0
     assert (out.stat().st_uid, out.stat().st_gid) == (1234, 4321)
 
 
@@ -172,11 +181,11 @@ def test_the_configuration_of_a_run_keeps_its_mode(nmt, config: Path):
     assert mode_of(own) == 0o600
 
 
-def test_a_hard_link_that_is_cut_is_told(nmt, text: Path, pieces: bytes):
+def test_a_hard_link_that_is_cut_is_told(nmt, model: Path, text: Path, pieces: bytes):
     out, other = text.with_name("out"), text.with_name("other")
     out.write_bytes(b"old")
     other.hardlink_to(out)
-    result = nmt("encode", text, "--model", MODEL, "-o", out)
+    result = nmt("encode", text, "--model", model, "-o", out)
     told = f"warning: {out}: is a file of its own now; 1 other name (hard links) keep the old content\n"
     assert (result.code, result.err) == (0, told)
     assert (out.read_bytes(), other.read_bytes()) == (pieces, b"old")
@@ -195,17 +204,17 @@ LONG_NAMES = {
 
 
 @pytest.mark.parametrize("name", LONG_NAMES.values(), ids=LONG_NAMES)
-def test_a_name_of_255_bytes_can_be_written(nmt, text: Path, name: str):
+def test_a_name_of_255_bytes_can_be_written(nmt, model: Path, text: Path, name: str):
     assert len(name.encode()) == 255
     out = text.with_name(name)
-    result = nmt("encode", text, "--model", MODEL, "-o", out)
+    result = nmt("encode", text, "--model", model, "-o", out)
     assert result.code == 0, result.err
     assert {path.name for path in text.parent.iterdir()} == {text.name, name}
-    assert nmt("decode", out, "--model", MODEL).out == text.read_bytes()
+    assert nmt("decode", out, "--model", model).out == text.read_bytes()
 
 
-def test_a_name_of_256_bytes_is_refused(nmt, text: Path):
-    result = nmt("encode", text, "--model", MODEL, "-o", text.with_name("n" * 256))
+def test_a_name_of_256_bytes_is_refused(nmt, model: Path, text: Path):
+    result = nmt("encode", text, "--model", model, "-o", text.with_name("n" * 256))
     assert result.code == 2
     assert result.err.endswith("file name too long\n")
 

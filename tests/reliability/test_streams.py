@@ -8,15 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import stored_model
 
 ROOT = Path(__file__).parents[2]
-MODEL = ROOT / "tests/models/format-1/run"
-ENCODE = f"{sys.executable} -m nmt_cli encode text.en --model {MODEL}"
+ENCODE = f"{sys.executable} -m nmt_cli encode text.en --model run"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("streams")
+    stored_model(directory)
     (directory / "text.en").write_text("Where are the old teachers?\n", encoding="utf-8")
     return directory
 
