@@ -6,16 +6,22 @@ READY := $(VENV)/.ready
 ACTIVATE := echo 'To use nmt in this shell, activate its environment first: source $(VENV)/bin/activate'
 OLDEST := .venv-oldest
 
-.PHONY: install demo check test oldest soak bench browser compilers node ray wasm clean
+# On Linux the small build of PyTorch, without CUDA, is taken from PyTorch's own index. `make install TORCH=cuda` takes
+# the build for NVIDIA GPUs in its place; TORCH=cpu changes it back. Without TORCH, what is installed stays.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH :=
+
+.PHONY: FORCE install demo check test oldest soak bench browser compilers node ray wasm clean
 
 install: $(READY)
 
-$(READY): pyproject.toml constraints.txt nmt_cli/ops/kernels.cpp
+$(READY): pyproject.toml constraints.txt nmt_cli/ops/kernels.cpp $(if $(TORCH),FORCE)
 	@$(PYTHON) -c 'import sys; old = sys.version_info < (3, 11); sys.exit(f"nmt needs Python 3.11 or newer, but $(PYTHON) is {sys.version.split()[0]}. Name a newer one: make PYTHON=python3.12 install" if old else 0)'
 	@echo 'Installing nmt and all that it needs into the directory $(VENV). Nothing outside this directory changes.'
-	@echo 'Downloads are about 310 MB, and $(VENV) takes 1.3 GB, most of it PyTorch. A PyTorch with CUDA takes gigabytes more.'
+	@echo 'Downloads are about 350 MB, and $(VENV) takes 1.5 GB, most of it PyTorch. A PyTorch with CUDA takes gigabytes more.'
 	@echo 'Without the downloads this takes one to two minutes. The lines below are from pip.'
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python scripts/install_torch.py --index '$(TORCH_INDEX)' --build '$(TORCH)'
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@$(BIN)/python -c 'from nmt_cli.ops import native; print("nmt is installed, with compiled kernels." if native.is_built() else "nmt is installed, but without compiled kernels, so it is slower. They need a C++ compiler.")'
 	@$(ACTIVATE)
@@ -44,6 +50,7 @@ oldest: $(OLDEST)/.ready
 
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python scripts/install_torch.py --index '$(TORCH_INDEX)'
 	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
 	touch $@
 
