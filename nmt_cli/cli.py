@@ -159,9 +159,13 @@ def _run() -> int:
 
 
 def _run_command() -> int:
-    """Run the command and return its exit code. Typer shows itself what is wrong with options, and ends with 2."""
+    """Run the command and return its exit code. Typer shows itself what is wrong with options, and ends with 2.
+
+    `nmt help COMMAND` is another way to write `nmt COMMAND --help`.
+    """
+    words = sys.argv[1:]
     try:
-        app(prog_name="nmt")
+        app(words if words[:1] != ["help"] else [*words[1:], "--help"], prog_name="nmt")
     except signals.Ended:
         raise
     except SystemExit as end:

@@ -24,10 +24,13 @@ def align(
     model: ModelDirs = None,
     output: OutputFile = None,
     format_: Annotated[
-        str, typer.Option("--format", help="pharaoh (0-0 1-2) or jsonl (words, links and weights).")
+        str, typer.Option("--format", metavar="F", help="pharaoh (0-0 1-2) or jsonl (words, links and weights).")
     ] = "pharaoh",
     level: Annotated[
-        str, typer.Option("--level", help="What is aligned: word (between white space in the raw text) or piece.")
+        str,
+        typer.Option(
+            "--level", metavar="L", help="What is aligned: word (between white space in the raw text) or piece."
+        ),
     ] = "word",
     gold: Annotated[
         str | None,

@@ -66,7 +66,10 @@ def evaluate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Directory of the report. The default is reports/ in the model directory."),
+        typer.Option(
+            "--output", "-o", metavar="DIR",
+            help="Directory of the report. The default is reports/ in the model directory.",
+        ),
     ] = None,
     tune_length_penalty: Annotated[
         bool, typer.Option("--tune-length-penalty", help="First choose the length penalty that is best on the dev set.")

@@ -73,7 +73,11 @@ def init(
     seed: Annotated[
         int,
         typer.Option(
-            "--seed", min=0, max=2**31 - 1, help="Random seed for the pairs that are held out, and for the training."
+            "--seed",
+            min=0,
+            max=2**31 - 1,
+            metavar="N",
+            help="Random seed for the pairs that are held out, and for the training.",
         ),
     ] = 1,
 ) -> None:

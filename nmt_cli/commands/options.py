@@ -1,6 +1,7 @@
 """Options that several commands share, so that they read the same everywhere, and the way to find a misspelt one."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -205,7 +206,8 @@ class Command(TyperCommand):
             is_argument = parameter.param_type_name == "argument"
             name = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
             if record := parameter.get_help_record(ctx):
-                groups.setdefault(name, []).append(record)
+                term, text = record
+                groups.setdefault(name, []).append((re.sub(r" <[^<>]*>$", "", term) if is_argument else term, text))
         for name, records in groups.items():
             if records:
                 with formatter.section(name):

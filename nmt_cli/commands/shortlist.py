@@ -25,13 +25,15 @@ def shortlist(
     likely: Annotated[
         int,
         typer.Option(
-            "--likely", min=1, help="Number of target pieces that go with a source piece, besides the frequent ones."
+            "--likely", min=1, metavar="N",
+            help="Number of target pieces that go with a source piece, besides the frequent ones.",
         ),
     ] = 20,
     frequent: Annotated[
         int,
         typer.Option(
-            "--frequent", min=1, help="Number of the most frequent target pieces, which every sentence may use."
+            "--frequent", min=1, metavar="N",
+            help="Number of the most frequent target pieces, which every sentence may use.",
         ),
     ] = 100,
     device: Device = "auto",

@@ -15,7 +15,7 @@ from nmt_cli.errors import InputError
 if TYPE_CHECKING:
     from nmt_cli.data.tokenizer import Tokenizer
 
-Side = Annotated[str, typer.Option("--side", help="The language of the text: source or target.")]
+Side = Annotated[str, typer.Option("--side", metavar="SIDE", help="The language of the text: source or target.")]
 
 
 def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", output: OutputFile = None) -> None:

@@ -66,13 +66,14 @@ def translate_corpus(
         Optional[int],  # noqa: UP045
         typer.Option(
             "--workers",
+            metavar="N",
             min=1,
             help="Number of processes with the model. The default is one for each GPU, or as many as the cores allow.",
         ),
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads of each worker.")] = 1,
+    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="CPU threads of each worker.")] = 1,
     part_lines: Annotated[
-        int, typer.Option("--part-lines", min=1, help="Lines that a worker translates at a time.")
+        int, typer.Option("--part-lines", min=1, metavar="N", help="Lines that a worker translates at a time.")
     ] = 4096,
     field: Annotated[
         Optional[str],  # noqa: UP045
@@ -94,7 +95,9 @@ def translate_corpus(
     no_repeat_ngram: NoRepeatNgram = None,
     batch_tokens: BatchTokens = None,
     shortlist: Shortlist = None,
-    device: Annotated[str, typer.Option("--device", help="The device of each worker: auto, cpu or cuda.")] = "auto",
+    device: Annotated[
+        str, typer.Option("--device", metavar="D", help="The device of each worker: auto, cpu or cuda.")
+    ] = "auto",
     precision: Precision = "auto",
     checkpoint: Checkpoint = "best",
 ) -> None:

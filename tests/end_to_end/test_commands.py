@@ -23,6 +23,24 @@ from command_line import CONFIG
 from nmt_cli.commands import COMMANDS, GROUPS
 
 
+@pytest.mark.parametrize("command", ["", "train", "plot", "plot curves", "import"])
+def test_help_is_a_command_too(nmt, command: str):
+    shown = nmt("help", *command.split())
+    assert (shown.code, shown.out) == (0, nmt(*command.split(), "--help").out)
+
+
+def test_help_on_an_unknown_command_is_refused(nmt):
+    shown = nmt("help", "trian")
+    assert (shown.code, shown.out) == (2, b"")
+    assert "No such command 'trian'" in shown.err
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"plot {name}" for name in ("attention", "curves", "lengths"))])
+def test_help_names_no_types_of_python(nmt, command: str):
+    shown = nmt(*command.split(), "--help").out.decode()
+    assert set(re.findall(r"<[A-Za-z]+(?: range|\[\w+\])?>", shown)) <= {"<b>"}  # which is a tag in a text
+
+
 def test_help_is_there_for_every_command_with_an_example(nmt):
     for name in COMMANDS:
         result = nmt(name, "--help")
