@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from nmt_cli.console import counted, warn
-from nmt_cli.data.pairs import Corpus, FilterReport, Pair, read_pairs
+from nmt_cli.data.lines import is_special_file, is_standard_input
+from nmt_cli.data.pairs import Corpus, FilterReport, Pair, count_pairs, read_pairs
 
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
@@ -97,11 +98,14 @@ def _weight(line: bytes) -> int:
 def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
     """Yield the pairs of two files in windows that are bounded in number and in the size of their matrices of weights.
 
-    At the end a warning counts the pairs that were not UTF-8.
+    Files that can be read twice are counted before the first window, so that nothing is written if they do not belong
+    together. At the end a warning counts the pairs that were not UTF-8.
 
     Raises:
         InputError: the files differ in length (both counts are named), or one cannot be read.
     """
+    if not any(is_standard_input(path) or is_special_file(path) for path in (source, target)):
+        count_pairs(Corpus(source, target))
     report = FilterReport()
     pairs = read_pairs(Corpus(source, target), invalid_utf8="replace", report=report)
     yield from _ReadAhead(pairs, _cells, MAX_PAIR_CELLS, WINDOW_SIZE).windows()
