@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nmt_cli.commands.options import Checkpoint, DescribedDirs, OutputFile
+from nmt_cli.console import log
 
 
 def card(model: DescribedDirs = None, output: OutputFile = None, checkpoint: Checkpoint = "best") -> None:
@@ -15,7 +16,7 @@ def card(model: DescribedDirs = None, output: OutputFile = None, checkpoint: Che
     Example: nmt card --model runs/demo -o README.md
     """
     from nmt_cli.commands.overwriting import refuse_overwriting
-    from nmt_cli.data.output import open_output
+    from nmt_cli.data.output import is_stream, open_output
     from nmt_cli.experiment import source_of
     from nmt_cli.export import card as cards
 
@@ -24,3 +25,5 @@ def card(model: DescribedDirs = None, output: OutputFile = None, checkpoint: Che
     text = cards.card(experiments, checkpoint)
     with open_output(output) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
+    if output is not None and not is_stream(output):
+        log(f"model card -> {output}")

@@ -129,7 +129,13 @@ def init(
 def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:
     """Write the configuration for these corpora, and the files of a dev set where there is none."""
     from nmt_cli.commands.counting import updates_of_text
-    from nmt_cli.preflight.configuration import Plan, warn_of_small_dev, write_configuration, write_with_held_out
+    from nmt_cli.preflight.configuration import (
+        Plan,
+        warn_of_few_pairs,
+        warn_of_small_dev,
+        write_configuration,
+        write_with_held_out,
+    )
     from nmt_cli.preflight.survey import survey
 
     text = survey(corpora)
@@ -148,6 +154,7 @@ def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus 
             f"{text.num_pairs:,} pairs are not valid UTF-8, so a file is probably in another encoding, such as cp1252; "
             "`nmt import` finds it and writes UTF-8"
         )
+    warn_of_few_pairs(text.num_whole)
     count_updates = partial(updates_of_text, corpora)
     if dev is not None:
         num_dev = survey([dev]).num_pairs

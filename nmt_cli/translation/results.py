@@ -247,6 +247,8 @@ class Counts:
 
     lines: int = 0
     blank: int = 0
+    empty: int = 0
+    """Lines that are not blank and have an empty translation."""
     invalid: int = 0
     cut: int = 0
     without_weights: int = 0
@@ -262,6 +264,12 @@ class Counts:
 
     def report(self, max_source_pieces: int) -> None:
         """Say on stderr what happened to lines that were not ordinary."""
+        with_text = self.lines - self.blank
+        if self.empty > with_text / 2:
+            warn(
+                f"{self.empty:,} of {counted(with_text, 'line')} with text came out empty. The model has learnt too "
+                "little; train it for longer"
+            )
         if self.invalid:
             warn(f"{counted(self.invalid, 'line')} not valid UTF-8; U+FFFD stands for their invalid bytes")
         if self.cut:

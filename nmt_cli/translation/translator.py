@@ -111,6 +111,9 @@ class Translator:
                 restored(self.options, self.tokenizers[0], line, translations, prefix, text)
                 for line, translations, prefix, text in zip(plain, found, begun, shown, strict=True)
             ]
+        self.counts.empty += sum(
+            bool(of_line) and not best.text for of_line, (best, *_) in zip(parts, found, strict=True)
+        )
         return [Translated(text, translations) for text, translations in zip(texts, found, strict=True)]
 
     def _plain(self, text: str) -> PlainLine:

@@ -412,6 +412,18 @@ def test_a_dev_set_that_says_little_is_warned_of(corpus):
     assert "the dev set has only" not in large
 
 
+def test_text_of_few_pairs_is_warned_of(corpus):
+    own = ("--dev-source", "dev.en", "--dev-target", "dev.de")
+    for number in 1, 999, 1000:
+        write(corpus, f"text{number}", [(f"one {i}", f"eins {i}") for i in range(number)])
+        code, _, told = init(
+            corpus, *own, source=f"text{number}.en", target=f"text{number}.de", output=f"{number}.yaml"
+        )
+        assert code == 0, told
+        found = re.search(r"there (?:is|are) only ([\d,]+ pairs?)\. A model needs thousands", told)
+        assert (found and found[1]) == {1: "1 pair", 999: "999 pairs", 1000: None}[number]
+
+
 def test_held_out_pairs_are_drawn_by_the_seed_and_nothing_like_them_stays_in_training(corpus):
     write(corpus, "a", [*PAIRS, *PAIRS[:60], ("one and one are many", "anders"), ("different", ZAHLEN[2])])
     assert init(corpus)[0] == 0

@@ -313,6 +313,7 @@ def test_a_card_knows_the_scores_of_a_model_named_by_a_dot_and_moved_since(nmt, 
 def test_a_card_goes_to_a_file_and_several_models_give_one(nmt, tmp_path, model):
     result = nmt("card", "--model", model, "--model", model, "-o", tmp_path / "card.md")
     assert (result.code, result.out) == (0, b"")
+    assert result.err.endswith(f"model card -> {tmp_path / 'card.md'}\n")
     assert (tmp_path / "card.md").read_text(encoding="utf-8").count("\n# tiny\n") == 2
 
 

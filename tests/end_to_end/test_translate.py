@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from command_line import start_nmt
 
+from nmt_cli.translation import translator
+from nmt_cli.translation.results import Translation
+
 STRANGE = [
     b"",
     b" ",
@@ -77,6 +80,23 @@ def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model:
         assert [json.loads(line)["translation"] for line in reversed(backwards.lines)] == [
             json.loads(line)["translation"] for line in whole.lines
         ]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [(["", "", "x"], "2 of 3 lines with text came out empty. "), (["", "x", "x"], "")]
+)
+def test_a_model_that_says_nothing_is_told(nmt, model: Path, monkeypatch, said: list[str], told: str):
+    """Blank lines are not counted, and one empty translation among three is none of the training's."""
+    texts = iter(said)
+
+    def joined(parts, *_, **__):
+        return (Translation(next(texts) if parts else "", 0.0, 0.0),)
+
+    monkeypatch.setattr(translator, "joined", joined)
+    result = nmt("translate", "--model", model, stdin=b"a b\n\nc\n \nd e f\n")
+    assert (result.code, result.lines) == (0, [said[0], "", said[1], "", said[2]])
+    assert ("The model has learnt too little; train it for longer" in result.err) == bool(told)
+    assert told in result.err
 
 
 def test_help_says_where_more_lines_come_out_than_go_in(nmt):
