@@ -53,6 +53,7 @@ def main() -> int:
     else:
         print(f"PyTorch {wanted} in the small build without CUDA, from {asked.index}.")
     sys.stdout.flush()
+    # Of the index nothing but PyTorch is taken. As an extra index of the whole installation, it could give any package.
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", *(["--force-reinstall"] if installed else [])]
     code = subprocess.run([*pip, *options, f"torch=={wanted}"], check=False).returncode
     if code:

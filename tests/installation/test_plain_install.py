@@ -129,6 +129,7 @@ def installed(directory: Path) -> Iterator[Installed]:
     package, environment = built("wheel", directory), directory / "environment"
     try:
         succeed(sys.executable, "-m", "venv", environment)
+        succeed(environment / "bin/python", ROOT / "scripts/install_torch.py")
         pip = (environment / "bin/python", "-m", "pip")
         succeed(*pip, "install", "--quiet", "--constraint", CONSTRAINTS, package)
         yield Installed(environment, directory / "work")
