@@ -291,8 +291,13 @@ def test_nothing_is_overwritten_while_it_is_unknown_what_is_data(nmt, named, tex
     assert (texts / "b.txt").read_text() == "Where is the red car?\n"
 
 
-@pytest.mark.parametrize("command", ["train", "tokenizer", "check", "improve"])
-@pytest.mark.parametrize("place", ["run/metrics.jsonl", "run/logs/train.log", "run/.lock", "run/tokenizer/joint.model"])
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        *(("train", f"run/{name}") for name in ("metrics.jsonl", "logs/train.log", ".lock", "tokenizer/joint.model")),
+        *((command, "run/metrics.jsonl") for command in ("tokenizer", "check", "improve")),
+    ],
+)
 def test_a_run_does_not_write_over_its_text(nmt, config: Path, texts: Path, command: str, place: str):
     """The text stands where the run writes, or there is a link to it."""
     directory = "up" if command == "improve" else "run"
