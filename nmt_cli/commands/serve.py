@@ -105,9 +105,9 @@ def serve(
 def _need_libraries() -> None:
     from importlib.util import find_spec
 
-    for name in ("starlette", "uvicorn", "python_multipart", "h11", "sentencex"):
+    for name in ("starlette", "python_multipart", "h11", "sentencex"):
         if find_spec(name) is None:
-            raise InputError("nmt serve needs Starlette, uvicorn and sentencex: pip install 'nmt-cli[serve]'")
+            raise InputError("nmt serve needs Starlette, h11 and sentencex: pip install 'nmt-cli[serve]'")
 
 
 def _check_address(host: str, keys: Keys | None, *, public: bool) -> None:

@@ -1,70 +1,213 @@
-"""A connection with a client: uvicorn's, with limits on the time that a client may take for each part of its share."""
+"""A connection with a client: requests one after the other, with limits on the time that a client may take for each
+part of its share, and an end at which no answer is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, ClassVar
+import select
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp
 
+from nmt_cli.serve.exchange import ROOM, Exchange, Wrong
 from nmt_cli.serve.limits import Limits
 
+READ_BYTES = 16_384
+"""Bytes that are read of one connection before the others have their turn. They may be thousands of chunks."""
+IDLE_SECONDS = 30.0
+"""Time between two requests of a client."""
+PAUSE_SECONDS = 5.0
+"""A client that sends nothing for so long after the end of its connection is not waited for."""
+LAST_PAUSE_SECONDS = 1.0
+"""The time for this once the server ends, whatever the client sends."""
+PROBE_SECONDS = 0.5
+"""Time between two looks at whether a client is there that sends nothing more."""
+PROBES_PER_MESSAGE = 10
+"""A client that is there gets a message at the first and then at each tenth of these looks."""
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}
+"""Seconds, and a number: after 90 s of silence the system finds out that the other machine has gone."""
 
-class Connection(H11Protocol):
-    """Reads requests and writes answers. uvicorn limits neither the time for headers nor that for taking an answer."""
 
-    limits: ClassVar[Limits]
-    _awaited: str = ""
-    """The part of a request that is late when `_reading` rings."""
-    _reading: asyncio.TimerHandle | None = None
-    _writing: asyncio.TimerHandle | None = None
-    """Rings when the client has taken too long for a piece of an answer."""
+@dataclass(slots=True)
+class Serving:
+    """What all connections of a server share."""
+
+    app: ASGIApp
+    limits: Limits
+    connections: set[Connection] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """Requests that are being answered, also of clients that have gone."""
+    buffer: bytearray = field(default_factory=lambda: bytearray(READ_BYTES))
+    """What was read last, of whichever connection."""
+    is_ending: bool = False
+
+    def end(self) -> None:
+        """Take no more requests; those that have begun are answered."""
+        self.is_ending = True
+        for connection in tuple(self.connections):
+            connection.end()
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Reads requests and writes answers."""
+
+    _transport: asyncio.Transport
+    _exchange: Exchange
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving, self._limits = serving, serving.limits
+        self._ahead = bytearray()
+        """Bytes of the requests after this one."""
+        self._awaited = ""
+        """The part of a request that is late when `_reading` rings."""
+        self._reading: asyncio.TimerHandle | None = None
+        self._writing: asyncio.TimerHandle | None = None
+        """Rings when the client has taken too long for a piece of an answer."""
+        self._probing: _Probing | None = None
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._is_paused = self._is_closing = self._has_ended = False
+        self._thrown = 0
+        """Bytes that have come after the answer to their request, or after the end, and were thrown away."""
+        self.client: tuple[str, int] | None = None
+        self.server: tuple[str, int] | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        """Begin with a client, or refuse it if there are too many."""
+        self._transport = transport
         transport.set_write_buffer_limits(0)  # so that writing is paused while anything is unsent, also at the end
-        if len(self.connections) > self.limits.connections:
-            transport.write(_raw(503, "the server is busy; try again in a moment", "Retry-After: 1\r\n"))
-            transport.close()
-            return
-        self._await("headers")
+        self.client = _address(transport.get_extra_info("peername"))
+        self.server = _address(transport.get_extra_info("sockname"))
+        _keep_alive(transport.get_extra_info("socket"))
+        self._exchange = Exchange(self._serving.app, self)
+        self._serving.connections.add(self)
+        number, most = len(self._serving.connections), self._limits.connections
+        if number > 2 * most:  # so many more that nobody waits until they have read why
+            transport.abort()
+        elif number > most or self._serving.is_ending:
+            self.write(_raw(503, "the server is busy; try again in a moment", "Retry-After: 1\r\n"))
+            self._close()
+        else:
+            self._await("headers")
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._await("")
-        self._expect_room(False)
-        super().connection_lost(exc)
+    def connection_lost(self, _: Exception | None) -> None:
+        """Let go of everything, and tell the application that nobody waits."""
+        self._serving.connections.discard(self)
+        self._is_closing = True
+        self._has_room.set()
+        for timer in (self._reading, self._writing):
+            if timer is not None:
+                timer.cancel()
+        if self._probing is not None:
+            self._probing.end()
+        self._exchange.lose()
+
+    def end(self) -> None:
+        """Close the connection, or have it closed after the answer of the present request."""
+        if self._is_closing:
+            if self._has_room.is_set():
+                self._linger(0.0, self._thrown)
+        elif not self._exchange.has_begun or self._exchange.is_answered:
+            self._transport.close()
+
+    @property
+    def is_ending(self) -> bool:
+        """True if no other request is answered on this connection."""
+        return self._serving.is_ending
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._await_more()
-        if self._is_idle() and self.timeout_keep_alive_task is None and not self.transport.is_closing():
-            # The body of an answered request has ended; each part of it has stopped the timer of idle connections.
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+    def get_buffer(self, _: int) -> bytearray:
+        """Return where the next bytes shall be."""
+        return self._serving.buffer
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._await_more()
-
-    def _is_idle(self) -> bool:
-        return self.cycle is not None and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
-
-    def _await_more(self) -> None:
-        """Limit the time for what the client has begun to send."""
-        if self.transport.is_closing():
+    def buffer_updated(self, number: int) -> None:
+        """Take bytes of this request, or of the next ones."""
+        data = bytes(memoryview(self._serving.buffer)[:number])
+        if self._is_closing or self._exchange.is_answered:
+            self._thrown += len(data)
+            if self._thrown > self._limits.thrown_bytes:
+                self._transport.abort()
+                return
+        if self._is_closing:
             return
-        state = self.conn.their_state
-        if state is h11.IDLE:
-            self._await("" if self._is_idle() else "headers")
-        elif state is h11.SEND_BODY and self.cycle.response_complete:  # before that, the application limits the time
-            self._await("body")
+        if self._exchange.is_read:
+            self._ahead += data
         else:
-            self._await("")
+            self._feed(data)
+        self.adjust()
+
+    def eof_received(self) -> bool:
+        """Go on with the answer: the client has closed its side, or all of the connection, which looks the same."""
+        if self._is_closing:
+            return False
+        if self._has_ended:
+            return True
+        self._has_ended = True
+        if not self._exchange.is_read:
+            self._feed(b"")
+        self._probing = _Probing(self._transport, lambda: self._exchange.ask_if_there())
+        self.adjust()
+        return True
+
+    def _feed(self, data: bytes) -> None:
+        exchange = self._exchange
+        try:
+            task = exchange.feed(data)
+        except Wrong as wrong:
+            if exchange.answers:  # then the connection ends after the answer
+                return
+            exchange.lose()
+            self.write(_raw(wrong.status, str(wrong)))
+            self._close()
+            return
+        if task is not None:
+            self._serving.tasks.add(task)
+            task.add_done_callback(self._serving.tasks.discard)
+        if not data and not exchange.has_begun:
+            self._transport.close()
+
+    def adjust(self) -> None:
+        """Begin with the next request if this one is done; limit the time and the room for what is to come."""
+        if self._is_closing or self._transport.is_closing():
+            return
+        exchange = self._exchange
+        if exchange.is_answered:
+            if exchange.may_be_last or self.is_ending:
+                self._close()
+            elif exchange.is_read:
+                exchange = self._go_on()
+        if self._is_closing or self._transport.is_closing():
+            return
+        if not exchange.has_begun:
+            self._await("the next request" if exchange.is_empty and self._awaited != "headers" else "headers")
+        else:  # before the answer, the application limits the time
+            self._await("body" if exchange.is_answered else "")
+        self._pause_reading(exchange.is_full or len(self._ahead) > ROOM)
+
+    def _go_on(self) -> Exchange:
+        """Return the next exchange, which has what has come of it already."""
+        ahead = self._exchange.left_over() + self._ahead
+        self._exchange, self._ahead, self._thrown = Exchange(self._serving.app, self), bytearray(), 0
+        if ahead:
+            self._feed(ahead)
+        if self._has_ended and not self._exchange.is_read:
+            self._feed(b"")
+        return self._exchange
+
+    def _pause_reading(self, is_full: bool) -> None:
+        if is_full == self._is_paused or self._has_ended:
+            return
+        self._is_paused = is_full
+        if is_full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _await(self, part: str) -> None:
         if part == self._awaited:
@@ -73,48 +216,138 @@ class Connection(H11Protocol):
             self._reading.cancel()
         self._awaited, self._reading = part, None
         if part:
-            seconds = self.limits.header_seconds if part == "headers" else self.limits.body_seconds
-            self._reading = self.loop.call_later(seconds, self._too_late)
+            limits = self._limits
+            late = {"headers": limits.header_seconds, "the next request": IDLE_SECONDS, "body": limits.body_seconds}
+            self._reading = asyncio.get_running_loop().call_later(late[part], self._too_late)
 
     def _too_late(self) -> None:
-        if self.transport.is_closing():
+        if self._awaited == "headers":
+            self.write(_raw(408, "Invalid request: the headers took too long"))
+            self._close()
+        elif self._awaited == "the next request":
+            self._transport.close()
+        else:
+            self._transport.abort()
+
+    # The end --------------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Send that this was all, and throw away what the client still sends, within bounds.
+
+        If a connection is closed at once while bytes of the client are unread, its system throws away the answer.
+        Clients that write all of a body before they read would never see why it was refused.
+        """
+        if self._is_closing:
             return
-        if self._awaited == "headers":  # else the request is answered already
-            self.transport.write(_raw(408, "Invalid request: the headers took too long"))
-        self.transport.close()
-
-    def send_400_response(self, msg: str) -> None:
+        self._is_closing = True
         self._await("")
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(_raw(400, f"Invalid request: {msg}"))
-        self.transport.close()
+        if self._has_ended:
+            self._transport.close()
+            return
+        self._pause_reading(False)
+        if self._has_room.is_set():
+            self._send_end()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        pass
+    def _send_end(self) -> None:
+        if self._transport.is_closing():
+            return
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client has gone
+            self._transport.abort()
+            return
+        self._linger(asyncio.get_running_loop().time() + self._limits.body_seconds, self._thrown)
+
+    def _linger(self, until: float, thrown: int) -> None:
+        """Look soon if the client has sent more than `thrown` bytes. If not, or if it is late, it is not waited for."""
+        seconds = LAST_PAUSE_SECONDS if self.is_ending else PAUSE_SECONDS
+        if self._reading is not None:
+            self._reading.cancel()
+        self._reading = asyncio.get_running_loop().call_later(seconds, self._look_at_the_end, until, thrown)
+
+    def _look_at_the_end(self, until: float, thrown: int) -> None:
+        if self._thrown == thrown or self.is_ending or asyncio.get_running_loop().time() >= until:
+            self._transport.abort()
+        else:
+            self._linger(until, self._thrown)
+
+    def abort(self) -> None:
+        """Break off the connection."""
+        self._transport.abort()
 
     # Writing --------------------------------------------------------------------------------------------------------
 
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._transport.write(data)
+
+    async def room(self) -> None:
+        """Wait until the client has taken all that was sent, or has gone."""
+        await self._has_room.wait()
+
     def pause_writing(self) -> None:
-        super().pause_writing()
-        self._expect_room(True)
+        """Limit the time in which the client may take what is unsent."""
+        self._has_room.clear()
+        loop = asyncio.get_running_loop()
+        self._writing = loop.call_later(self._limits.answer_seconds, self._transport.abort)
 
     def resume_writing(self) -> None:
-        self._expect_room(False)
-        super().resume_writing()
-
-    def _expect_room(self, is_full: bool) -> None:
+        """Go on: the client has taken all."""
         if self._writing is not None:
             self._writing.cancel()
-        self._writing = self.loop.call_later(self.limits.answer_seconds, self.transport.abort) if is_full else None
+        self._has_room.set()
+        if self._is_closing and not self._has_ended:
+            asyncio.get_running_loop().call_soon(self._send_end)  # the transport is still busy with its buffer
 
 
-_REASONS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
+class _Probing:
+    """Finds out again and again if a client is there that has sent that nothing more comes, and else breaks off.
+
+    The client's system says so only where it gets a message for a program that has closed the connection.
+    """
+
+    def __init__(self, transport: asyncio.Transport, ask: Callable[[], None]) -> None:
+        self._transport, self._ask, self._number = transport, ask, 0
+        self._timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._look)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._transport.is_closing():
+            return
+        if _is_broken(self._transport.get_extra_info("socket")):
+            self._transport.abort()
+            return
+        if self._number % PROBES_PER_MESSAGE == 0:
+            self._ask()
+        self._number += 1
+        self._timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._look)
+
+
+def _address(found: Any) -> tuple[str, int] | None:
+    return (str(found[0]), int(found[1])) if isinstance(found, tuple) else None
+
+
+def _keep_alive(opened: socket.socket) -> None:
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _is_broken(opened: socket.socket) -> bool:
+    """Return whether both directions of a connection are closed, or the client has sent that nobody is there."""
+    poll = select.poll()
+    poll.register(opened.fileno(), 0)
+    return bool(poll.poll(0))
 
 
 def _raw(status: int, message: str, more: str = "") -> bytes:
     """Return a whole answer, for what never became a request."""
     body = json.dumps({"error": message})
     return (
-        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: application/json\r\n"
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n{more}\r\n{body}"
     ).encode()

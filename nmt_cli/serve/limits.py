@@ -48,6 +48,8 @@ class Limits:
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     """Time within which the whole body must arrive."""
+    thrown_bytes: int = 256_000_000
+    """What a client may send after the answer to its request, or after the last one. It is read and thrown away."""
     answer_seconds: float = 60.0
     """Time within which the client must take each piece of an answer (`app.PIECE` bytes)."""
 

@@ -1,4 +1,4 @@
-"""Runs the application on a socket until it is told to end; uvicorn's door."""
+"""Runs the application on a socket until it is told to end."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from nmt_cli.errors import InputError
-from nmt_cli.serve.connection import Connection
+from nmt_cli.serve.connection import Connection, Serving
 from nmt_cli.serve.limits import Limits
+from nmt_cli.serve.proxies import BehindProxies
 from nmt_cli.signals import answered_by
 
 BACKLOG = 1024
+TRUSTED_PROXIES = ("127.0.0.1", "::1")
+END_SECONDS = 0.05
+"""Between two looks at whether all requests are answered, once the server ends."""
 FILES_PER_CONNECTION = 8
 """asyncio takes all connections that wait, several times over, before the first of too many is closed."""
 
@@ -65,31 +67,16 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def serve_until_told(
-    app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None], ending: Callable[[], None]
-) -> int:
+    app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None],
+    ending: Callable[[], None] = lambda: None,
+) -> int:  # fmt: skip
     """Answer requests until a signal comes; finish those that are being answered, and return the signal's number.
 
     `ready` is called when requests are answered, and `ending` when the first signal has come.
     """
     connections = connections_with_room(limits.connections)
-    config = uvicorn.Config(
-        app,
-        http=type("Limited", (Connection,), {"limits": replace(limits, connections=connections)}),
-        backlog=connections,
-        loop="asyncio",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level=100,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=30,
-        proxy_headers=True,
-        forwarded_allow_ips="127.0.0.1,::1",
-        h11_max_incomplete_event_size=65_536,
-    )
-    server = _Server(config, ready, ending)
-    asyncio.run(server.serve(sockets=[listening]))
+    server = _Server(Serving(BehindProxies(app, TRUSTED_PROXIES), replace(limits, connections=connections)))
+    asyncio.run(server.serve(listening, ready, ending))
     return server.received
 
 
@@ -111,27 +98,31 @@ def end_by_itself() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-class _Server(uvicorn.Server):
-    """Ends by itself after a signal, and leaves it to the caller with which exit code."""
+class _Server:
+    """Answers requests until a signal comes, and leaves it to the caller with which exit code."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready, self._ending = ready, ending
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._insists = False
         self.received = 0
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self._ready()
+    async def serve(self, listening: socket.socket, ready: Callable[[], None], ending: Callable[[], None]) -> None:
+        """Answer what comes; after a signal, return when all that was asked is answered."""
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        with answered_by(self._hear):
-            yield
+        def hear(number: int, _: FrameType | None) -> None:
+            if self.received and number == signal.SIGINT:  # who insists does not wait for the requests
+                self._insists = True
+            self.received = self.received or number
+            loop.call_soon_threadsafe(told.set)
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
-        if self.received and number == signal.SIGINT:  # who insists does not wait for the requests
-            self.force_exit = True
-        if not self.received:
-            self._ending()
-        self.received = self.received or number
-        self.should_exit = True
+        with answered_by(hear):
+            backlog = self._serving.limits.connections
+            server = await loop.create_server(lambda: Connection(self._serving), sock=listening, backlog=backlog)
+            ready()
+            await told.wait()
+            ending()
+            server.close()
+            self._serving.end()
+            while (self._serving.connections or self._serving.tasks) and not self._insists:
+                await asyncio.sleep(END_SECONDS)

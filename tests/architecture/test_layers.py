@@ -130,9 +130,8 @@ DOORS = {
     "sentencex": {"documents.sentences"},
     "onnx": {"export.onnx.graph"},
     "onnxruntime": {"export.onnx.translate"},
-    "starlette": {"serve.app", "serve.requests", "serve.running"},
-    "uvicorn": {"serve.connection", "serve.running"},
-    "h11": {"serve.connection"},
+    "starlette": {"serve"},
+    "h11": {"serve.exchange"},
 }
 """Each outside library and who may import it."""
 

@@ -1,0 +1,238 @@
+"""A request and its answer: an ASGI application on one side, the bytes of HTTP/1.1 on the other. h11's door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import h11
+from starlette.types import ASGIApp, Message
+
+HEADER_BYTES = 65_536
+"""Largest size of the headers of a request."""
+ROOM = 65_536
+"""Bytes of a request that may wait until the application takes them. Until then no more are read."""
+MAX_CHUNKS, BYTES_PER_CHUNK = 20_000, 256
+"""A body may have so many chunks of any size, and another one for each so many bytes. Each takes processor time."""
+WRONG_HEADERS = "this is no request of HTTP/1.1, or its headers are too long"
+WRONG_BODY = "the body does not have the chunks that HTTP/1.1 asks for"
+CUT = "the request is not complete"
+
+
+class Wrong(Exception):  # noqa: N818 (an answer)
+    """What the client sends is no request. The client gets the status and the message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Line(Protocol):
+    """A connection, as an exchange sees it."""
+
+    client: tuple[str, int] | None
+    server: tuple[str, int] | None
+
+    @property
+    def is_ending(self) -> bool:
+        """True if this exchange is the last one."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until the client has taken all that was sent, or has gone."""
+        ...
+
+    def adjust(self) -> None:
+        """Hear that the exchange has come further."""
+        ...
+
+    def abort(self) -> None:
+        """Break off the connection."""
+        ...
+
+
+class Exchange:
+    """A request and its answer.
+
+    Each exchange has a parser of its own. It is fed until the request is complete, and never with bytes of the next
+    request, because h11 takes these for an error in some states.
+    """
+
+    def __init__(self, app: ASGIApp, line: Line) -> None:
+        self._app, self._line = app, line
+        self._http = h11.Connection(h11.SERVER, HEADER_BYTES)
+        self._scope: MutableMapping[str, Any] = {}
+        self._body = bytearray()
+        self._head = b""
+        """The beginning of the answer, which goes with the first piece of its body."""
+        self._news = asyncio.Event()
+        self._has_given_all = self._is_wrong = False
+        self._chunks = self._bytes = 0
+        self.is_empty = True
+        """True until the first byte of the request has come."""
+        self.is_read = False
+        """True if the request is complete, or will never be."""
+        self.is_answered = False
+        self.is_lost = False
+        """True if nobody waits for the answer."""
+
+    # The request ----------------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> asyncio.Task[None] | None:
+        """Take bytes of the request, or its end if there are none. Return the task that answers, if it begins now.
+
+        Raises:
+            Wrong: this is no request.
+        """
+        if data and self.is_empty:
+            data = data.lstrip(b"\r\n")  # some clients send an empty line after a body
+            if not data:
+                return None
+            self.is_empty = False
+        task = None
+        try:
+            self._http.receive_data(data)
+            while not self.is_read:
+                event = self._http.next_event()
+                if isinstance(event, h11.Request):
+                    task = self._begin(event)
+                elif isinstance(event, h11.Data):
+                    self._take(event)
+                elif isinstance(event, h11.EndOfMessage):
+                    self.is_read = True
+                else:
+                    break
+        except h11.RemoteProtocolError as error:
+            self.is_read = self._is_wrong = True
+            wrong = CUT if not data else WRONG_BODY if self.has_begun else WRONG_HEADERS
+            raise Wrong(error.error_status_hint, f"Invalid request: {wrong}") from None
+        finally:
+            self._news.set()
+        return task
+
+    def _begin(self, request: h11.Request) -> asyncio.Task[None]:
+        target = request.target.decode("ascii")
+        if target.startswith(("http://", "https://")):  # as it is sent to a proxy
+            target = "/" + target.split("/", maxsplit=3)[3] if target.count("/") > 2 else "/"
+        path, _, query = target.partition("?")
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": request.http_version.decode("ascii"),
+            "server": self._line.server,
+            "client": self._line.client,
+            "scheme": "http",
+            "method": request.method.decode("ascii"),
+            "root_path": "",
+            "path": unquote(path),
+            "raw_path": path.encode("ascii"),
+            "query_string": query.encode("ascii"),
+            "headers": [(name.lower(), value) for name, value in request.headers],
+        }
+        return asyncio.get_running_loop().create_task(self._run())
+
+    def _take(self, event: h11.Data) -> None:
+        self._chunks += event.chunk_end
+        self._bytes += len(event.data)
+        if self._chunks > MAX_CHUNKS + self._bytes // BYTES_PER_CHUNK:
+            raise h11.RemoteProtocolError("too many chunks")
+        if not self.is_answered:
+            self._body += event.data
+
+    @property
+    def has_begun(self) -> bool:
+        """True if the headers have come."""
+        return bool(self._scope)
+
+    @property
+    def is_full(self) -> bool:
+        """True if the application has yet to take what has come."""
+        return len(self._body) > ROOM and not self.is_answered
+
+    @property
+    def may_be_last(self) -> bool:
+        """True if no other request may follow on the connection."""
+        ours, theirs = self._http.our_state, self._http.their_state
+        return self._is_wrong or ours is not h11.DONE or theirs not in (h11.SEND_BODY, h11.DONE)
+
+    def left_over(self) -> bytes:
+        """Return the bytes that came after the request."""
+        return self._http.trailing_data[0]
+
+    def lose(self) -> None:
+        """Tell the application that nobody waits any more. What it still sends is thrown away."""
+        self.is_lost = True
+        self._news.set()
+
+    # The application ------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            await self._app(self._scope, self._receive, self._send)
+        finally:
+            if not self.is_answered and not self.is_lost:
+                self._line.abort()
+
+    async def _receive(self) -> Message:
+        if self._http.they_are_waiting_for_100_continue and not self.is_lost:
+            self._send_on(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+        while True:
+            if self.is_lost or self.is_answered:
+                return {"type": "http.disconnect"}
+            if self._body or (self.is_read and not self._has_given_all):
+                body, self._body = bytes(self._body), bytearray()
+                self._has_given_all = self.is_read
+                self._line.adjust()
+                return {"type": "http.request", "body": body, "more_body": not self.is_read}
+            self._news.clear()
+            await self._news.wait()
+
+    async def _send(self, message: Message) -> None:
+        await self._line.room()
+        if self.is_lost:
+            return
+        if message["type"] == "http.response.start":
+            self._head = self._http.send(self._response(message["status"], list(message.get("headers", [])))) or b""
+            return
+        data = h11.Data(b"" if self._scope["method"] == "HEAD" else message.get("body", b""))
+        more = message.get("more_body", False)
+        events = [data] if more else [data, h11.EndOfMessage()]
+        self._line.write(self._head + b"".join(self._http.send(event) or b"" for event in events))
+        self._head = b""
+        if not more:
+            self.is_answered = True
+            self._body = bytearray()
+            self._news.set()
+            self._line.adjust()
+
+    def _response(self, status: int, headers: list[tuple[bytes, bytes]]) -> h11.Response:
+        # A client that waits for 100 may or may not send its body after this answer, so the next bytes could be either.
+        if self._http.they_are_waiting_for_100_continue or self._line.is_ending:
+            headers.append((b"connection", b"close"))
+        headers.insert(0, (b"date", formatdate(usegmt=True).encode("ascii")))
+        return h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode("ascii"))
+
+    def _send_on(self, event: h11.Event) -> None:
+        self._line.write(self._http.send(event) or b"")
+
+    @property
+    def answers(self) -> bool:
+        """True from the beginning of the answer on."""
+        return self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
+
+    def ask_if_there(self) -> None:
+        """Send 100 (Continue) before the answer.
+
+        Clients skip it, any number of times (RFC 9110, 15.2). The system of a client that has gone answers that nobody
+        is there. 102 would be the better word, but Python's http.client takes it for the answer.
+        """
+        if self.has_begun and not self.answers and self._http.their_http_version == b"1.1":
+            self._send_on(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
