@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 from nmt_cli.console import log, warn
 from nmt_cli.serve.metrics import Metrics
@@ -12,6 +13,8 @@ from nmt_cli.serve.texts import Direction
 
 SECONDS = 1.0
 """Between two looks at the model directories."""
+LONGEST_PAUSE = 60.0
+"""Seconds. Each failure to load the same checkpoint doubles the pause before the next try, up to this."""
 
 
 @dataclass(slots=True)
@@ -24,10 +27,19 @@ class Watched:
     reload: Callable[[], None]
     """Has the engine load it."""
     seen: str
+    """The checkpoint that is served."""
+    failure: tuple[str, str] | None = None
+    """The checkpoint that could not be loaded last, and why."""
+    pause: float = 0.0
+    try_again_at: float = 0.0
 
 
 class Watcher:
-    """A thread that looks after new checkpoints. Where one fails to load, the old model goes on."""
+    """A thread that looks after new checkpoints.
+
+    Where one cannot be loaded, the old model goes on, and the new one is tried again: it may be half copied, or there
+    may have been no memory. A failure is told once, until it changes.
+    """
 
     def __init__(self, watched: Sequence[Watched], metrics: Metrics, *, seconds: float = SECONDS) -> None:
         self._watched, self._metrics, self._seconds = watched, metrics, seconds
@@ -42,26 +54,31 @@ class Watcher:
     def _watch(self) -> None:
         while not self._ended.wait(self._seconds):
             for one in self._watched:
-                self._look_at(one)
+                look_at(one, self._metrics, monotonic(), self._seconds)
 
-    def _look_at(self, one: Watched) -> None:
-        names = f"{one.direction.source}-{one.direction.target}"
-        unreadable = None
-        try:
-            newest = one.newest()
-        except Exception as error:
-            newest, unreadable = "the newest checkpoint", error
-        seen = newest if unreadable is None else str(unreadable)
-        if seen == one.seen:
+
+def look_at(one: Watched, metrics: Metrics, now: float, seconds: float) -> None:
+    """Load the newest checkpoint of a direction if it is not served yet, and if it is not too early for another try."""
+    names = f"{one.direction.source}-{one.direction.target}"
+    newest = "the newest checkpoint"
+    try:
+        newest = one.newest()
+        if newest == one.seen:
+            one.failure = None
             return
-        one.seen = seen
-        try:
-            if unreadable is not None:
-                raise unreadable
-            one.reload()
-        except Exception as error:
-            self._metrics.reloads["failed"] += 1
+        if one.failure and one.failure[0] == newest and now < one.try_again_at:
+            return
+        one.reload()
+    except Exception as error:
+        failure = newest, str(error)
+        is_again = one.failure is not None and one.failure[0] == newest
+        one.pause = min(2 * one.pause, LONGEST_PAUSE) if is_again else seconds
+        one.try_again_at = now + one.pause
+        if failure != one.failure:
+            metrics.reloads["failed"] += 1
             warn(f"{names}: {newest} cannot be loaded, so the model of before goes on: {error}")
-            return
-        self._metrics.reloads["loaded"] += 1
-        log(f"{names}: loaded {newest}")
+        one.failure = failure
+        return
+    one.seen, one.failure = newest, None
+    metrics.reloads["loaded"] += 1
+    log(f"{names}: loaded {newest}")
