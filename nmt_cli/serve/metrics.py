@@ -10,6 +10,11 @@ BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds."""
 
 
+def _escaped(value: str) -> str:
+    """Return the value of a label as it stands between quotes. Codes of languages come from configurations."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
 class Metrics:
     """Totals over all requests."""
 
@@ -74,7 +79,7 @@ class Metrics:
         for name, (kind, meaning) in described.items():
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
             for labels, values in engines:
-                shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
+                shown = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
                 value = values[name]
                 lines.append(f"{name}{{{shown}}} {value:{'.6f' if isinstance(value, float) else 'd'}}")
         return lines
