@@ -276,6 +276,11 @@ def _pieces(message: Message) -> Iterator[Message]:
     yield {**message, "body": body[last:]} if last else message
 
 
+def _plain(path: str) -> str:
+    """Return a path as the routes have it. Clients that join addresses themselves ask for `//translate/`."""
+    return "/" + "/".join(part for part in path.split("/") if part)
+
+
 class _Guard:
     """Stands around the application: counts and logs requests, adds headers, and lets no traceback out."""
 
@@ -286,6 +291,7 @@ class _Guard:
         if scope["type"] != "http":
             return
         began, status = monotonic(), 0
+        scope = {**scope, "path": _plain(scope["path"])}
 
         async def send_on(message: Message) -> None:
             nonlocal status

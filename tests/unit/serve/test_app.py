@@ -6,6 +6,8 @@ import asyncio
 import json
 from threading import Event
 
+import pytest
+
 from nmt_cli.serve.app import App
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
@@ -64,3 +66,28 @@ def test_the_counts_are_told_while_all_threads_of_requests_are_busy():
         app.close()
     assert sent[0]["status"] == 200
     assert sent[1]["body"] == b"nmt_characters_total 0\n"
+
+
+@pytest.mark.parametrize(
+    "path", ["/frontend/settings", "//frontend/settings", "/frontend/settings/", "//frontend///settings//"]
+)
+def test_addresses_that_clients_have_joined_themselves_reach_the_same(path):
+    class Ready:
+        limits, metrics = Limits(), Metrics()
+
+        def settings(self):
+            return {"is": "there"}
+
+    sent, app = [], App(Ready(), None)
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b""}
+    asyncio.run(app.asgi([])(scope, receive, send))
+    app.close()
+    assert (sent[0]["status"], json.loads(sent[1]["body"])) == (200, {"is": "there"})
+    assert 'nmt_requests_total{path="/frontend/settings",status="200"} 1' in Ready.metrics.text([])

@@ -1,0 +1,52 @@
+"""Whom the server believes who asks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from nmt_cli.serve.proxies import BehindProxies
+
+TRUSTED = ["127.0.0.1", "::1", "172.16.0.0/12"]
+
+
+def seen(client, headers):
+    """Return the client and the scheme that the application sees."""
+    scopes = []
+
+    async def app(scope, receive, send):
+        scopes.append(scope)
+
+    scope = {"type": "http", "client": (client, 1234), "scheme": "http",
+             "headers": [(name.encode(), value.encode()) for name, value in headers]}  # fmt: skip
+    asyncio.run(BehindProxies(app, TRUSTED)(scope, None, None))
+    return scopes[0]["client"][0], scopes[0]["scheme"]
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "found"),
+    [
+        ("127.0.0.1", ["203.0.113.5"], "203.0.113.5"),
+        ("127.0.0.1", ["203.0.113.5, 172.20.0.3"], "203.0.113.5"),
+        ("172.20.0.3", ["10.9.9.9, 203.0.113.5"], "203.0.113.5"),  # the client itself has sent 10.9.9.9
+        ("127.0.0.1", ["10.9.9.9", "203.0.113.5"], "203.0.113.5"),
+        ("127.0.0.1", ["203.0.113.5:4711"], "203.0.113.5"),
+        ("::1", ["[2001:db8::1]:4711"], "2001:db8::1"),
+        ("::ffff:127.0.0.1", ["2001:db8::1"], "2001:db8::1"),
+        ("127.0.0.1", ["172.16.0.1, 172.16.0.2"], "172.16.0.1"),
+        ("127.0.0.1", ["unknown"], "unknown"),
+        ("127.0.0.1", [""], "127.0.0.1"),
+        ("127.0.0.1", [], "127.0.0.1"),
+        ("203.0.113.9", ["203.0.113.5"], "203.0.113.9"),  # no proxy of ours
+        ("172.32.0.1", ["203.0.113.5"], "172.32.0.1"),
+    ],
+)
+def test_the_client_is_the_last_address_that_no_trusted_proxy_has(client, forwarded, found):
+    assert seen(client, [("x-forwarded-for", value) for value in forwarded])[0] == found
+
+
+def test_only_a_trusted_proxy_says_that_the_client_asks_over_https():
+    assert seen("127.0.0.1", [("x-forwarded-proto", "https")])[1] == "https"
+    assert seen("127.0.0.1", [("x-forwarded-proto", "javascript")])[1] == "http"
+    assert seen("203.0.113.9", [("x-forwarded-proto", "https")])[1] == "http"
