@@ -278,8 +278,9 @@ class Connection(asyncio.BufferedProtocol):
     # Writing --------------------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
-        self._transport.write(data)
+        """Send bytes, unless the connection is broken, of which the exchange may not have heard yet."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     async def room(self) -> None:
         """Wait until the client has taken all that was sent, or has gone."""

@@ -91,6 +91,12 @@ def test_form_json_address_and_multipart_ask_the_same(server):
     assert len({answer.json["translatedText"] for answer in answers}) == 1
 
 
+@pytest.mark.parametrize("path", ["//translate", "/translate/", "//translate//"])
+def test_an_address_that_a_client_has_joined_itself_translates_too(server, path):
+    fields = {"q": "The car", "source": "en", "target": "fr"}
+    assert server.ask(path, fields).json == server.ask("/translate", fields).json
+
+
 def test_html_keeps_its_tags(server):
     found = server.translate('<p class="a">The car is <b>red</b>.</p><!-- note -->', format="html")["translatedText"]
     assert found.startswith('<p class="a">')
