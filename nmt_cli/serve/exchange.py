@@ -39,7 +39,7 @@ class Line(Protocol):
 
     @property
     def is_ending(self) -> bool:
-        """True if this exchange is the last one."""
+        """True if no other request is answered."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -234,5 +234,5 @@ class Exchange:
         Clients skip it, any number of times (RFC 9110, 15.2). The system of a client that has gone answers that nobody
         is there. 102 would be the better word, but Python's http.client takes it for the answer.
         """
-        if self.has_begun and not self.answers and self._http.their_http_version == b"1.1":
+        if self.has_begun and not self.answers and (self._http.their_http_version or b"") >= b"1.1":
             self._send_on(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))

@@ -362,7 +362,8 @@ def test_a_client_that_has_closed_its_writing_side_is_answered():
 
 
 def test_it_is_answered_too_when_the_answer_takes_long(monkeypatch):
-    monkeypatch.setattr(connection_module, "PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(connection_module, "PROBE_SECONDS", 0.01)
+    monkeypatch.setattr(connection_module, "PROBES_PER_MESSAGE", 1)
     app = Waiting(seconds=1)
     found = served(Limits(), app, answer_to(GET, closes=True))
     assert found.startswith(b"HTTP/1.1 100 Continue\r\n\r\n" * 2)
@@ -456,15 +457,10 @@ def test_an_answer_to_head_has_no_body():
 # Clients that take their time ----------------------------------------------------------------------------------------
 
 
-def test_headers_that_take_too_long_are_refused():
-    def client(connection):
-        connection.sendall(GET)
-        assert connection.recv(1000).endswith(b"ok")
-        connection.sendall(b"GET / HT")
-        return rest_of(connection)
-
-    found = served(Limits(header_seconds=0.3), small, client)
-    assert found.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+@pytest.mark.parametrize("before", [b"", GET])
+def test_headers_that_take_too_long_are_refused(before):
+    found = served(Limits(header_seconds=1), small, answer_to(before + b"GET / HT"))
+    assert found.partition(b"ok")[2 if before else 0].startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
 def test_a_client_that_does_not_take_its_answer_keeps_no_server_from_ending():
