@@ -183,8 +183,11 @@ def by_requests(port, body):
         return answer.status_code, answer.content
 
 
-@pytest.mark.parametrize("client", [by_urllib, by_http_client, by_http_client_in_chunks, by_requests])
-@pytest.mark.parametrize("size", [17_000_000, 60_000_000])
+@pytest.mark.parametrize(
+    ("client", "size"),
+    [(by_urllib, 17_000_000), (by_urllib, 60_000_000), (by_http_client, 17_000_000), (by_requests, 60_000_000),
+     (by_http_client_in_chunks, 17_000_000)],
+)  # fmt: skip
 def test_a_client_that_writes_all_before_it_reads_sees_why_its_body_is_refused(client, size):
     def several(port):
         with ThreadPoolExecutor(3) as pool:
@@ -224,6 +227,37 @@ def test_no_more_is_thrown_away_than_the_limit():
         return False
 
     assert served(Limits(thrown_bytes=2_000_000), small, client)
+
+
+@pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])
+def test_a_body_that_nobody_takes_is_read_no_further_until_the_answer(close):
+    has_sent = threading.Event()
+
+    async def app(scope, receive, send):
+        assert await asyncio.to_thread(has_sent.wait, 20)
+        await small(scope, receive, send)
+
+    def client(connection):
+        left = 40_000_000
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n%sContent-Length: %d\r\n\r\n" % (close, left))
+        connection.settimeout(0.3)
+        with pytest.raises(TimeoutError):  # noqa: PT012 (as soon as the server and both systems take no more)
+            while True:
+                left -= connection.send(bytes(100_000))
+        connection.settimeout(20)
+        has_sent.set()
+        connection.sendall(bytes(left))
+        connection.sendall(b"" if close else LAST)
+        return rest_of(connection)
+
+    assert served(Limits(), app, client).count(b"\r\n\r\nok") == (1 if close else 2)
+
+
+def test_wrong_chunks_after_the_answer_end_the_connection():
+    flood = b"1\r\na\r\n" * (MAX_CHUNKS + 100)
+    found = served(Limits(), small, answer_to(POST + b"Transfer-Encoding: chunked\r\n\r\n" + flood))
+    assert found.count(b"HTTP/1.1 ") == 1
+    assert found.endswith(b"\r\n\r\nok")
 
 
 @pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])
@@ -412,6 +446,7 @@ def close_twice(connection):
 def test_the_work_for_a_client_that_leaves_is_cancelled(leave, more, monkeypatch):
     """The system of a client that has closed everything tells so only when it gets another message."""
     monkeypatch.setattr(connection_module, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(connection_module, "PROBES_PER_MESSAGE", 1_000_000)  # so there is one message
     app = Waiting()
 
     def client(connection):
