@@ -65,6 +65,7 @@ MAY_IMPORT = {
         "distributed",
         "signals",
         "config.decoding",
+        "processors",
     },
     "preflight": {
         "config",
@@ -108,6 +109,7 @@ MAY_IMPORT = {
     "errors": {"signals"},
     "files": set(),
     "language_codes": set(),
+    "processors": set(),
     "signals": set(),
 }
 """Beside themselves; `model.build` alone knows `config.model` too."""
@@ -227,6 +229,7 @@ def test_every_module_has_a_place_in_this_plan():
         "errors",
         "files",
         "language_codes",
+        "processors",
         "signals",
         "plots",
         "attention_page",

@@ -1,0 +1,91 @@
+"""The processors of this machine: how many this process may use, and how much of them other programs use."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path("/")
+"""Where /proc and /sys are; tests put others in its place."""
+
+
+def num_available() -> int:
+    """Return how many processors this process may use: those that it is bound to, or fewer if a container or a service
+    manager gives it less time than these have."""
+    quotas = list(_quotas(ROOT))
+    return max(1, min([len(_bound()), *(math.ceil(quota) for quota in quotas)]))
+
+
+def _bound() -> set[int]:
+    """Return the numbers of the processors that the system lets this process run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """Yield the quotas, in processors, of the control groups that this process is in."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            mount = root / "sys/fs/cgroup"
+        elif "cpu" in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / controllers
+        else:
+            continue
+        group = mount / path.lstrip("/")
+        # In a container the path may be the host's, and the group itself is what is mounted.
+        for directory in (group, *group.parents):
+            if not directory.is_relative_to(mount):
+                break
+            if (quota := _quota(directory)) is not None:
+                yield quota
+
+
+def _quota(group: Path) -> float | None:
+    """Return the processors that a control group may use, by either version's files; None if it is not limited."""
+    try:
+        if (group / "cpu.max").is_file():
+            given, period = (group / "cpu.max").read_text(encoding="ascii").split()
+        else:
+            given, period = (
+                (group / f"cpu.cfs_{name}_us").read_text(encoding="ascii").strip() for name in ("quota", "period")
+            )
+        quota = float(given) / float(period)
+    except (OSError, ValueError, ZeroDivisionError):  # "max" is no number
+        return None
+    return quota if quota > 0.0 else None
+
+
+class Usage(NamedTuple):
+    """A reading of the clocks, in seconds."""
+
+    clock: float
+    own: float
+    """Processor time of this process."""
+    everybody: float
+    """Processor time of all programs on the processors that this process may run on; what a host of virtual machines
+    takes away counts too."""
+
+
+def usage() -> Usage | None:
+    """Read the clocks; None where the system does not say what other programs use."""
+    try:
+        lines = (ROOT / "proc/stat").read_text(encoding="ascii").splitlines()
+        ticks, names = 0, {f"cpu{number}" for number in _bound()}
+        for name, *numbers in map(str.split, lines):
+            if name in names:
+                user, nice, system, _idle, _waiting, interrupts, soft, stolen, *_ = map(int, [*numbers, *["0"] * 8])
+                ticks += user + nice + system + interrupts + soft + stolen
+        return Usage(time.monotonic(), time.process_time(), ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError):
+        return None
