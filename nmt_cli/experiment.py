@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 REPORT = "report.json"
 """Name of the report of `nmt evaluate` in its output directory."""
+OWN_FILES = ("config.yaml", "metrics.jsonl", "languages.json", "writing.json", "confidence.json", "measured.json")
+"""Names of the files that a training makes beside its directories."""
 SHARED_SECONDS = 5
 """Longest time that a file may take from one host to another."""
 
@@ -100,6 +102,11 @@ class Experiment:
     def confidence_path(self) -> Path:
         """File by which the probability follows that a word of a translation is correct."""
         return self.directory / "confidence.json"
+
+    @property
+    def measured_path(self) -> Path:
+        """File with the precision and the number of threads that the run has chosen by measuring."""
+        return self.directory / "measured.json"
 
     @property
     def lock_path(self) -> Path:
@@ -243,9 +250,7 @@ class Experiment:
 
         with locked(self.lock_path, "a model directory", "wait for it or choose another model_dir"):
             # Beside these `nmt translate -o` may be writing a file of the user's.
-            of_text = (self.languages_path, self.writing_path)
-            own = (self.config_path, self.metrics_path, *of_text, self.confidence_path)
-            remove_unfinished(self.directory, *(path.name for path in own))
+            remove_unfinished(self.directory, *OWN_FILES)
             checkpoints = self.checkpoints.directory
             for directory in (self.tokenizer_path("joint").parent, self.cache_path, checkpoints):
                 remove_unfinished(directory)
@@ -271,11 +276,9 @@ class Experiment:
 
     def _own_paths(self) -> list[Path]:
         """Return the paths of all that a training makes and that is there; directories before what lies in them."""
-        texts = (self.config_path, self.metrics_path, self.languages_path, self.writing_path, self.confidence_path)
         tokenizers, logs = self.tokenizer_path("joint").parent, self.log_path.parent
-        directories = (self.tensorboard_path, self.cache_path, self.checkpoints.directory)
-        own = [*texts, tokenizers, *self.tokenizer_paths(), logs, self.log_path]
-        for directory in directories:
+        own = [*(self.directory / name for name in OWN_FILES), tokenizers, *self.tokenizer_paths(), logs, self.log_path]
+        for directory in (self.tensorboard_path, self.cache_path, self.checkpoints.directory):
             own += [directory, *sorted(directory.rglob("*"))]
         return [path for path in own if os.path.lexists(path)]
 

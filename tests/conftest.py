@@ -33,8 +33,9 @@ def _signals_are_heard():
 
 @pytest.fixture(autouse=True)
 def _is_measured_briefly(monkeypatch: pytest.MonkeyPatch):
-    """`nmt check` trains for a moment, not for seconds."""
-    monkeypatch.setattr("nmt_cli.commands.measuring.SECONDS", 0.0)
+    """`nmt check` trains for a moment, not for seconds, and a training tries its precision and threads as briefly."""
+    for name in ("commands.measuring.SECONDS", "commands.choosing.THREADS_SECONDS", "training.precision.SECONDS"):
+        monkeypatch.setattr(f"nmt_cli.{name}", 0.0)
 
 
 @pytest.fixture

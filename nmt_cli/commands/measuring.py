@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -59,17 +60,20 @@ def with_speed(found: Check) -> Check:
 def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) -> Speed:
     """Train a new model of this configuration for some seconds and return how fast that goes.
 
-    The batch is as large as in an average update, or smaller if a gradient takes long.
+    The batch is as large as in an average update, or smaller if a gradient takes long. Precision and threads are chosen
+    as a new training chooses them.
     """
     import torch
 
     from nmt_cli.allocator import keep_few_kernels, keep_freed_memory
-    from nmt_cli.commands.updating import build_updates, build_weights, is_bf16
+    from nmt_cli.commands.choosing import are_free, fastest_threads, is_bf16
+    from nmt_cli.commands.updating import build_updates, build_weights
     from nmt_cli.distributed import World
     from nmt_cli.model.build import build_model, initialize
     from nmt_cli.ops import native
     from nmt_cli.preflight.expectations import Speed
     from nmt_cli.training.state import TrainingState
+    from nmt_cli.training.update import REHEARSED_PIECES
 
     training = config.training.model_copy(update={"guided_alignment_weight": 0.0, "cuda_graphs": False})
     config = config.model_copy(update={"training": training})
@@ -83,9 +87,8 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     initialize(model, seed=config.seed, scheme=config.model.initialization)
     weights = build_weights(config, model.to(world.device))
     updates = build_updates(config, model, world, _made_up_counts(config, world, vocab_sizes[1]))
-    state = TrainingState.first(
-        weights.trained[0], bf16=is_bf16(config, world), text="", accumulate=training.accumulate
-    )
+    bf16 = is_bf16(training, model, world, work.target_pieces + 1)
+    state = TrainingState.first(weights.trained[0], bf16=bf16, text="", accumulate=training.accumulate)
 
     def gradient(batch: Batch) -> float:
         began = time.perf_counter()
@@ -99,28 +102,40 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
         return time.perf_counter() - began
 
     whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
-    began = time.perf_counter()
     with native.path(state.path):
-        size, taken = max(1, min(SMALLEST, whole)), dict[int, float]()
-        while True:
-            batch = _made_up(size, work, vocab_sizes).to(world.device)
-            gradient(batch)  # the first one of a shape takes longer
-            taken[size] = gradient(batch)
-            if size == whole or (len(taken) > 1 and GROWTH * taken[size] > SECONDS):
-                break
-            size = min(whole, GROWTH * size)
+        if world.device.type == "cpu" and are_free(training):
+            rehearsed = _made_up(min(whole, round(REHEARSED_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes)
+            fastest_threads(lambda: gradient(rehearsed))
+        began = time.perf_counter()
+        batch, taken = _grown(whole, lambda size: _made_up(size, work, vocab_sizes).to(world.device), gradient)
         move()  # makes the moments
-        gradients, moves, end = [taken[size]], [move()], time.perf_counter() + SECONDS
+        gradients, moves, end = [taken[batch.num_sentences]], [move()], time.perf_counter() + SECONDS
         while len(moves) < 2 or (time.perf_counter() < end and len(moves) < ENOUGH):
             gradients.append(gradient(batch))
             moves.append(move())
-    taken[size] = statistics.median(gradients)
+    taken[batch.num_sentences] = statistics.median(gradients)
     return Speed(
         _extrapolated(taken, whole) + statistics.median(moves),
         time.perf_counter() - began,
         torch.get_num_threads(),
         str(world.device),
+        state.precision,
     )
+
+
+def _grown(
+    whole: int, make: Callable[[int], Batch], gradient: Callable[[Batch], float]
+) -> tuple[Batch, dict[int, float]]:
+    """Return the largest batch, of up to `whole` pairs, whose gradient does not take long, and the seconds of the
+    gradients by size."""
+    size, taken = max(1, min(SMALLEST, whole)), dict[int, float]()
+    while True:
+        batch = make(size)
+        gradient(batch)  # the first one of a shape takes longer
+        taken[size] = gradient(batch)
+        if size == whole or (len(taken) > 1 and GROWTH * taken[size] > SECONDS):
+            return batch, taken
+        size = min(whole, GROWTH * size)
 
 
 def _extrapolated(taken: dict[int, float], whole: int) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PARTS_OF_A_MODEL = (
     *("config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", "languages.json", "writing.json", "confidence.json"),
-    *("improve.json", "cache", "logs", ".lock"),
+    *("improve.json", "measured.json", "cache", "logs", ".lock"),
 )
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt_cli.commands.calibrating import calibrate_after_training
+from nmt_cli.commands.choosing import choose_precision, choose_threads, tell_precision
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.commands.updating import build_updates, build_weights, is_bf16, is_guided, is_sampled
+from nmt_cli.commands.updating import build_updates, build_weights, is_guided, is_sampled
 from nmt_cli.console import command_line, counted, log, log_file, log_once, warn
 from nmt_cli.errors import InputError
 from nmt_cli.preflight.inputs import check_counts, check_inputs, check_test_files
@@ -132,7 +132,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     target_counts = _target_counts(experiment, config, store, world)
     model, frozen = world.agreed(lambda: first_model(experiment, config, target_counts))
     digests = world.agreed(lambda: content_digests(experiment, config, store, frozen))
-    bf16, *_ = world.gathered(is_bf16(config, world))
+    bf16 = choose_precision(experiment, config, model, world, 1 + sum(store.target_pieces) / max(1, len(store)))
     model, text = model.to(world.device), " ".join(digests.values())
     trainer = world.agreed(
         lambda: _build_trainer(experiment, config, model, store, world, target_counts, bf16=bf16, text=text)
@@ -140,10 +140,10 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     world.agreed(trainer.restore)
     world.agreed(lambda: check_same_text(experiment, trainer.state.text, digests))
     world.agreed(lambda: check_same_step(experiment, trainer.state.step, world))
-    _tell_threads(trainer, training.threads)
+    world.agreed(lambda: choose_threads(experiment, config, trainer, world))
     if trainer.state.step:
         log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
-    _tell_precision(training.precision, trainer.state.precision, world)
+    tell_precision(training.precision, trainer.state.precision, world)
     _tell_path(trainer.state.path, world)
     _tell_score(config.model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -185,20 +185,6 @@ def _take_over(experiment: Experiment, config: Config) -> None:
         log(f"test sets: {', '.join(test.name for test in data.test) or 'none'}")
     if has_new_tests and data.test:
         log(f"try: {command_line('nmt', 'evaluate', '--model', experiment.directory)}")
-
-
-def _tell_threads(trainer: Trainer, configured: int | None) -> None:
-    """Warn where a run goes on with another number of threads."""
-    import torch
-
-    before, now = trainer.state.num_threads, torch.get_num_threads()
-    if before not in (0, now):
-        whose = "training.threads" if configured else "the number of threads (training.threads is null)"
-        warn(
-            f"{whose} was {before} and is {now} now. Another number of threads rounds differently, so the parameters "
-            "will differ slightly from an unchanged run's"
-        )
-    trainer.state = replace(trainer.state, num_threads=now)
 
 
 def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
@@ -319,19 +305,6 @@ def _tell_path(path: str, world: World) -> None:
         log_once(native.why_missing())
     elif path == native.PLAIN:
         log("training without compiled kernels, because the run began without them")
-
-
-def _tell_precision(asked: str, taken: str, world: World) -> None:
-    """Say it once where the hardware would have it otherwise; a run goes on in the precision in which it began."""
-    from nmt_cli.distributed import multiplies_bf16
-
-    if multiplies_bf16(world.device):
-        return
-    if taken == "bf16":
-        why = "as training.precision says" if asked == "bf16" else "because the run began in it"
-        warn(f"this hardware does not multiply bfloat16 natively: training in it {why}, more slowly than in float32")
-    elif asked == "auto":
-        log("this hardware does not multiply bfloat16 natively: training in float32")
 
 
 def _build_feed(experiment: Experiment, config: Config, store: PairStore, world: World) -> Feed:

@@ -21,14 +21,6 @@ def is_guided(config: Config) -> bool:
     return bool(config.training.guided_alignment_weight) and any(corpus.alignment for corpus in config.data.train)
 
 
-def is_bf16(config: Config, world: World) -> bool:
-    """Return whether a new training multiplies in bfloat16."""
-    from nmt_cli.distributed import multiplies_bf16
-
-    precision = config.training.precision
-    return precision == "bf16" or (precision == "auto" and multiplies_bf16(world.device))
-
-
 def is_sampled(config: Config, world: World) -> bool:
     """Return whether the softmax of an update has a part of the vocabulary."""
     return config.training.sampled_softmax and world.device.type == "cpu"

@@ -45,6 +45,7 @@ class Speed:
     measured_seconds: float
     threads: int
     device: str
+    precision: str
 
     def minutes(self, updates: int) -> float:
         """Return the time of `updates` updates, without validations and checkpoints."""

@@ -149,7 +149,7 @@ def _is_its_own(experiment: Experiment) -> bool:
 def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
     """Refuse a directory in which a run would replace or remove files that no run has made."""
     files = (experiment.metrics_path, experiment.languages_path, experiment.writing_path, experiment.confidence_path)
-    there = [path for path in files if path.exists()]
+    there = [path for path in (*files, experiment.measured_path) if path.exists()]
     there += [
         path
         for path in (experiment.cache_path, experiment.checkpoints.directory)

@@ -121,7 +121,8 @@ def _expectation_lines(config: Config, expected: Expectations) -> list[str]:
             rate = work.tokens_an_update / speed.seconds_an_update
             earlier = ", or less if the training ends early" if config.training.patience and config.data.dev else ""
             minutes = _minutes(speed.minutes(work.updates))
-            on = f"{speed.device} with {counted(speed.threads, 'thread')}" if speed.device == "cpu" else speed.device
+            on = f"{speed.device} in {speed.precision}"
+            on += f" with {counted(speed.threads, 'thread')}" if speed.device == "cpu" else ""
             lines += [
                 f"  time      about {minutes} without validations{earlier}: {amount},",
                 f"            {rate:,.0f} target pieces a second on {on}, measured for {speed.measured_seconds:.0f} s",

@@ -82,7 +82,7 @@ class Trainer:
         metrics: MetricsLog,
         world: World,
     ) -> None:
-        self._weights, self._feed, self._updates, self._recovery = weights, feed, updates, recovery
+        self.feed, self.updates, self._weights, self._recovery = feed, updates, weights, recovery
         self._schedule, self._clip_grad_norm, self._limits, self._rhythm = schedule, clip_grad_norm, limits, rhythm
         self._validator, self._metrics, self._world = validator, metrics, world
         self._is_sound = Soundness(weights, world)
@@ -119,7 +119,7 @@ class Trainer:
         ):
             self._make_up_validation()
             reason = self._limits.reached(self.state)
-            self._feed.begin(self.state)
+            self.feed.begin(self.state)
             while reason is None or not self._judge_the_end():
                 if reason is None:
                     self._step()
@@ -129,7 +129,7 @@ class Trainer:
                     reason = self._limits.reached(self.state)
                     self._begun = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                     bar.advance(self.state.step - num_shown)
-                    self._feed.begin(self.state)
+                    self.feed.begin(self.state)
                     continue
                 self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                 bar.advance(note=self._meter.note(self.state))
@@ -145,12 +145,12 @@ class Trainer:
 
     def _step(self) -> None:
         """Make one update: all parts of the batch forward and backward, then one step of the optimizer."""
-        began, step, share = time.monotonic(), self.state.step + 1, next(self._feed)
+        began, step, share = time.monotonic(), self.state.step + 1, next(self.feed)
         num_tokens, num_padded = (int(number) for number in self._world.sums(share.num_tokens, share.num_padded))
         self._is_sound.forget(share.batch)
-        nll_sum, self.state = self._updates.gradients(share, num_tokens, self.state)
+        nll_sum, self.state = self.updates.gradients(share, num_tokens, self.state)
         norm_before_clipping = self._weights.clip(self._clip_grad_norm)
-        self._feed.prepare()
+        self.feed.prepare()
         # The only place of an update where the host waits for the device.
         own_nll, norm = torch.stack([nll_sum, norm_before_clipping.double()]).tolist()
         nll, num_signals = self._world.sums(own_nll, bool(self._signals.received))
@@ -235,7 +235,7 @@ class Trainer:
 
     def _expected_steps(self) -> int | None:
         """Return about how many updates there will be, for the progress bar."""
-        by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self._feed.batches_an_epoch())
+        by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self.feed.batches_an_epoch())
         return min((steps for steps in (self._limits.max_steps, by_epoch) if steps), default=None)
 
     # Validation and saving ----------------------------------------------------------------------------------------

@@ -20,8 +20,12 @@ from nmt_cli.data.sampler import Drawn, Sampler
 from nmt_cli.distributed import World
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.ops import native
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.state import TrainingState
+
+REHEARSED_PIECES = 2_000
+"""Target pieces of a rehearsed batch at most, so that a large model is rehearsed within seconds."""
 
 
 class Objective(nn.Module):
@@ -171,6 +175,22 @@ class Updates:
             seed = _noise_seed(self._seed, state.step + 1, index * world.size + world.rank)
             is_last = index + 1 == len(batches)
             yield Part(batch, num_tokens, seed, state.precision == "bf16", share.weight, is_last)
+
+
+def rehearsal(feed: Feed, updates: Updates, state: TrainingState) -> Callable[[], None]:
+    """Return a function that computes the gradient of the next update and forgets it, to see how long that takes.
+
+    It changes nothing of the training: batch and noise follow from the step. Of a large batch it takes a part.
+    """
+    feed.begin(state)
+    share = next(feed)
+    batch, *_ = share.batch.split(-(-share.batch.outputs_BT.numel() // REHEARSED_PIECES))
+
+    def rehearse() -> None:
+        with native.path(state.path):
+            updates.gradients(share._replace(batch=batch), batch.num_target_tokens, state)
+
+    return rehearse
 
 
 def _noise_seed(seed: int, step: int, part: int) -> int:

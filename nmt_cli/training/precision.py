@@ -1,0 +1,100 @@
+"""Times the matrix products of a model in float32 and in bfloat16, in the shapes that its training gives them.
+
+Not every processor with instructions for bfloat16 is faster with them: see docs/performance.md.
+
+Shapes: N rows, I inputs, O outputs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt_cli.model.attention import AdditiveScore
+from nmt_cli.model.cells import InputProjection, RecurrentCell
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE
+from nmt_cli.ops.matmul import matmul, summed_outer
+from nmt_cli.training.trials import Clock, PrecisionTimes, alternated
+
+SECONDS = 0.5
+"""Time after which no further round of trials begins."""
+OPERATIONS = 1e9
+"""Multiplications and additions of one trial; a product that needs more is tried with fewer rows."""
+FEWEST_ROWS = 32
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+class Product(NamedTuple):
+    """Sizes of a product of rows with a matrix."""
+
+    num_rows: int
+    num_inputs: int
+    num_outputs: int
+
+    def affordable(self) -> Product:
+        """Return the product with no more rows than a trial can afford."""
+        most = round(OPERATIONS / (6 * self.num_inputs * self.num_outputs))
+        return self._replace(num_rows=min(self.num_rows, max(FEWEST_ROWS, most)))
+
+
+def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Product, float]:
+    """Return the products of an update with such a batch, and how often each is computed.
+
+    A recurrent matrix multiplies the rows of one step at a time, other matrices the rows of all steps.
+    """
+    counts: dict[Product, float] = defaultdict(float)
+    for sizes in _matrices(model, num_sentences, num_tokens):
+        if 0 not in sizes:  # without attention there is no context
+            product = Product(*sizes).affordable()
+            counts[product] += num_tokens / product.num_rows
+    return dict(counts)
+
+
+def _matrices(model: Seq2Seq, num_sentences: int, num_tokens: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the rows that are multiplied at a time, the inputs and the outputs of each matrix."""
+    for module in model.modules():
+        if isinstance(module, (RecurrentCell, InputProjection)):
+            *directions, num_inputs, num_outputs = module.weight.shape
+            num_rows = num_sentences if isinstance(module, RecurrentCell) else num_tokens
+            yield from [(num_rows, num_inputs, num_outputs)] * math.prod(directions)
+        elif isinstance(module, AdditiveScore):
+            yield num_sentences, *module.query.shape
+        elif isinstance(module, nn.Linear):
+            yield num_tokens, module.in_features, module.out_features
+    num_pieces, num_units = model.output_weight.shape
+    yield min(num_tokens, ROWS_AT_ONCE), num_units, num_pieces
+
+
+def timed(model: Seq2Seq, num_sentences: int, num_tokens: int, *, clock: Clock = time.perf_counter) -> PrecisionTimes:
+    """Return how long the products of an update take on the CPU in each precision, by the best trial of each."""
+    counts = products_of(model, num_sentences, num_tokens)
+    ways = {(product, name): _trial(product, dtype) for product in counts for name, dtype in TYPES.items()}
+    best = {way: min(times) for way, times in alternated(ways, seconds=SECONDS, clock=clock).items()}
+    sums = {name: sum(count * best[product, name] for product, count in counts.items()) for name in TYPES}
+    return PrecisionTimes(**sums)
+
+
+def _trial(product: Product, dtype: torch.dtype) -> Callable[[], object]:
+    """Return a function that computes the product and both of its gradients, as an update does."""
+    num_rows, num_inputs, num_outputs = product
+    # Not random: the global generator belongs to the training. Not zero: some processors are faster with zeros.
+    rows_NI, weight_IO, gradient_NO = (
+        torch.linspace(-1.0, 1.0, height * width).view(height, width).to(dtype)
+        for height, width in ((num_rows, num_inputs), (num_inputs, num_outputs), (num_rows, num_outputs))
+    )
+    return partial(_multiply, rows_NI, weight_IO, gradient_NO)
+
+
+@torch.no_grad()
+def _multiply(rows_NI: Tensor, weight_IO: Tensor, gradient_NO: Tensor) -> None:
+    matmul(rows_NI, weight_IO)
+    matmul(gradient_NO, weight_IO.t())
+    summed_outer(rows_NI, gradient_NO)

@@ -1,0 +1,65 @@
+"""Times several ways of doing the same work beside each other, and the two decisions that a new run makes by them.
+
+A machine slows down and speeds up while it is measured, because other programs run on it. So the ways take turns, and
+one slow trial does not decide.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import NamedTuple, TypeVar
+
+BF16_GAIN = 1.15
+"""bf16 is taken where its products are at least this many times as fast. The products are not all of an update, so a
+smaller gain would not be noticed, and fp32 is the more exact one."""
+LEAST_ROUNDS, MOST_ROUNDS = 3, 9
+PATIENCE = 4
+"""A busy machine may take this many times the time that is meant for the trials."""
+Way = TypeVar("Way")
+Clock = Callable[[], float]
+
+
+def alternated(
+    ways: Mapping[Way, Callable[[], object]], *, seconds: float, clock: Clock = time.perf_counter
+) -> dict[Way, list[float]]:
+    """Return the seconds of each trial of each way.
+
+    A round tries each way once, and every second round goes backwards, so that no way always follows the same other.
+    The first round is not counted: caches are empty then. No new round begins after `seconds`, or after `PATIENCE`
+    times as long where there were fewer than `LEAST_ROUNDS`. One round is always counted.
+    """
+    times: dict[Way, list[float]] = {way: [] for way in ways}
+    start = clock()
+    for work in ways.values():
+        work()
+    for number in range(MOST_ROUNDS):
+        patience = 1 if number >= LEAST_ROUNDS else PATIENCE
+        if number and clock() - start >= patience * seconds:
+            break
+        for way in reversed(list(ways)) if number % 2 else ways:
+            began = clock()
+            ways[way]()
+            times[way].append(clock() - began)
+    return times
+
+
+class PrecisionTimes(NamedTuple):
+    """Seconds of the matrix products of an update in each precision."""
+
+    fp32: float
+    bf16: float
+
+    @property
+    def takes_bf16(self) -> bool:
+        """True where bf16 is worth it."""
+        return self.fp32 >= BF16_GAIN * self.bf16
+
+
+def fastest(times: Mapping[int, list[float]]) -> int:
+    """Return the number of threads whose trials are the fastest by their median; the smaller number if two are equal.
+
+    The shortest trial would not do: two threads are fast whenever the other programs pause.
+    """
+    return min(sorted(times), key=lambda number: median(times[number]))

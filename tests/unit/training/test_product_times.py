@@ -1,0 +1,96 @@
+"""The products of an update, timed in both precisions: their sizes, and what a disturbed trial does."""
+
+import pytest
+import torch
+
+from nmt_cli.config.model import ModelConfig
+from nmt_cli.model.build import build_model, initialize
+from nmt_cli.training import precision
+from nmt_cli.training.precision import Product, products_of, timed
+from nmt_cli.training.trials import MOST_ROUNDS
+
+SENTENCES, TOKENS = 20, 300
+
+
+def built(**values):
+    config = ModelConfig.model_validate({"embedding_size": 24, **values})
+    model = build_model(config, source_vocab_size=50, target_vocab_size=60)
+    initialize(model, seed=1)
+    return model
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"attention": {"type": "none"}}, {"encoder": {"num_layers": 2}, "decoder": {"rnn_type": "lstm"}}],
+    ids=["default", "without attention", "deeper"],
+)
+def test_each_matrix_multiplies_every_position_of_the_batch_once(values):
+    model = built(**values)
+    not_multiplied = {id(model.source_embedding), id(model.target_embedding)} - {id(model.output_weight)}
+    matrices = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if parameter.dim() > 1 and "norm." not in name and id(parameter) not in not_multiplied
+    ]
+    found = products_of(model, SENTENCES, TOKENS)
+    multiplied = sum(
+        count * product.num_rows * product.num_inputs * product.num_outputs for product, count in found.items()
+    )
+    assert multiplied == pytest.approx(TOKENS * sum(matrix.numel() for matrix in matrices))
+
+
+def test_a_recurrent_matrix_multiplies_one_step_at_a_time_and_the_output_all_steps():
+    hidden = 32
+    model = built(encoder={"hidden_size": hidden}, tied_embeddings="none")
+    found = products_of(model, SENTENCES, TOKENS)
+    assert found[Product(SENTENCES, hidden, 3 * hidden)] == 2 * TOKENS / SENTENCES  # a product for each direction
+    assert any(product.num_rows == TOKENS and product.num_outputs == 60 for product in found)
+
+
+def test_a_product_that_is_too_large_for_a_trial_is_tried_with_fewer_rows():
+    assert Product(100, 8, 8).affordable() == Product(100, 8, 8)
+    large = Product(500, 256, 8000).affordable()
+    assert 6 * large.num_rows * 256 * 8000 <= 1.1 * precision.OPERATIONS
+    assert Product(500, 1024, 32000).affordable().num_rows == precision.FEWEST_ROWS
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Seconds that a trial takes by a fake clock, for each dtype: those given, one after the other, then the last."""
+    seconds, now, order = {}, [0.0], []
+
+    def multiply(rows, weight, gradient):
+        order.append((tuple(rows.shape), rows.dtype))
+        assert {weight.dtype, gradient.dtype} == {rows.dtype}
+        left = seconds[rows.dtype]
+        now[0] += left.pop(0) if len(left) > 1 else left[0]
+
+    monkeypatch.setattr(precision, "_multiply", multiply)
+    return seconds, lambda: now[0], order
+
+
+@pytest.mark.parametrize(
+    ("bf16", "taken_bf16"), [(0.5, True), (1.0 / 1.14, False), (1.0, False), (1.7, False)],
+    ids=["twice as fast", "1.14 times as fast", "equal", "slower"],
+)  # fmt: skip
+def test_the_faster_precision_is_found_whatever_disturbs_single_trials(taken, bf16, taken_bf16, monkeypatch):
+    seconds, clock, order = taken
+    monkeypatch.setattr(precision, "SECONDS", 1e6)
+    noise = [9.0, 1.0, 7.0]
+    seconds |= {torch.float32: [*noise, 1.0], torch.bfloat16: [*(bf16 * slower for slower in reversed(noise)), bf16]}
+    model = built()
+    times = timed(model, SENTENCES, TOKENS, clock=clock)
+    num_products = len(products_of(model, SENTENCES, TOKENS))
+    assert times.takes_bf16 is taken_bf16
+    assert times.fp32 / times.bf16 == pytest.approx(1.0 / bf16)
+    assert len(order) == 2 * num_products * (1 + MOST_ROUNDS)
+    assert [dtype for _, dtype in order[: 2 * num_products]] == [torch.float32, torch.bfloat16] * num_products
+
+
+def test_timing_leaves_random_numbers_and_weights_alone():
+    model = built()
+    before, weights = torch.get_rng_state(), [parameter.clone() for parameter in model.parameters()]
+    times = timed(model, SENTENCES, TOKENS)
+    assert times.fp32 > 0.0 < times.bf16
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(map(torch.equal, model.parameters(), weights))
