@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nmt_cli.distributed import World
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.training.crowding import Crowding
     from nmt_cli.training.trainer import Trainer
 
 THREADS_SECONDS = 2.0
@@ -205,3 +206,18 @@ def _tell_threads(trainer: Trainer, configured: int | None) -> None:
             "will differ slightly from an unchanged run's"
         )
     trainer.state = replace(trainer.state, num_threads=now)
+
+
+def crowding(world: World) -> Crowding | None:
+    """Return what notices that other programs slow a training down; None where that is not looked for.
+
+    Other processes of the same training would count as other programs, and a GPU does not wait for processors.
+    """
+    import torch
+
+    from nmt_cli.processors import num_available, usage
+    from nmt_cli.training.crowding import Crowding
+
+    if world.size > 1 or world.device.type != "cpu":
+        return None
+    return Crowding(torch.get_num_threads(), num_available(), usage)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.calibrating import calibrate_after_training
-from nmt_cli.commands.choosing import choose_precision, choose_threads, tell_precision
+from nmt_cli.commands.choosing import choose_precision, choose_threads, crowding, tell_precision
 from nmt_cli.commands.options import ConfigFile, Overrides
 from nmt_cli.commands.updating import build_updates, build_weights, is_guided, is_sampled
 from nmt_cli.console import command_line, counted, log, log_file, log_once, warn
@@ -157,7 +157,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
 
 def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World) -> None:
     """Train to the end, and say how it went."""
-    reason = trainer.run()
+    reason = trainer.run(crowding(world))
     best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""

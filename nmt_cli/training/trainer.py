@@ -16,6 +16,7 @@ from nmt_cli.distributed import World
 from nmt_cli.errors import Interrupted, PredictionError
 from nmt_cli.ops import native
 from nmt_cli.signals import Deferred
+from nmt_cli.training.crowding import Crowding
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import MAX_SKIPPED_IN_A_ROW, Recovery
@@ -87,6 +88,7 @@ class Trainer:
         self._validator, self._metrics, self._world = validator, metrics, world
         self._is_sound = Soundness(weights, world)
         self._meter = _Meter()
+        self._crowding: Crowding | None = None
         self._signals = Deferred()
         self._is_stopping = False
         """True once any process has received a signal."""
@@ -100,8 +102,10 @@ class Trainer:
 
     # The loop -----------------------------------------------------------------------------------------------------
 
-    def run(self) -> str:
+    def run(self, crowding: Crowding | None = None) -> str:
         """Train to the end and return the reason for it, which counts when `finish` has written it down.
+
+        `crowding` takes note of each update.
 
         Raises:
             Interrupted: a signal came; a checkpoint of the last whole step was written, if its weights predict.
@@ -110,7 +114,7 @@ class Trainer:
         """
         started, seconds_before = time.monotonic(), self.state.seconds
         total = self._expected_steps()
-        self._begun = self.state
+        self._begun, self._crowding = self.state, crowding
         self._recovery.go_on_from(self.state)
         with (
             native.path(self.state.path),
@@ -166,7 +170,10 @@ class Trainer:
         self.state = self.state.stepped(share.drawn, nll, num_tokens, num_padded, is_finite=is_finite)
         self._meter.num_tokens += num_tokens
         self._meter.grad_norm, self._meter.loss = norm, nll / num_tokens
-        self._meter.seconds += time.monotonic() - began
+        seconds = time.monotonic() - began
+        self._meter.seconds += seconds
+        if self._crowding is not None:
+            self._crowding.watch(num_tokens, seconds)
 
     def _after_step(self) -> str | None:
         """Log, validate, save and stop where it is time to. Return the reason if training ends here."""

@@ -1,0 +1,77 @@
+"""Notices that a training has become slow because other programs use its processors, and says so once.
+
+The processor time of the training does not show it: threads that wait for each other keep their processors busy. So its
+speed is compared with its own best one, and what all programs use with what it uses itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nmt_cli.console import counted, warn
+from nmt_cli.processors import Usage
+
+WINDOW_SECONDS = 30.0
+"""Seconds of training over which a speed is taken."""
+SLOW = 0.65
+"""A speed below this share of the best one is slow. Beside one busy program, two threads on two processors make 0.3 to
+0.5 of it."""
+LEAST_TAKEN = 0.4
+"""Processors that the other programs use at least if they are to blame."""
+PATIENCE = 2
+"""Slow windows in a row after which it is said."""
+
+
+class Crowding:
+    """Watches the speed of one process."""
+
+    def __init__(self, num_threads: int, num_processors: int, read: Callable[[], Usage | None]) -> None:
+        """Watch a training with `num_threads` threads; `read` is `processors.usage`."""
+        self._num_threads, self._num_processors, self._read = num_threads, num_processors, read
+        self._is_over = False
+        """True once it was said, or cannot be known."""
+        self._before: Usage | None = None
+        self._num_tokens, self._seconds = 0, 0.0
+        self._best = 0.0
+        self._slow_in_a_row = 0
+
+    def watch(self, num_tokens: int, seconds: float) -> None:
+        """Take note of an update, and warn where the last ones were slow for this reason."""
+        if self._is_over:
+            return
+        if self._before is None:
+            self._before = self._read()
+            self._is_over = self._before is None
+            return
+        self._num_tokens, self._seconds = self._num_tokens + num_tokens, self._seconds + seconds
+        if self._seconds >= WINDOW_SECONDS:
+            self._judge(self._num_tokens / self._seconds)
+            self._num_tokens, self._seconds = 0, 0.0
+
+    def _judge(self, speed: float) -> None:
+        before, now = self._before, self._read()
+        self._before = now
+        if before is None or now is None:
+            return
+        taken = max(
+            0.0, (now.everybody - before.everybody - now.own + before.own) / max(1e-9, now.clock - before.clock)
+        )
+        is_crowded = taken >= LEAST_TAKEN and taken + self._num_threads > self._num_processors
+        self._slow_in_a_row = self._slow_in_a_row + 1 if speed < SLOW * self._best and is_crowded else 0
+        self._best = max(self._best, speed)
+        if self._slow_in_a_row == PATIENCE:
+            self._is_over = True
+            warn(self._message(speed, taken))
+
+    def _message(self, speed: float, taken: float) -> str:
+        found = (
+            f"training makes {speed:,.0f} pieces/s now, after {self._best:,.0f} before, because other programs use "
+            f"{taken:.1f} of the {counted(self._num_processors, 'processor')}"
+        )
+        if self._num_threads == 1:
+            return f"{found}. End them, or wait until they end"
+        return (
+            f"{found}, and the {self._num_threads} threads of the training wait for each other. If these programs go "
+            "on, stop the training with Ctrl-C and give the same command again with --set training.threads=1. One "
+            "thread is faster then, and rounds differently"
+        )
