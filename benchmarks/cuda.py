@@ -1,4 +1,4 @@
-"""`python -m benchmarks.cuda`: training on a GPU, from captured graphs beside kernel by kernel, in one run.
+"""`python -m benchmarks.cuda`: training on a GPU, with large and small batches.
 
 Batches are made beforehand and the precision is bfloat16, with deterministic kernels as in `nmt train`. Prints a table
 and writes JSON.
@@ -21,10 +21,9 @@ import torch
 from benchmarks.speed import TRAINING_SIZES, captions, our_model
 from nmt_cli.data.batch import Batch
 from nmt_cli.distributed import World, make_deterministic
-from nmt_cli.training.captured import Captured, Graphs, graphs_for
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
-from nmt_cli.training.update import Backward, Objective, Part, Plain
+from nmt_cli.training.update import Backward, Objective, Part
 
 TOKENS = (16_000, 1_000)
 LOSS = TranslationLoss(label_smoothing=0.1)
@@ -46,8 +45,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=TRAINING_SIZES["length"], help="of a target, in pieces")
     parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
     options = parser.parse_args()
-    graphs = graphs_for(torch.device("cuda")) if torch.cuda.is_available() else None
-    if graphs is None:
+    if not torch.cuda.is_available():
         print("benchmarks.cuda: there is no CUDA device that torch can use", file=sys.stderr)
         raise SystemExit(2)
     make_deterministic()
@@ -55,44 +53,23 @@ def main() -> None:
     report = {}
     for tokens in TOKENS:
         sizes = {**TRAINING_SIZES, "tokens": tokens, "length": options.length}
-        speeds = compared(torch.device("cuda"), sizes, graphs, rounds=options.rounds)
-        report[str(tokens)] = {name: speed._asdict() for name, speed in speeds.items()}
-        for name, speed in speeds.items():
-            print(
-                f"batches of {tokens:6,} tokens, {name:8}: {speed.tokens_per_second:11,.0f} tokens/s  "
-                f"{speed.updates_per_second:7.1f} updates/s"
-            )
+        speed = measured(torch.device("cuda"), sizes, rounds=options.rounds)
+        report[str(tokens)] = speed._asdict()
+        print(
+            f"batches of {tokens:6,} tokens: {speed.tokens_per_second:11,.0f} tokens/s  "
+            f"{speed.updates_per_second:7.1f} updates/s"
+        )
     options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def compared(
-    device: torch.device, sizes: Mapping[str, int], graphs: Graphs, *, rounds: int, num_batches: int = 20
-) -> dict[str, Speed]:
-    """Both ways over the same batches, in turn."""
+def measured(device: torch.device, sizes: Mapping[str, int], *, rounds: int, num_batches: int = 20) -> Speed:
+    """Return the median speed of updates as `nmt train` makes them."""
     batches = [captions(seed, sizes) for seed in range(num_batches)]
-    updates = {"plain": plain_update(device, sizes), "captured": captured_update(device, sizes, graphs)}
-    for update in updates.values():
-        for _ in range(3):  # a shape is run, captured, and replayed
-            timed(device, update, batches)
-    times: dict[str, list[float]] = {name: [] for name in updates}
-    for _ in range(rounds):
-        for name, update in updates.items():
-            times[name].append(timed(device, update, batches))
-    tokens = sum(batch.num_target_tokens for batch in batches)
-    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
-    return {name: Speed(tokens / seconds, len(batches) / seconds) for name, seconds in medians.items()}
-
-
-def plain_update(device: torch.device, sizes: Mapping[str, int]) -> Update:
-    """Return it as `nmt train` makes it."""
     model = our_model(sizes).to(device)
-    return stepping(model, Plain(Objective(model, LOSS), World(device)), device)
-
-
-def captured_update(device: torch.device, sizes: Mapping[str, int], graphs: Graphs) -> Update:
-    """Return it as `nmt train` makes it on CUDA with `training.cuda_graphs`."""
-    model = our_model(sizes).to(device)
-    return stepping(model, Captured(Objective(model, LOSS), graphs), device)
+    update = stepping(model, Backward(Objective(model, LOSS), World(device)), device)
+    timed(device, update, batches)
+    seconds = statistics.median(timed(device, update, batches) for _ in range(rounds))
+    return Speed(sum(batch.num_target_tokens for batch in batches) / seconds, len(batches) / seconds)
 
 
 def stepping(model: torch.nn.Module, backward: Backward, device: torch.device) -> Update:

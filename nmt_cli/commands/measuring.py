@@ -75,7 +75,7 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     from nmt_cli.training.state import TrainingState
     from nmt_cli.training.update import REHEARSED_PIECES
 
-    training = config.training.model_copy(update={"guided_alignment_weight": 0.0, "cuda_graphs": False})
+    training = config.training.model_copy(update={"guided_alignment_weight": 0.0})
     config = config.model_copy(update={"training": training})
     world = World()
     world.take_device(training.device)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nmt_cli.console import log
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -29,9 +27,8 @@ def is_sampled(config: Config, world: World) -> bool:
 def build_updates(config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None) -> Updates:
     """Return what makes the gradients of an update; `target_counts` come from `PairStore`, for a sampled softmax."""
     from nmt_cli.training.candidates import CandidateSampler
-    from nmt_cli.training.captured import Captured, graphs_for
     from nmt_cli.training.loss import TranslationLoss
-    from nmt_cli.training.update import Objective, Plain, Updates
+    from nmt_cli.training.update import Backward, Objective, Updates
 
     training = config.training
     loss = TranslationLoss(
@@ -41,12 +38,7 @@ def build_updates(config: Config, model: Seq2Seq, world: World, target_counts: T
         candidates=None if target_counts is None else CandidateSampler(target_counts),
     )
     objective = Objective(model, loss)
-    # The sum over processes hangs on autograd's nodes, and these on a stream that is not the captures'.
-    graphs = graphs_for(world.device) if training.cuda_graphs and world.size == 1 else None
-    if training.cuda_graphs and graphs is None:
-        log("training.cuda_graphs: needs CUDA and one process. This training goes on without graphs")
-    captured = None if graphs is None else Captured(objective, graphs)
-    return Updates(Plain(objective, world), captured, world, seed=config.seed)
+    return Updates(Backward(objective, world), world, seed=config.seed)
 
 
 def build_weights(config: Config, model: Seq2Seq) -> Weights:

@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
 from nmt_cli.config.paths import made_absolute
-from nmt_cli.config.schema import REMOVED_KEYS, Config
+from nmt_cli.config.schema import IGNORED_KEYS, REMOVED_KEYS, Config
 from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
+from nmt_cli.console import warn
 from nmt_cli.errors import ConfigError, InputError
 
 MAX_CONFIG_BYTES = 1_000_000
@@ -42,6 +43,9 @@ def load_config(
             _apply(values, override)
         except ConfigError as error:
             problems.append(str(error))
+    for (*sections, key), reason in IGNORED_KEYS.items():
+        if (_section(values, sections) or {}).get(key):
+            warn(f"{'.'.join((*sections, key))}: does nothing any more, because {reason}; leave it out")
     config, wrong = _validated(values, origin)
     problems += wrong
     if config is None or problems:
@@ -87,18 +91,25 @@ def _validated(values: Mapping[str, Any], origin: str) -> tuple[Config | None, l
 
 
 def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without the keys of earlier versions, where these are switched off.
+    """Return the values without the keys of earlier versions that are switched off or do nothing any more.
 
-    A key that is switched on stays, so that it is refused.
+    A removed key that is switched on stays, so that it is refused.
     """
     kept: dict[str, Any] = copy.deepcopy(dict(values))
     for (*sections, key), off in REMOVED_KEYS.items():
-        section: Any = kept
-        for name in sections:
-            section = section.get(name) if isinstance(section, dict) else None
-        if isinstance(section, dict) and key in section and section[key] == off:
+        section = _section(kept, sections)
+        if section is not None and key in section and section[key] == off:
             del section[key]
+    for *sections, key in IGNORED_KEYS:
+        (_section(kept, sections) or {}).pop(key, None)
     return kept
+
+
+def _section(values: Any, names: Sequence[str]) -> dict[str, Any] | None:
+    """Return the section to which some keys lead, or None where there is none."""
+    for name in names:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values if isinstance(values, dict) else None
 
 
 def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[list[Any], Config | None]:

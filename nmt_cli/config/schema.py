@@ -230,9 +230,6 @@ class TrainingConfig(Section):
     """auto takes the first GPU where there is one, else the CPU."""
     deterministic: bool = True
     """CUDA: deterministic kernels, without which a resumed run differs in the last digits."""
-    cuda_graphs: bool = False
-    """CUDA, one process: replay forward and backward pass from graphs, one for each shape of batch. Not tested on a GPU
-    yet; a graph that differs from the plain step switches them off for the run."""
     threads: Annotated[int, Field(gt=0, le=4_096)] | None = None
     """CPU threads. null: one or all processors that the process may use, whichever is measured to be faster when the
     run begins, or `OMP_NUM_THREADS` where that is set. The run keeps the choice. It resumes exactly with the same
@@ -278,6 +275,8 @@ REMOVED_KEYS: dict[tuple[str, ...], float] = {
     ("model", "decoder", "transition_depth"): 1,
 }
 """Keys of earlier versions with the value that switched them off; stored configurations still hold them."""
+IGNORED_KEYS: dict[tuple[str, ...], str] = {("training", "cuda_graphs"): "CUDA graphs were removed"}
+"""Keys of earlier versions that are accepted and do nothing, with the reason, of which who sets them is warned."""
 
 
 class Config(Section):

@@ -187,7 +187,7 @@ def freeze_rows(table: nn.Parameter, rows: Sequence[int]) -> None:
     on_device: dict[torch.device, Tensor] = {}
 
     def mask(gradient: Tensor) -> Tensor:
-        if gradient.device not in on_device:  # copied once: nothing may be copied while a CUDA graph is captured
+        if gradient.device not in on_device:
             on_device[gradient.device] = is_free.to(gradient.device)
         return gradient * on_device[gradient.device]
 

@@ -15,9 +15,11 @@ from nmt_cli.errors import ModelError
 from nmt_cli.ops import native
 
 ADDED = (
-    "pool", "rewinds", "path", "text", "accumulate", "validated_step", "graphs_failed", "num_threads", "configuration",
+    "pool", "rewinds", "path", "text", "accumulate", "validated_step", "num_threads", "configuration",
 )  # fmt: skip
 """Fields that the states of earlier versions lack."""
+REMOVED = ("graphs_failed",)
+"""Fields that only the states of earlier versions have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,6 @@ class TrainingState:
     """Parts of a batch: as configured, or more since memory ran out. 0 where an earlier version did not keep it."""
     validated_step: int = 0
     """The step of the last validation that `validated` has counted."""
-    graphs_failed: bool = False
-    """CUDA graphs were on, and were switched off because they did not work."""
-
     num_threads: int = 0
     """Threads of a process, which decide how sums are rounded; 0 where an earlier version did not keep them."""
     configuration: str = ""
@@ -116,6 +115,7 @@ class TrainingState:
     def from_json(cls, values: Mapping[str, Any], place: str) -> TrainingState:
         """Take back what `to_json` gave; `ModelError` names `place` where the values do not describe a training."""
         defaults = asdict(cls())
+        values = {key: value for key, value in values.items() if key not in REMOVED}
         if not set(defaults) - set(ADDED) <= set(values) <= set(defaults):
             raise ModelError(f"{place}: does not hold the state of a training")
         values = {key: defaults[key] for key in ADDED} | dict(values)

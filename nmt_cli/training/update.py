@@ -1,20 +1,17 @@
-"""Makes the gradient of an update from a batch: plain, in parts, by several processes, or from captured graphs.
-
-A way of making gradients is a `Backward`. It adds the gradient of one part of a batch, and knows of no optimizer.
-"""
+"""Makes the gradient of an update from a batch, in parts where memory is short, by one process or several."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nmt_cli.allocator import is_out_of_memory
-from nmt_cli.console import log, warn
+from nmt_cli.console import log
 from nmt_cli.data.batch import Batch
 from nmt_cli.data.sampler import Drawn, Sampler
 from nmt_cli.distributed import World
@@ -53,24 +50,11 @@ class Part(NamedTuple):
     is_last: bool = True
 
 
-class Backward(Protocol):
-    """Adds the gradients of parts to the gradients of the parameters."""
+class Backward:
+    """Adds the gradients of parts of a batch to the gradients of the parameters, and knows of no optimizer.
 
-    def clear(self) -> None:
-        """Forget the gradients so far."""
-        ...
-
-    def __call__(self, part: Part) -> Tensor:
-        """Add the gradient of a part; return its summed nll in float64, on the device."""
-        ...
-
-
-class GraphsFailedError(Exception):
-    """Graphs cannot be captured, or do not do what the plain way does; training goes on without them."""
-
-
-class Plain:
-    """Launches one operation after the other; several processes sum their gradients at the last part of an update."""
+    Several processes sum their gradients at the last part of an update.
+    """
 
     def __init__(self, objective: Objective, world: World) -> None:
         self._objective, self._world = world.parallel(objective), world
@@ -78,9 +62,11 @@ class Plain:
         self._fixed_shapes = world.device.type != "cpu"
 
     def clear(self) -> None:
+        """Forget the gradients so far."""
         self._objective.zero_grad(set_to_none=True)
 
     def __call__(self, part: Part) -> Tensor:
+        """Add the gradient of a part; return its summed nll in float64, on the device."""
         device = self._world.device
         noise = Noise(torch.Generator(device).manual_seed(part.seed))
         with nullcontext() if part.is_last else self._world.accumulating(self._objective):
@@ -138,27 +124,21 @@ class Feed:
 class Updates:
     """Makes the gradients of updates, in more parts if memory has run out before."""
 
-    def __init__(self, plain: Backward, captured: Backward | None, world: World, *, seed: int) -> None:
-        """Take the ways of making gradients; `captured` is for one process."""
-        assert captured is None or world.size == 1
-        self._plain, self._captured, self._world, self._seed = plain, captured, world, seed
+    def __init__(self, backward: Backward, world: World, *, seed: int) -> None:
+        self._backward, self._world, self._seed = backward, world, seed
 
     def gradients(self, share: Share, num_tokens: int, state: TrainingState) -> tuple[Tensor, TrainingState]:
         """Leave the gradient of the mean loss of update `state.step + 1` over `num_tokens` in the parameters.
 
-        Returns the summed nll, on the device, and the state, which remembers what did not work.
+        Returns the summed nll, on the device, and the state, which remembers into how many parts a batch is cut.
         """
         while True:
-            backward = self._plain if self._captured is None or state.graphs_failed else self._captured
             try:
-                backward.clear()
+                self._backward.clear()
                 nll = torch.zeros((), dtype=torch.float64, device=self._world.device)
                 for part in self._parts(share, num_tokens, state):
-                    nll += backward(part)
+                    nll += self._backward(part)
                 return nll, state
-            except GraphsFailedError as error:
-                warn(f"{error}; training goes on without CUDA graphs, kernel by kernel")
-                state = replace(state, graphs_failed=True)
             except (MemoryError, RuntimeError) as error:
                 # Of several processes the others are in the middle of a sum.
                 is_last_resort = state.accumulate >= share.batch.num_sentences or self._world.size > 1

@@ -25,7 +25,7 @@ from nmt_cli.training.optim import Schedule, build_optimizer
 from nmt_cli.training.recovery import Recovery
 from nmt_cli.training.state import Limits, Rhythm, TrainingState
 from nmt_cli.training.trainer import Trainer
-from nmt_cli.training.update import Feed, Objective, Plain, Updates
+from nmt_cli.training.update import Backward, Feed, Objective, Updates
 from nmt_cli.training.weights import Weights
 
 VOCAB_SIZE, NUM_PAIRS, STEPS = 30, 200, 20
@@ -76,7 +76,7 @@ def main() -> None:
             batch_type="tokens",
             seed=1,
         )
-        plain = Plain(Objective(model, TranslationLoss(label_smoothing=0.1)), world)
+        backward = Backward(Objective(model, TranslationLoss(label_smoothing=0.1)), world)
         (directory / "checkpoints").mkdir(exist_ok=True)
         metrics = MetricsLog(directory / "metrics.jsonl" if world.is_primary else None)
         limits = Limits(max_steps=STEPS, max_epochs=None, patience=None)
@@ -87,7 +87,7 @@ def main() -> None:
             rewinds=False, clips=True, world=world,
         )  # fmt: skip
         trainer = Trainer(
-            weights, Feed(sampler, BatchMaker(pairs, (), seed=1), world), Updates(plain, None, world, seed=1), recovery,
+            weights, Feed(sampler, BatchMaker(pairs, (), seed=1), world), Updates(backward, world, seed=1), recovery,
             schedule=Schedule("constant", 0.01), clip_grad_norm=1.0, limits=limits, rhythm=rhythm,
             validator=None, metrics=metrics, world=world,
         )  # fmt: skip

@@ -4,7 +4,6 @@ import sys
 
 import pytest
 import torch
-from unit.training.tapes import Tapes
 
 from benchmarks import cuda
 from nmt_cli.ops import native
@@ -21,10 +20,7 @@ def test_without_a_gpu_it_says_so_in_a_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "benchmarks.cuda: there is no CUDA device that torch can use\n"
 
 
-def test_both_ways_are_measured_on_the_same_batches():
-    graphs = Tapes()
+def test_updates_are_measured():
     with native.path(native.PLAIN):  # as on a GPU
-        speeds = cuda.compared(torch.device("cpu"), TINY, graphs, rounds=1, num_batches=2)
-    assert graphs.asked.count("replay") >= 4
-    assert set(speeds) == {"plain", "captured"}
-    assert all(speed.tokens_per_second > speed.updates_per_second > 0 for speed in speeds.values())
+        speed = cuda.measured(torch.device("cpu"), TINY, rounds=1, num_batches=2)
+    assert speed.tokens_per_second > speed.updates_per_second > 0

@@ -217,6 +217,15 @@ def test_a_removed_key_is_accepted_where_it_is_off_and_refused_where_it_is_on(tm
     ]
 
 
+def test_a_key_that_does_nothing_any_more_is_accepted_and_who_sets_it_is_warned(tmp_path, capsys):
+    path = tmp_path / "c.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    for value, times in (("true", 1), ("false", 0)):
+        assert load_config(path, [f"training.cuda_graphs={value}"]) == load_config(path)
+        told = "training.cuda_graphs: does nothing any more, because CUDA graphs were removed; leave it out"
+        assert capsys.readouterr().err.count(told) == times
+
+
 def test_a_number_of_updates_alone_decides_the_length(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text(GOOD, encoding="utf-8")

@@ -14,7 +14,7 @@ FULL = TrainingState(
     step=7, epoch=2, pool=4, batch=3, epochs_done=2.25, best_value=0.1 + 0.2, best_step=5, stalled=1, rate_factor=0.25,
     plateau_stalled=1, skipped_in_a_row=1, logged_nll=2.5, logged_tokens=9, logged_padded=11,
     target_tokens=12345678901, seconds=1 / 3, precision="bf16", rewinds=2, path="native", text="0a 1b", accumulate=2,
-    validated_step=6, graphs_failed=True, num_threads=2, configuration="{}",
+    validated_step=6, num_threads=2, configuration="{}",
 )  # fmt: skip
 
 

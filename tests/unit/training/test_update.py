@@ -1,21 +1,35 @@
 """From batches to gradients, and what happens where a way of making them fails."""
 
-from dataclasses import replace
+import random
 
 import numpy as np
 import pytest
 import torch
-from tapes import Tape, Tapes
-from test_captured import DEFAULT, LOSS, batch_of, plain_gradients
-from unit.model.tiny_models import tiny_model
+from host_waits import NoHostWaits
+from unit.model.tiny_models import VOCAB_SIZE, every_kind, name_of, tiny_model
 
+from nmt_cli.data.batch import make_batch
 from nmt_cli.data.sampler import Cursor, Drawn
 from nmt_cli.distributed import World
 from nmt_cli.ops import native
-from nmt_cli.training import update
-from nmt_cli.training.captured import Captured
+from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.state import TrainingState
-from nmt_cli.training.update import Feed, Objective, Part, Plain, Share, Updates
+from nmt_cli.training.update import Backward, Feed, Objective, Part, Share, Updates
+
+DEFAULT = ("conditional", "additive", "gru", True)
+LOSS = TranslationLoss(label_smoothing=0.1, coverage_weight=0.3, alignment_weight=0.5)
+
+
+def batch_of(seed, *, rows=3, longest=7):
+    """A batch with links whose longest source and target have the longest length, and others any."""
+    random_ = random.Random(seed)
+
+    def side():
+        lengths = [longest, *(random_.randint(1, longest) for _ in range(rows - 1))]
+        return [[random_.randrange(4, VOCAB_SIZE) for _ in range(length)] for length in lengths]
+
+    links = [[(random_.randrange(2), random_.randrange(2))] for _ in range(rows)]
+    return make_batch(side(), side(), links)
 
 
 @pytest.fixture(autouse=True)
@@ -73,40 +87,27 @@ def test_what_was_made_ahead_is_forgotten_when_a_training_goes_back():
     assert made[-1] == (1, 2)
 
 
-def test_on_a_device_the_plain_way_waits_for_nothing():
+@pytest.mark.parametrize("kind", every_kind(), ids=name_of)
+def test_on_a_device_the_host_waits_for_nothing(kind):
     """Fails if the positions that count are picked by a mask, whose size the host asks for."""
-    model, batch = tiny_model(DEFAULT, dropout=0.3), batch_of(1)
-    plain = Plain(Objective(model, LOSS), World())
-    plain._fixed_shapes = True  # as on a device
-    tape = Tape()
-    with tape:
-        plain.clear()
-        plain(Part(batch, 9, seed=1))
+    model, batch = tiny_model(kind, dropout=0.3), batch_of(1)
+    backward = Backward(Objective(model, LOSS), World())
+    backward._fixed_shapes = True  # as on a device
+    with NoHostWaits() as waits:
+        backward.clear()
+        backward(Part(batch, 9, seed=1))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    assert tape.operations
+    assert waits.num_operations
 
 
-@pytest.mark.parametrize("why", ["cannot be captured (no)", "differs from the plain step"])
-def test_without_graphs_a_training_goes_on_plainly_on_the_batch_as_it_is(why, capsys):
-    """With the noise of the unpadded batch. Fails if batches stay padded, where the half of an update that graphs
-    have made stays in the gradients, and where the warning comes again."""
-    model = tiny_model(DEFAULT, dropout=0.3)
-    graphs = (
-        Tapes(failure=RuntimeError("no")) if "captured" in why else Tapes(spoil=lambda: model.output_bias.grad.zero_())
-    )
-    objective = Objective(model, LOSS)
-    updates = Updates(Plain(objective, World()), Captured(objective, graphs), World(), seed=1)
-    state = TrainingState(accumulate=1)
-    for step, batch in enumerate((batch_of(1), batch_of(2))):
-        share = Share(Drawn(np.arange(3), Cursor(), 0.0), batch, batch.num_target_tokens, 0, 1.0)
-        state = replace(state, step=step)
-        nll, state = updates.gradients(share, batch.num_target_tokens, state)
-        found = [torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in model.parameters()]
-        truth = plain_gradients(model, batch, seed=update._noise_seed(1, step + 1, 0))
-        torch.testing.assert_close((float(nll), found), truth, rtol=0, atol=0)
-        assert state.graphs_failed
-    told = capsys.readouterr().err
-    assert told.count("warning: ") == 1
-    assert why in told
-    assert "; training goes on without CUDA graphs, kernel by kernel" in told
-    assert graphs.asked.count("run") == 1
+def test_parts_of_a_batch_add_up_to_its_gradient():
+    """With the noise of each part; the loss is divided by the target pieces of the whole batch."""
+    model, batch = tiny_model(DEFAULT), batch_of(1)
+    updates = Updates(Backward(Objective(model, LOSS), World()), World(), seed=1)
+    share = Share(Drawn(np.arange(3), Cursor(), 0.0), batch, batch.num_target_tokens, 0, 1.0)
+    found = []
+    for accumulate in (1, 3):
+        nll, state = updates.gradients(share, batch.num_target_tokens, TrainingState(accumulate=accumulate))
+        found.append((float(nll), [parameter.grad.clone() for parameter in model.parameters()]))
+        assert state.accumulate == accumulate
+    torch.testing.assert_close(found[0], found[1])
