@@ -23,8 +23,9 @@ from nmt_cli.signals import answered_by
 
 BACKLOG = 1024
 TRUSTED_PROXIES = ("127.0.0.1", "::1")
-END_SECONDS = 0.05
-"""Between two looks at whether all requests are answered, once the server ends."""
+LOOK_SECONDS = 0.05
+"""Between two looks at whether a signal has come, and then, whether all requests are answered. Python answers a signal
+between two steps of its own, so one that comes just before the loop waits for sockets does not end this waiting."""
 FILES_PER_CONNECTION = 8
 """asyncio takes all connections that wait, several times over, before the first of too many is closed."""
 
@@ -108,21 +109,20 @@ class _Server:
 
     async def serve(self, listening: socket.socket, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         """Answer what comes; after a signal, return when all that was asked is answered."""
-        loop, told = asyncio.get_running_loop(), asyncio.Event()
-
-        def hear(number: int, _: FrameType | None) -> None:
-            if self.received and number == signal.SIGINT:  # who insists does not wait for the requests
-                self._insists = True
-            self.received = self.received or number
-            loop.call_soon_threadsafe(told.set)
-
-        with answered_by(hear):
-            backlog = self._serving.limits.connections
-            server = await loop.create_server(lambda: Connection(self._serving), sock=listening, backlog=backlog)
+        with answered_by(self._hear):
+            server = await asyncio.get_running_loop().create_server(
+                lambda: Connection(self._serving), sock=listening, backlog=self._serving.limits.connections
+            )
             ready()
-            await told.wait()
+            while not self.received:
+                await asyncio.sleep(LOOK_SECONDS)
             ending()
             server.close()
             self._serving.end()
             while (self._serving.connections or self._serving.tasks) and not self._insists:
-                await asyncio.sleep(END_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if self.received and number == signal.SIGINT:  # who insists does not wait for the requests
+            self._insists = True
+        self.received = self.received or number
