@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import signal
 import socket
+import threading
+import time
 
 import pytest
 
 from nmt_cli.errors import InputError
-from nmt_cli.serve.running import bound_socket, connections_with_room
+from nmt_cli.serve.limits import Limits
+from nmt_cli.serve.running import bound_socket, connections_with_room, end_by_itself, serve_until_told
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -52,3 +56,24 @@ def test_connections_have_room_in_the_open_files_of_the_system(monkeypatch, limi
     monkeypatch.setattr(resource, "setrlimit", lambda _, changed: found.append(changed))
     assert connections_with_room(1_024) == connections
     assert found[-1] == (files, limits[1])
+
+
+def test_a_signal_that_does_not_wake_the_loop_ends_the_server():
+    """As one does that comes just before the loop waits: a server without requests went on for ever.
+
+    Another thread gets the signal here, while the one that must answer it is asleep.
+    """
+
+    def tell():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        time.sleep(0.2)
+        end_by_itself()
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        telling = threading.Thread(target=tell)
+        with bound_socket("127.0.0.1", 0) as listening:
+            assert serve_until_told(None, listening, Limits(), ready=telling.start) == signal.SIGTERM
+        telling.join()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
