@@ -76,11 +76,12 @@ def taken(monkeypatch):
 def test_the_faster_precision_is_found_whatever_disturbs_single_trials(taken, bf16, taken_bf16, monkeypatch):
     seconds, clock, order = taken
     monkeypatch.setattr(precision, "SECONDS", 1e6)
-    noise = [9.0, 1.0, 7.0]
-    seconds |= {torch.float32: [*noise, 1.0], torch.bfloat16: [*(bf16 * slower for slower in reversed(noise)), bf16]}
     model = built()
-    times = timed(model, SENTENCES, TOKENS, clock=clock)
     num_products = len(products_of(model, SENTENCES, TOKENS))
+    quiet, disturbed = [1.0] * num_products, [7.0] * num_products
+    seconds[torch.float32] = [*quiet, *disturbed, *quiet, *disturbed, 1.0]
+    seconds[torch.bfloat16] = [bf16 * slower for slower in (*disturbed, *quiet, *disturbed, *quiet, 1.0)]
+    times = timed(model, SENTENCES, TOKENS, clock=clock)
     assert times.takes_bf16 is taken_bf16
     assert times.fp32 / times.bf16 == pytest.approx(1.0 / bf16)
     assert len(order) == 2 * num_products * (1 + MOST_ROUNDS)
