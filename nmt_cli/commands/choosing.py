@@ -159,14 +159,13 @@ def fastest_threads(work: Callable[[], object]) -> int:
     """Set the number of threads with which the work is done fastest, one or all, and return it."""
     import torch
 
-    from nmt_cli.processors import num_available
     from nmt_cli.training.trials import alternated, fastest
 
     def with_threads(number: int) -> None:
         torch.set_num_threads(number)
         work()
 
-    most = min(torch.get_num_threads(), num_available())  # torch takes one for each core, which may be fewer
+    most = _most_threads()
     if most == 1:
         torch.set_num_threads(1)
         return 1
@@ -181,11 +180,20 @@ def fastest_threads(work: Callable[[], object]) -> int:
     return chosen
 
 
+def _most_threads() -> int:
+    """Return a thread for each processor that this process may use, or for each core where torch takes these."""
+    import torch
+
+    from nmt_cli.processors import num_available
+
+    return min(torch.get_num_threads(), num_available())
+
+
 def _go_on_with(threads: int) -> None:
     """Take the number of threads with which the run began."""
     import torch
 
-    most = torch.get_num_threads()
+    most = _most_threads()
     torch.set_num_threads(threads)
     if threads < most:
         log(

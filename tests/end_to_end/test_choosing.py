@@ -191,3 +191,4 @@ def test_one_processor_is_not_measured(machine, config, monkeypatch):
     said = train(config, 1, "--set", "training.precision=fp32")
     assert machine.tried == []
     assert "cpu in fp32, 1 thread\n" in said
+    assert "going on with 1 thread" not in train(config, 2, "--set", "training.precision=fp32")

@@ -12,8 +12,11 @@ from nmt_cli.training.trials import MOST_ROUNDS
 SENTENCES, TOKENS = 20, 300
 
 
-def built(**values):
-    config = ModelConfig.model_validate({"embedding_size": 24, **values})
+def built(encoder=None, decoder=None, attention=None, **values):
+    sizes = {"hidden_size": 16}
+    parts = {"encoder": sizes | (encoder or {}), "decoder": sizes | (decoder or {})}
+    parts |= {"embedding_size": 24, "attention": {"size": 8} | (attention or {})}
+    config = ModelConfig.model_validate(parts | values)
     model = build_model(config, source_vocab_size=50, target_vocab_size=60)
     initialize(model, seed=1)
     return model
