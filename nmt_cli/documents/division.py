@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 MAX_CHARACTERS_PER_SECOND = 17.0
@@ -33,33 +35,58 @@ def divided(words: Sequence[str], looks_at: Sequence[int], seams: Sequence[int],
         return []
     num_words, num_cues = len(words), len(seams) + 1
     columns = [0, *seams, 1 << 60]
-    lengths = [0]
-    for word in words:
-        lengths.append(lengths[-1] + len(word) + 1)
+    lengths = [0, *accumulate(len(word) + 1 for word in words)]
+    num_characters = max(1, sum(part.num_characters for part in shown))
     best = [0.0] + [float("inf")] * num_words
     choices: list[list[int]] = []
+    share = 0.0
     for cue in range(num_cues):
         first, last = columns[cue], columns[cue + 1]
-        wrong = [0]
-        for column in looks_at:
-            wrong.append(wrong[-1] + (not first <= column < last))
-        limit = limit_of(shown[cue])
-        share = sum(part.num_characters for part in shown[: cue + 1]) / max(1, sum(s.num_characters for s in shown))
-        new, choice = [float("inf")] * (num_words + 1), [0] * (num_words + 1)
-        for end in range(num_words + 1):
-            away = _SHARE * abs(lengths[end] / max(1, lengths[-1]) - share)
-            for start in range(end + 1):
-                length = max(0, lengths[end] - lengths[start] - 1)
-                cost = best[start] + wrong[end] - wrong[start] + away + _TOO_FAST * max(0.0, length - limit)
-                cost += _EMPTY * (start == end)
-                if cost < new[end]:
-                    new[end], choice[end] = cost, start
-        best = new
+        wrong = [0, *accumulate(not first <= column < last for column in looks_at)]
+        share += shown[cue].num_characters / num_characters
+        away = [_SHARE * abs(length / max(1, lengths[-1]) - share) for length in lengths]
+        best, choice = _best_ends(best, lengths, wrong, away, limit_of(shown[cue]))
         choices.append(choice)
     cuts = [num_words]
     for choice in reversed(choices):
         cuts.append(choice[cuts[-1]])
     return cuts[-2:0:-1]
+
+
+def _best_ends(
+    best: Sequence[float], lengths: Sequence[int], wrong: Sequence[int], away: Sequence[float], limit: float
+) -> tuple[list[float], list[int]]:
+    """Return the least cost of a cue that ends before each word, together with the cues before it, and its beginning.
+
+    `best` has the least cost of the cues before it that end before each word. A beginning from which the cue is too
+    long stays so for all later ends, so the best of these is known at once. Of the others, a beginning that is behind
+    another one and as good will never be chosen later than that one: a queue holds those that may still be, the best
+    first. So the time grows with the number of words, and not with its square.
+    """
+    new, choices = [], []
+    free = [cost - own for cost, own in zip(best, wrong, strict=True)]
+    """Costs of each beginning, apart from what depends on the end."""
+    too_long: tuple[float, int] = (float("inf"), 0)
+    """Least cost, and its beginning, of a cue that is too long, apart from what depends on the end."""
+    queue: deque[int] = deque()
+    oldest = 0
+    for end, length in enumerate(lengths):
+        cost, start = free[end] + _EMPTY, end
+        while oldest < end and length - lengths[oldest] - 1 > limit:
+            too_long = min(too_long, (free[oldest] - _TOO_FAST * lengths[oldest], oldest))
+            oldest += 1
+        while queue and queue[0] < oldest:
+            queue.popleft()
+        if queue:
+            cost, start = min((cost, start), (free[queue[0]], queue[0]))
+        if oldest:
+            cost, start = min((cost, start), (too_long[0] + _TOO_FAST * (length - 1 - limit), too_long[1]))
+        new.append(cost + wrong[end] + away[end])
+        choices.append(start)
+        while queue and free[queue[-1]] > free[end]:
+            queue.pop()
+        queue.append(end)
+    return new, choices
 
 
 def limit_of(shown: Shown) -> float:
