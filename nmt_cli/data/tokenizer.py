@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import sentencepiece
 
@@ -63,6 +63,7 @@ class Adapted(NamedTuple):
 
 
 Adapt = Callable[[str], Adapted]
+Made = TypeVar("Made")
 
 
 def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> Adapted:
@@ -88,6 +89,7 @@ class Tokenizer:
 
     def __init__(self, model: bytes, origin: str = "tokenizer") -> None:
         self.model = model
+        self._made: dict[Callable[[Tokenizer], Any], Any] = {}
         try:
             # SentencePiece takes an empty model without complaint and answers nonsense.
             if not model:
@@ -117,6 +119,13 @@ class Tokenizer:
         other = copy(self)
         other._adapt = adapt
         return other
+
+    def once(self, make: Callable[[Tokenizer], Made]) -> Made:
+        """Return the table that a function makes of the vocabulary; it is kept, also for copies that adapt text."""
+        if make not in self._made:  # two threads may both make it
+            self._made[make] = make(self.adapting(Adapted))
+        made: Made = self._made[make]
+        return made
 
     @property
     def vocab_size(self) -> int:

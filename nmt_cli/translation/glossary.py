@@ -69,18 +69,20 @@ class Glossary:
         exact: dict[str, Entry] = {}
         folded: dict[str, Entry] = {}
         lengths: dict[str, set[int]] = {}
+        terms: set[str] = set()
         for entry in entries:
-            key = _composed(entry.term) if entry.exact else _folded(entry.term).text
+            whole = _folded(entry.term).text
+            key = _composed(entry.term) if entry.exact else whole
             earlier = (exact if entry.exact else folded).setdefault(key, entry)
             if earlier.forms != entry.forms:
                 raise InputError(
                     f"{name}:{entry.line}: {entry.term!r} has another translation than in line {earlier.line}. Write "
                     "all translations of a term into one line, separated by |"
                 )
-            whole = _folded(entry.term).text
+            terms.add(whole)
             lengths.setdefault(whole[0], set()).add(len(whole))
         by_length = {first: sorted(found, reverse=True) for first, found in lengths.items()}
-        return cls(name, tuple(entries), exact, folded, by_length, frozenset(_folded(one.term).text for one in entries))
+        return cls(name, tuple(entries), exact, folded, by_length, frozenset(terms))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Glossary:

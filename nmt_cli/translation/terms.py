@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -68,30 +67,20 @@ class TermFinder:
                         "all of the word, is not in its vocabulary"
                     )
 
-    @cached_property
+    @property
     def inside_words(self) -> tuple[int, ...]:
         """The pieces of the target that go on with the word before them."""
-        return inside_words(self._target)
+        return self._target.once(inside_words)
 
-    @cached_property
+    @property
     def finals(self) -> tuple[int, ...]:
         """The pieces of the target that end a sentence."""
-        return finals(self._target)
+        return self._target.once(finals)
 
-    @cached_property
+    @property
     def digits(self) -> tuple[int, ...]:
         """The pieces of the target with a digit."""
-        return tuple(id_ for id_, text in enumerate(_texts(self._target)) if any(map(str.isdecimal, text)))
-
-    @cached_property
-    def _marks_of_digits(self) -> tuple[str, ...]:
-        """The marks at the end of a sentence that pieces of the target join to a digit."""
-        joined = (text for text in _texts(self._target) if text[-2:-1].isdecimal())
-        return tuple(sorted({text[-1] for text in joined} & _FINALS))
-
-    @cached_property
-    def _inside_source_words(self) -> frozenset[int]:
-        return frozenset(inside_words(self._source))
+        return self._target.once(digits)
 
     def added_to(self, parts: Sequence[Part], texts: Sequence[tuple[int, str, int]]) -> list[Part]:
         """Return the parts with their terms, apart from each other those that their prefixes say; the arguments are
@@ -168,7 +157,7 @@ class TermFinder:
         assert self._numbers is not None
         said: list[tuple[int, ...]] = []
         spelt: list[tuple[int, ...]] = []
-        for mark in ("", *(self._marks_of_digits if ends else ())):
+        for mark in ("", *(self._target.once(_marks_of_digits) if ends else ())):
             own, other = (
                 list(_spellings(one + mark, self._target, may_be_glued=self._numbers.may_be_glued))
                 for one in (stand_in, number)
@@ -181,7 +170,8 @@ class TermFinder:
 
     def words(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the number of each source piece's word, from 0; a piece of a script without spaces is a word."""
-        begun = accumulate(id_ not in self._inside_source_words for id_ in ids)
+        inside = self._source.once(_inside_words)
+        begun = accumulate(id_ not in inside for id_ in ids)
         return tuple(max(number - 1, 0) for number in begun)
 
     def divided(self, terms: Sequence[TermFound], prefix: str) -> tuple[tuple[TermFound, ...], tuple[TermUse, ...]]:
@@ -240,6 +230,21 @@ def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:
 def finals(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the pieces that hold nothing but a character that ends a sentence."""
     return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if text.removeprefix("▁") in _FINALS)
+
+
+def digits(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the pieces with a digit."""
+    return tuple(id_ for id_, text in enumerate(_texts(tokenizer)) if any(map(str.isdecimal, text)))
+
+
+def _marks_of_digits(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the marks at the end of a sentence that pieces join to a digit."""
+    joined = (text for text in _texts(tokenizer) if text[-2:-1].isdecimal())
+    return tuple(sorted({text[-1] for text in joined} & _FINALS))
+
+
+def _inside_words(tokenizer: Tokenizer) -> frozenset[int]:
+    return frozenset(inside_words(tokenizer))
 
 
 def _texts(tokenizer: Tokenizer) -> list[str]:

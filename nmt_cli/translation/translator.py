@@ -125,7 +125,7 @@ class Translator:
     def _prefix(self, text: str) -> Prefix | None:
         """Return the beginning of a translation without what the model must not see; None where there is none."""
         if text and self._index is None:
-            self._index = PieceIndex(self.tokenizers[1])
+            self._index = self.tokenizers[1].once(PieceIndex)
         if not text or self._index is None:
             return None
         plain = self._plain(text)
