@@ -6,8 +6,11 @@ nested ones stay nested: a page may not have a link within a link.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,9 @@ def placed(tags: Sequence[Tag], looks_at: Sequence[int]) -> Element:
     """
     root = _tree(tags)
     root.last = len(looks_at)
-    holders = _holders(tags)
-    aims = [holders.get(column) for column in looks_at]
+    num_columns = max((tag.end for tag in tags), default=0)
+    holders = _holders(root, num_columns)
+    aims = [holders[column] if 0 <= column < num_columns else None for column in looks_at]
     waiting = [root]
     while waiting:  # no recursion: a line may nest its tags deeper than Python's stack is
         outer = waiting.pop()
@@ -100,66 +104,135 @@ def _tree(tags: Sequence[Tag]) -> Element:
     return root
 
 
-def _holders(tags: Sequence[Tag]) -> dict[int, Tag]:
-    """Return the innermost tag around each word; a word that two elements have a part of belongs to the first."""
-    holders: dict[int, Tag] = {}
-    for tag in sorted(tags, key=lambda tag: tag.opens):
-        for column in range(tag.start, tag.end):
-            if column not in holders or holders[column].encloses(tag):
-                holders[column] = tag
+def _holders(root: Element, num_columns: int) -> list[Tag | None]:
+    """Return the innermost tag around each source word; a word that two elements have a part of belongs to the first.
+
+    What is within an element comes before it, so each word has the first tag that comes to it.
+    """
+    holders: list[Tag | None] = [None] * num_columns
+    free = list(range(num_columns + 1))
+    """For each word, itself if it has no tag yet, or else a word behind it up to which all have one."""
+    waiting = [(element, False) for element in reversed(root.inner)]
+    while waiting:
+        element, is_end = waiting.pop()
+        if not is_end:
+            waiting.append((element, True))
+            waiting += [(inner, False) for inner in reversed(element.inner)]
+            continue
+        column = _next_free(free, element.tag.start)
+        while column < min(element.tag.end, num_columns):
+            holders[column], free[column] = element.tag, column + 1
+            column = _next_free(free, column)
     return holders
+
+
+def _next_free(free: list[int], column: int) -> int:
+    """Return the first word from one on that has no tag, and make the way to it shorter."""
+    found = min(column, len(free) - 1)
+    while free[found] != found:
+        free[found] = free[free[found]]
+        found = free[found]
+    return found
+
+
+class _Siblings:
+    """Elements side by side, of which none stands within another."""
+
+    def __init__(self, elements: Sequence[Element]) -> None:
+        self._elements = sorted(elements, key=lambda one: one.tag.opens)
+        self._opens = [one.tag.opens for one in self._elements]
+
+    def holder(self, aim: Tag) -> Element | None:
+        """Return the element that is a tag or has it within."""
+        place = bisect_right(self._opens, aim.opens) - 1
+        return self._elements[place] if place >= 0 and self._elements[place].tag.holds(aim) else None
+
+    def runs(self, aims: Sequence[Tag | None], rows: range) -> dict[int, list[list[int]]]:
+        """Return the rows that look at what each element encloses (by its identity), parted where one looks at an
+        element beside it."""
+        found: dict[int, list[list[int]]] = {id(one): [] for one in self._elements}
+        last = -1
+        """The last row that looks at one of the elements, or at one beside all of them."""
+        for row in rows if found else ():
+            if (aim := aims[row]) is None:
+                continue
+            holder = self.holder(aim)
+            if holder is None:
+                last = row if aim.is_beside(self._elements[0].tag) else last
+                continue
+            own = found[id(holder)]
+            if own and own[-1][-1] == last:
+                own[-1].append(row)
+            else:
+                own.append([row])
+            last = row
+        return found
 
 
 def _place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence[int], *, is_root: bool) -> None:
     """Give the elements that are directly within one their places; `aims` has the holder of each word's source word."""
     start = outer.first
-    without: list[Element] = []
     for element in outer.inner:
-        runs = _runs(element.tag, aims, range(start, outer.last))
-        if element.tag.is_open:
-            own = runs[0] if runs else []
-            element.last = start = min(max([*own, 0]) + 1, outer.last)
-        elif runs:
-            own = max(runs, key=lambda run: (_num_held(element, [aims[row] for row in run]), len(run)))
-            element.first, element.last = own[0], own[-1] + 1
-        else:
+        if element.tag.is_open:  # it is the only one, and the first
+            runs = _Siblings(outer.inner).runs(aims, range(start, outer.last))[id(element)]
+            element.last = start = min(max([*(runs[0] if runs else ()), 0]) + 1, outer.last)
+    siblings = [element for element in outer.inner if not element.tag.is_open]
+    rows = range(start, outer.last)
+    runs_of_each = _Siblings(siblings).runs(aims, rows)
+    without: list[Element] = []
+    for element in siblings:
+        runs = runs_of_each[id(element)]
+        if not runs:
             without.append(element)
-    around = [element for element in outer.inner if element.first < element.last]
-    for element in without:
-        tag = element.tag
-        gap = _gap(tag, looks_at, range(start, outer.last))
-        for other in around:
-            is_behind = other.tag.opens < tag.opens
-            if other.first + (not is_behind) <= gap < other.last:
-                gap = other.last if is_behind else other.first
-        element.first = element.last = gap
-        is_at_end = gap == outer.last and not is_root
-        element.is_behind = outer.is_behind or (gap > outer.first and (is_at_end or tag.is_after))
+            continue
+        own = runs[0] if len(runs) == 1 else max(runs, key=partial(_weight, aims, _Siblings(element.inner)))
+        element.first, element.last = own[0], own[-1] + 1
+    if without:
+        _place_without_words(outer, without, _Gaps(looks_at, rows), is_root=is_root)
     outer.inner.sort(key=lambda one: (not one.tag.is_open, one.first, one.last, one.tag.opens))
 
 
-def _runs(tag: Tag, aims: Sequence[Tag | None], rows: range) -> list[list[int]]:
-    """Return the rows that look at what a tag encloses, parted where one looks at an element beside it."""
-    runs: list[list[int]] = [[]]
-    for row in rows:
-        aim = aims[row]
-        if tag.holds(aim):
-            runs[-1].append(row)
-        elif aim is not None and aim.is_beside(tag) and runs[-1]:
-            runs.append([])
-    return [run for run in runs if run]
+def _weight(aims: Sequence[Tag | None], inner: _Siblings, run: Sequence[int]) -> tuple[int, int]:
+    """Return how many of the elements within one have a word in a run that looks at them, and the length of the run."""
+    holders = (inner.holder(aim) for row in run if (aim := aims[row]) is not None)
+    return len({id(holder) for holder in holders if holder is not None}), len(run)
 
 
-def _num_held(element: Element, aims: Sequence[Tag | None]) -> int:
-    """Return how many of the elements within one have a word that looks at them."""
-    return sum(any(inner.tag.holds(aim) for aim in aims) for inner in element.inner)
+def _place_without_words(outer: Element, without: Sequence[Element], gaps: _Gaps, *, is_root: bool) -> None:
+    """Give the elements that no word looks at their places, within none of those beside them that have words."""
+    around = [element for element in outer.inner if element.first < element.last]
+    order = {id(element): place for place, element in enumerate(around)}
+    by_row = sorted(around, key=lambda one: one.first)
+    firsts = [element.first for element in by_row]
+    for element in without:
+        tag = element.tag
+        gap, last = gaps.of(tag), -1
+        while (place := bisect_right(firsts, gap) - 1) >= 0:
+            other = by_row[place]
+            is_behind = other.tag.opens < tag.opens
+            if not other.first + (not is_behind) <= gap < other.last or order[id(other)] <= last:
+                break
+            gap, last = other.last if is_behind else other.first, order[id(other)]
+        element.first = element.last = gap
+        is_at_end = gap == outer.last and not is_root
+        element.is_behind = outer.is_behind or (gap > outer.first and (is_at_end or tag.is_after))
 
 
-def _gap(tag: Tag, looks_at: Sequence[int], rows: range) -> int:
-    """Return the row before which a tag stands that has no words."""
-    if tag.is_after and (own := [row for row in rows if looks_at[row] == tag.start - 1]):
-        return own[-1] + 1
-    shared = next((row for row in rows if tag.start <= looks_at[row] < tag.end), None)
-    if shared is not None:  # with an element beside it, which has the word
-        return shared
-    return next((row for row in rows if looks_at[row] >= tag.start), rows.stop)
+class _Gaps:
+    """The places between words at which tags without words stand."""
+
+    def __init__(self, looks_at: Sequence[int], rows: range) -> None:
+        self._rows = rows
+        self._first = {looks_at[row]: row for row in reversed(rows)}
+        self._last = {looks_at[row]: row for row in rows}
+        self._highest = list(accumulate((looks_at[row] for row in rows), max))
+        """The last source word that the words up to each row look at."""
+
+    def of(self, tag: Tag) -> int:
+        """Return the row before which a tag stands."""
+        if tag.is_after and (own := self._last.get(tag.start - 1)) is not None:
+            return own + 1
+        shared = [self._first[column] for column in range(tag.start, tag.end) if column in self._first]
+        if shared:  # with an element beside it, which has the word
+            return min(shared)
+        return self._rows.start + bisect_left(self._highest, tag.start)

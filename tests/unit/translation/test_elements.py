@@ -1,0 +1,92 @@
+"""Places of elements in a translation, compared with a search of all words for each element."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from nmt_cli.translation import elements
+from nmt_cli.translation.elements import Element, Tag
+from nmt_cli.translation.markup import strip_tags
+
+
+def holders_of(tags: Sequence[Tag]) -> dict[int, Tag]:
+    """Return the innermost tag around each word; a word that two elements have a part of belongs to the first."""
+    holders: dict[int, Tag] = {}
+    for tag in sorted(tags, key=lambda tag: tag.opens):
+        for column in range(tag.start, tag.end):
+            if column not in holders or holders[column].encloses(tag):
+                holders[column] = tag
+    return holders
+
+
+def runs_of(tag: Tag, aims: Sequence[Tag | None], rows: range) -> list[list[int]]:
+    """Return the rows that look at what a tag encloses, parted where one looks at an element beside it."""
+    runs: list[list[int]] = [[]]
+    for row in rows:
+        aim = aims[row]
+        if tag.holds(aim):
+            runs[-1].append(row)
+        elif aim is not None and aim.is_beside(tag) and runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def gap_of(tag: Tag, looks_at: Sequence[int], rows: range) -> int:
+    """Return the row before which a tag stands that has no words."""
+    if tag.is_after and (own := [row for row in rows if looks_at[row] == tag.start - 1]):
+        return own[-1] + 1
+    shared = next((row for row in rows if tag.start <= looks_at[row] < tag.end), None)
+    return next((row for row in rows if looks_at[row] >= tag.start), rows.stop) if shared is None else shared
+
+
+def place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence[int], *, is_root: bool) -> None:
+    """Give the elements that are directly within one their places, and those within them."""
+    rows = range(outer.first, outer.last)
+    for element in outer.inner:
+        if runs := runs_of(element.tag, aims, rows):
+
+            def weight(run: Sequence[int], inner: Sequence[Element] = element.inner) -> tuple[int, int]:
+                return sum(any(one.tag.holds(aims[row]) for row in run) for one in inner), len(run)
+
+            own = max(runs, key=weight)
+            element.first, element.last = own[0], own[-1] + 1
+    around = [element for element in outer.inner if element.first < element.last]
+    for element in outer.inner:
+        if element in around:
+            continue
+        gap = gap_of(element.tag, looks_at, rows)
+        for other in around:
+            is_behind = other.tag.opens < element.tag.opens
+            if other.first + (not is_behind) <= gap < other.last:
+                gap = other.last if is_behind else other.first
+        element.first = element.last = gap
+        is_at_end = gap == outer.last and not is_root
+        element.is_behind = outer.is_behind or (gap > outer.first and (is_at_end or element.tag.is_after))
+    outer.inner.sort(key=lambda one: (one.first, one.last, one.tag.opens))
+    for element in outer.inner:
+        place_within(element, aims, looks_at, is_root=False)
+
+
+def shown(element: Element) -> tuple[object, ...]:
+    own = (element.tag.opens, element.first, element.last, element.is_behind)
+    return (*own, *map(shown, element.inner))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_elements_have_the_places_that_a_search_of_all_words_finds(seed: int):
+    draw = random.Random(seed)
+    parts = ["a", "b ", "c d ", " ", "<b>", "</b>", "<i>", "</i>", "<u>", "</u>", "<br/>", ". "]
+    for _ in range(300):
+        line = strip_tags("".join(draw.choices(parts, k=draw.randint(2, 30))))
+        if not (num_words := len(line.text.split())):
+            continue
+        looks_at = [draw.choice([min(row, num_words - 1), draw.randrange(num_words)]) for row in range(num_words + 2)]
+        looks_at = [*looks_at[: draw.randint(0, num_words + 2)], *[-1] * draw.randint(0, 1)]
+        root = elements._tree(line.tags)
+        root.last = len(looks_at)
+        holders = holders_of(line.tags)
+        place_within(root, [holders.get(column) for column in looks_at], looks_at, is_root=True)
+        assert shown(elements.placed(line.tags, looks_at)) == shown(root)
