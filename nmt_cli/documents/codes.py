@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from nmt_cli.documents.segments import Atom, Kind
+from nmt_cli.documents.work import Work
 from nmt_cli.formats.references import unescape
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 
@@ -50,19 +52,21 @@ BY_ORDER = re.compile(r"%(?!%|<\w|\d+[$:]|\(|L?(?:\d+|n)$)|~(?![%&~])")
 _TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
 _LINE_ENDS = frozenset(("br", "hr"))
 """Tags across which no sentence goes."""
+_WINDOW, _OVERLAP = 100_000, 5_000
+"""Characters that are searched at once, as no other thread runs meanwhile, and those that the next search repeats."""
 _MAX_BRACES = 4000
 _MAX_SHOWN = 40
 _SIGNS = "%{}<>"
 
 
-def codes_of(text: str, pattern: re.Pattern[str] = CODE) -> Iterator[tuple[int, int]]:
+def codes_of(text: str, pattern: re.Pattern[str] = CODE, work: Work | None = None) -> Iterator[tuple[int, int]]:
     """Yield the beginning and the end of each tag and placeholder of a text."""
     position = 0
-    braces = deque(_braces(text))
-    found = pattern.search(text)
+    braces = deque(_braces(text, work or Work()))
+    found = _first(pattern, text, 0)
     while True:
         if found is not None and found.start() < position:
-            found = pattern.search(text, position)
+            found = _first(pattern, text, position)
         while braces and braces[0][0] < position:
             braces.popleft()
         brace = braces[0] if braces else None
@@ -78,13 +82,34 @@ def codes_of(text: str, pattern: re.Pattern[str] = CODE) -> Iterator[tuple[int, 
         position = end
 
 
-def _braces(text: str) -> list[tuple[int, int]]:
+def addresses_of(text: str) -> Iterator[re.Match[str]]:
+    """Yield the addresses of a text."""
+    found = _first(ADDRESS, text, 0)
+    while found is not None:
+        yield found
+        found = _first(ADDRESS, text, found.end())
+
+
+def _first(pattern: re.Pattern[str], text: str, start: int) -> re.Match[str] | None:
+    """Return the first match from a place on, which is not empty; one longer than `_OVERLAP` may be overlooked."""
+    while start + _WINDOW < len(text):
+        end = start + _WINDOW
+        found = pattern.search(text, start, end)
+        if found is not None and found.end() + _OVERLAP < end:  # what follows may decide whether it is one
+            return found
+        if found is not None and found.start() == start:
+            break
+        start = end - _OVERLAP if found is None else found.start()
+    return pattern.search(text, start)
+
+
+def _braces(text: str, work: Work) -> list[tuple[int, int]]:
     """Return the outermost pairs of braces that are closed."""
     if "{" not in text:
         return []
     found: list[tuple[int, int]] = []
     opened: list[int] = []
-    for match in re.finditer(r"[{}]", text):
+    for match in work.each(re.finditer(r"[{}]", text)):
         if match[0] == "{":
             opened.append(match.start())
         elif opened:
@@ -102,7 +127,7 @@ def counts_of(text: str, pattern: re.Pattern[str] = CODE) -> Counter[str]:
 
 
 def with_codes(
-    atoms: Iterable[Atom], pattern: re.Pattern[str] = CODE, *, has_line_ends: bool = True
+    atoms: Iterable[Atom], pattern: re.Pattern[str] = CODE, *, work: Work, has_line_ends: bool = True
 ) -> tuple[Atom, ...]:
     """Return the atoms with the tags and placeholders that stand in their text as atoms of their own.
 
@@ -114,7 +139,7 @@ def with_codes(
         if atom is not None and atom.kind is Kind.TEXT:
             run.append(atom)
             continue
-        for code in _cut_out(run, pattern):
+        for code in _cut_out(run, pattern, work):
             is_line_end = code.kind is Kind.BREAK and not has_line_ends
             result.append(Atom(code.raw, "", Kind.ALONE) if is_line_end else code)
         run = []
@@ -123,7 +148,7 @@ def with_codes(
     return tuple(result)
 
 
-def _cut_out(run: Sequence[Atom], pattern: re.Pattern[str]) -> Iterator[Atom]:
+def _cut_out(run: Sequence[Atom], pattern: re.Pattern[str], work: Work) -> Iterator[Atom]:
     text = "".join(atom.text for atom in run)
     is_plain = [atom.raw == atom.text for atom in run]
     number = offset = 0
@@ -145,7 +170,8 @@ def _cut_out(run: Sequence[Atom], pattern: re.Pattern[str]) -> Iterator[Atom]:
         return taken
 
     position = 0
-    for start, end in codes_of(text, pattern):
+    for start, end in codes_of(text, pattern, work):
+        work.count(2)  # this, and the text after it
         if start < position:  # within what is spelled as one
             continue
         yield from take(start - position)
@@ -154,6 +180,12 @@ def _cut_out(run: Sequence[Atom], pattern: re.Pattern[str]) -> Iterator[Atom]:
         position = start + len(shown)
         yield as_code("".join(atom.raw for atom in inside), shown)
     yield from take(len(text))
+
+
+@cache
+def with_references_last(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """Return a pattern of placeholders that finds references to characters too."""
+    return re.compile(f"{pattern.pattern}|{REFERENCE.pattern}")
 
 
 def as_code(raw: str, text: str) -> Atom:

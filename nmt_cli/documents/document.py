@@ -15,14 +15,13 @@ from nmt_cli.documents.encoding import Characters, encoded
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment, spliced
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
+from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.errors import InputError
 from nmt_cli.formats.po import in_utf8
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
 """Translates lines; weights of attention place the tags, and without them the order of the words does."""
-Check = Callable[[], None]
-"""Called again and again between segments; what it raises ends the work."""
 ENDINGS = {
     ".html": html, ".htm": html, ".xhtml": html, ".po": po, ".pot": po, ".xlf": xliff, ".xliff": xliff,
     ".srt": subtitles, ".vtt": subtitles,
@@ -80,10 +79,6 @@ class Paragraph(NamedTuple):
     """Each sentence as it stands in the text, in order, with the translation that it is made from."""
 
 
-def _go_on() -> None:
-    """Let the work go on to its end."""
-
-
 def ending_of(name: str) -> str | None:
     """Return the ending of a name, without `.gz`, that tells the format of a document, or None."""
     ending = _suffix(name)
@@ -102,7 +97,7 @@ def translate_document(
     *,
     target_lang: str | None,
     overwrite: bool = False,
-    check: Check = _go_on,
+    work: Work | None = None,
 ) -> Translated:
     """Return a document with its text translated and all else as it was.
 
@@ -116,7 +111,7 @@ def translate_document(
     form = ENDINGS[_suffix(name)]
     document = form.decoded(name, data)
     text, counts = _in_place(
-        form, document, translate, split, target_lang=target_lang, overwrite=overwrite, check=check
+        form, document, translate, split, work or Work(), target_lang=target_lang, overwrite=overwrite
     )
     try:
         content = encoded(document, text, has_references=form.HAS_REFERENCES)
@@ -129,14 +124,15 @@ def translate_document(
 
 
 def translate_page(
-    text: str, translate: Translate, split: Splitter, *, target_lang: str | None, check: Check = _go_on
+    text: str, translate: Translate, split: Splitter, *, target_lang: str | None, work: Work | None = None
 ) -> str:
     """Return HTML with its text translated and all else as it was; an encoding that it declares has no meaning here.
 
     Raises:
         InputError: a tag is cut off, or elements are nested beyond reason.
     """
-    return _in_place(html, Characters("q", text, "utf-8"), translate, split, target_lang=target_lang, check=check)[0]
+    page = Characters("q", text, "utf-8")
+    return _in_place(html, page, translate, split, work or Work(), target_lang=target_lang)[0]
 
 
 def _in_place(
@@ -144,15 +140,15 @@ def _in_place(
     document: Characters,
     translate: Translate,
     split: Splitter,
+    work: Work,
     *,
     target_lang: str | None,
     overwrite: bool = False,
-    check: Check,
 ) -> tuple[str, DocumentCounts]:
     """Return the text of a document of this format (a module of `ENDINGS`) with its sentences translated."""
-    located: Located = form.locate(document, target_lang, overwrite=overwrite)
+    located: Located = form.locate(document, target_lang, work, overwrite=overwrite)
     counts = DocumentCounts(notes=located.notes, languages=located.languages)
-    edits = _translated(located.segments, translate, split, counts, keeps_codes=True, check=check).edits
+    edits = _translated(located.segments, translate, split, counts, work, keeps_codes=True).edits
     return spliced(document.text, [*located.edits, *edits]), counts
 
 
@@ -163,17 +159,18 @@ def translate_paragraphs(
     counts: DocumentCounts,
     *,
     markup: bool = False,
-    check: Check = _go_on,
+    work: Work | None = None,
 ) -> list[Paragraph]:
     """Return each paragraph translated sentence by sentence, with the white space between them as it was.
 
     One of white space alone gives an empty text. With `markup`, tags and placeholders are carried across.
     """
+    work = work or Work()
     segments = []
-    for paragraph in paragraphs:
+    for paragraph in work.each(paragraphs):
         atoms = (Atom(paragraph, paragraph),)
-        segments.append(Segment(0, len(paragraph), with_codes(atoms) if markup else atoms))
-    edits, sentences = _translated(segments, translate, split, counts, keeps_codes=markup, check=check)
+        segments.append(Segment(0, len(paragraph), with_codes(atoms, work=work) if markup else atoms))
+    edits, sentences = _translated(segments, translate, split, counts, work, keeps_codes=markup)
     found = []
     for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True):
         text = spliced(paragraph, [edit])
@@ -194,9 +191,9 @@ def _translated(
     translate: Translate,
     split: Splitter,
     counts: DocumentCounts,
+    work: Work,
     *,
     keeps_codes: bool,
-    check: Check,
 ) -> _Segments:
     """Return an edit for each segment; the sentences of all are translated at once, equal ones once.
 
@@ -207,25 +204,32 @@ def _translated(
 
     def split_all(some: Iterable[Segment]) -> Iterator[Unit]:
         for segment in some:
-            check()
-            items[id(segment)] = items_of(segment.atoms, split)
+            work.check()
+            work.count(SEGMENT)
+            items[id(segment)] = items_of(segment.atoms, split, work)
             for item in items[id(segment)]:
                 if isinstance(item, Unit):
                     yield item
                 for atom in item.atoms if isinstance(item, Unit) else (item,):
-                    yield from split_all(atom.inner)
+                    if atom.inner:
+                        yield from split_all(atom.inner)
 
     units = list(split_all(segments))
-    lines = {unit: line_of(unit, lambda atom: atom.raw).text for unit in units}
-    texts = list(dict.fromkeys(lines.values()))
+    lines = []
+    for unit in units:
+        work.step(len(unit.atoms))
+        lines.append(line_of(unit, lambda atom: atom.raw, work).text)
+    work.check()
+    texts = list(dict.fromkeys(lines))
     translations = dict(zip(texts, translate(texts), strict=True))
-    found = {unit: translations[lines[unit]] for unit in units}
+    found = {id(unit): translations[line] for unit, line in zip(units, lines, strict=True)}
+    del lines
     counts.segments += len(segments)
     counts.sentences += len(units)
-    assembly = _Assembly(items, found, counts, keeps_codes=keeps_codes)
+    assembly = _Assembly(items, found, counts, work, keeps_codes=keeps_codes)
     edits = []
     for segment in segments:
-        check()
+        work.check()
         edits.append(Edit(segment.start, segment.end, assembly.of(segment)))
     return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
 
@@ -236,13 +240,14 @@ class _Assembly:
     def __init__(
         self,
         items: dict[int, list[Item]],
-        translations: dict[Unit, Translation],
+        translations: dict[int, Translation],
         counts: DocumentCounts,
+        work: Work,
         *,
         keeps_codes: bool,
     ) -> None:
         self._items, self._translations, self._counts = items, translations, counts
-        self._keeps_codes = keeps_codes
+        self._work, self._keeps_codes = work, keeps_codes
         self._attributes: dict[int, str] = {}
         self.sentences: dict[int, list[tuple[str, Translation]]] = {}
         """For each segment, its sentences as they were put back, with their translations."""
@@ -259,11 +264,12 @@ class _Assembly:
                 else:
                     chunks[-1].append(self._raw(item))
                 continue
+            self._work.step(len(item.atoms))
             found = self._restored(item, segment, len(chunks) - 1, lengths)
             if found is None:
                 num_kept += 1
                 found = self._as_it_was(item)
-            self.sentences.setdefault(id(segment), []).append(("".join(found.chunks), self._translations[item]))
+            self.sentences.setdefault(id(segment), []).append(("".join(found.chunks), self._translations[id(item)]))
             num_lost += found.num_lost
             chunks[-1].append(found.chunks[0])
             chunks += [[chunk] for chunk in found.chunks[1:]]
@@ -278,8 +284,8 @@ class _Assembly:
         return spliced(atom.raw, [Edit(one.start, one.end, self._attributes[id(one)]) for one in atom.inner])
 
     def _restored(self, unit: Unit, segment: Segment, chunk: int, lengths: Sequence[int]) -> Restored | None:
-        line = line_of(unit, self._raw)
-        translation = self._translations[unit]
+        line = line_of(unit, self._raw, self._work)
+        translation = self._translations[id(unit)]
         if translation.text == line.text:
             return self._as_it_was(unit)
         if not self._keeps_codes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-from itertools import accumulate
 from typing import NamedTuple, NoReturn
 
 from nmt_cli.errors import InputError
@@ -78,14 +77,3 @@ def encoded(document: Characters, text: str, *, has_references: bool) -> bytes:
             f"{document.name}: the translation has the character {text[error.start]!r}, which the encoding of the "
             f"document, {document.codec}, lacks; convert the document to UTF-8 first"
         ) from None
-
-
-class Places:
-    """Offsets in characters from lines and columns, as parsers give them."""
-
-    def __init__(self, text: str) -> None:
-        self._lines = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-
-    def of_line(self, line: int, column: int) -> int:
-        """Return the offset of a line, from 1, and a column, from 0."""
-        return self._lines[line - 1] + column

@@ -16,6 +16,7 @@ from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone, wi
 from nmt_cli.documents.html_events import Event, events_of
 from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.documents.work import Work
 from nmt_cli.formats.encoding import text_codec
 
 HAS_REFERENCES = True
@@ -41,6 +42,7 @@ _ENDS_PARAGRAPH = frozenset(
 )  # fmt: skip
 _END_EACH_OTHER = (("dt", "dd"), ("td", "th"), ("thead", "tbody", "tfoot"), ("rb", "rt", "rtc", "rp"))
 _TRANSLATED = frozenset(("alt", "title", "placeholder"))
+_NOTED = frozenset(("translate", "class", "lang", "xml:lang"))
 _OTHER_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "windows-874": "cp874", "x-gbk": "gbk", "x-cp1252": "cp1252"}
 _WIDER = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
@@ -83,7 +85,7 @@ def _has_all(data: bytes, codec: str) -> bool:
         return False
 
 
-def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+def locate(document: Characters, target_lang: str | None, work: Work, *, overwrite: bool) -> Located:
     """Return the text and the attributes to translate, and the language of the page as an edit.
 
     Raises:
@@ -91,17 +93,21 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     """
     del overwrite
     located = Located()
-    _Walk(document, located, target_lang).through(events_of(document))
+    _Walk(document, located, target_lang, work).through(events_of(document, work))
     return located
 
 
 class _Walk:
     """Goes through the events, with the elements that are open and the atoms of the text so far."""
 
-    def __init__(self, document: Characters, located: Located, target_lang: str | None) -> None:
+    def __init__(self, document: Characters, located: Located, target_lang: str | None, work: Work) -> None:
         self._document, self._text, self._located = document, document.text, located
-        self._target_lang = target_lang
+        self._target_lang, self._work = target_lang, work
         self._open: list[tuple[str, int]] = []
+        self._places: dict[str, list[int]] = {}
+        """The places of each name among the elements that are open."""
+        self._not_inline: list[int] = []
+        """The places of the elements that a tag may end, or that keep a tag from ending those around them."""
         self._atoms: list[Atom] = []
         self._start = 0
         self._untouched: tuple[int, int, str] | None = None
@@ -113,6 +119,7 @@ class _Walk:
     def through(self, events: list[Event]) -> None:
         """Find all that the page holds."""
         for event, following in pairwise(events):
+            self._work.step()
             raw = self._text[event.start : following.start]
             if event.kind == "start":
                 self._end_others(event)
@@ -137,19 +144,21 @@ class _Walk:
         """Take an event that is not within an element without translation."""
         if event.kind == "text":
             num_marks = int(event.start == 0 and raw.startswith("\ufeff"))  # a byte order mark stays outside
-            self._add(event.start + num_marks, *spelled(raw[num_marks:]))
+            self._add(event.start + num_marks, *self._work.each(spelled(raw[num_marks:])))
         elif event.kind == "other":
+            self._work.count()
             self._add(event.start, Atom(raw, "", Kind.ALONE if raw.startswith("<!--") else Kind.BREAK))
         else:
             self._tag(event, raw)
 
     def _tag(self, event: Event, raw: str) -> None:
         name, start = event.name, event.start
-        values = {attribute.name: attribute.raw for attribute in attributes_of(raw)}
+        self._work.count()
+        values = {one.name: one.raw for one in attributes_of(raw) if one.name in _NOTED}
         is_void = name in _VOID or event.kind == "alone"
         is_untouched = name in _UNTOUCHED or values.get("translate", "").lower() == "no"
         is_untouched |= "notranslate" in values.get("class", "").split()
-        inner = () if is_untouched else tuple(segments_of(raw, _TRANSLATED))
+        inner = () if is_untouched else tuple(segments_of(raw, _TRANSLATED, self._work))
         if name == "html":
             self._located.languages.extend(values[name] for name in ("lang", "xml:lang") if values.get(name))
             if self._target_lang is not None:
@@ -171,25 +180,35 @@ class _Walk:
 
     def _end_others(self, event: Event) -> None:
         """End the element whose end tag may lack before this tag, such as the paragraph before, with what is in it."""
-        for place in range(len(self._open) - 1, -1, -1):
+        for place in reversed(self._not_inline):
             name = self._open[place][0]
             if _is_ended_by(name, event.name):
-                del self._open[place:]
+                self._close(place)
                 self._leave(event.start)
                 break
             if name not in _END_MAY_LACK and not _is_inline(name):
                 break
 
     def _push(self, event: Event) -> None:
+        self._places.setdefault(event.name, []).append(len(self._open))
+        if event.name == "a" or not _is_inline(event.name):
+            self._not_inline.append(len(self._open))
         self._open.append((event.name, event.start))
         if len(self._open) > MAX_DEPTH:
             self._document.refuse(event.start, f"elements lie within elements more than {MAX_DEPTH:,} deep")
 
+    def _close(self, place: int) -> None:
+        """End the element at a place among those that are open, and all within it."""
+        for name, _ in self._open[place:]:
+            self._places[name].pop()
+        del self._open[place:]
+        while self._not_inline and self._not_inline[-1] >= place:
+            self._not_inline.pop()
+
     def _end(self, event: Event, raw: str) -> None:
         self._ends.add(event.name)
-        place = next((i for i in range(len(self._open) - 1, -1, -1) if self._open[i][0] == event.name), None)
-        if place is not None:
-            del self._open[place:]
+        if places := self._places.get(event.name):
+            self._close(places[-1])
         if self._untouched is not None:
             is_its_own = self._untouched[2] == event.name
             self._leave(event.start + len(raw) * is_its_own)
@@ -237,8 +256,11 @@ class _Walk:
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
-            atoms = with_whole_addresses(with_labels_apart(with_marks_alone(self._atoms)))
-            self._located.segments.append(Segment(self._start, end, with_codes(atoms, has_line_ends=False), written))
+            work = self._work
+            atoms = with_marks_alone(self._atoms, work)
+            atoms = with_whole_addresses(with_labels_apart(atoms, work), work)
+            own = with_codes(atoms, has_line_ends=False, work=work)
+            self._located.segments.append(Segment(self._start, end, own, written))
         self._atoms = []
 
 

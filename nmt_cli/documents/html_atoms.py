@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from nmt_cli.documents.codes import ADDRESS, shown
+from nmt_cli.documents.codes import addresses_of, shown
 from nmt_cli.documents.segments import Atom, Kind, Segment
 from nmt_cli.documents.sentences import partners
+from nmt_cli.documents.work import Work
 
 _LABELS = frozenset(("a", "label"))
 
 
-def with_marks_alone(atoms: Sequence[Atom]) -> list[Atom]:
+def with_marks_alone(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     """Return the atoms with each raised mark without letters, such as `<sup>[1]</sup>`, as one tag that stands alone.
 
     The model does not see it, and it stays behind its word. A mark within a word, as in `x<sup>2</sup>y`, stays text.
@@ -31,6 +32,7 @@ def with_marks_alone(atoms: Sequence[Atom]) -> list[Atom]:
     place = len(atoms)
     is_followed = is_within_word = False
     while place:
+        work.step()
         place -= 1
         atom = atoms[place]
         start = starts.get(place)
@@ -47,7 +49,7 @@ def with_marks_alone(atoms: Sequence[Atom]) -> list[Atom]:
     return result[::-1]
 
 
-def with_whole_addresses(atoms: Sequence[Atom]) -> list[Atom]:
+def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     """Return the atoms with each address that tags part, as `joe@<wbr>example.org`, as one placeholder with its tags.
 
     A page shows it as one. If an element around a part of it holds other text too, its parts stay as they are.
@@ -59,6 +61,7 @@ def with_whole_addresses(atoms: Sequence[Atom]) -> list[Atom]:
     pairs = partners(atoms)
     other = pairs | {end: start for start, end in pairs.items()}
     for begin, end in reversed(_parted_addresses(atoms)):
+        work.step(10)
         first, last = begin[0], end[0]
         while outside := [
             other[place] for place in range(first, last + 1) if place in other and not first <= other[place] <= last
@@ -90,7 +93,7 @@ def _parted_addresses(atoms: Sequence[Atom]) -> list[tuple[tuple[int, int], tupl
         lengths = [len(atom.text) if atom.kind is Kind.TEXT else 0 for atom in atoms[start:stop]]
         ends = list(accumulate(lengths))
         text = "".join(atom.text for atom in atoms[start:stop] if atom.kind is Kind.TEXT)
-        for match in ADDRESS.finditer(text):
+        for match in addresses_of(text):
             first, last = bisect_right(ends, match.start()), bisect_left(ends, match.end())
             if any(atom.kind is not Kind.TEXT for atom in atoms[start + first : start + last]):
                 begins = (start + first, match.start() - ends[first] + lengths[first])
@@ -107,7 +110,7 @@ def _runs(atoms: Sequence[Atom]) -> Iterator[tuple[int, int]]:
             start = place + 1
 
 
-def with_labels_apart(atoms: Sequence[Atom]) -> list[Atom]:
+def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     """Return the atoms with a break between two links with text, or form labels, that no text parts but signs.
 
     A page shows them as two, as in a menu; `|` between them stays as it is. Other elements without text between them
@@ -127,6 +130,7 @@ def with_labels_apart(atoms: Sequence[Atom]) -> list[Atom]:
     signs_end = 0
     """Place behind the signs that follow it, and the tags that end with them."""
     for place, atom in enumerate(atoms):
+        work.step()
         is_shown, is_close = atom.is_shown, atom.kind is Kind.CLOSE
         if atom.kind is Kind.OPEN and place in labels:
             if behind is not None:

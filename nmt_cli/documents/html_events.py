@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from nmt_cli.documents.encoding import Characters, Places
+from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.work import Work
 from nmt_cli.formats.references import ENDLESS
+
+_MANY, _WEIGHT = 100, 4
+"""Attributes of a tag from which on each counts as so many parts: the library reads a whole tag at once."""
+_NAME = re.compile(r"<[a-zA-Z][^\t\n\r\f />\x00]*")
+_ATTRIBUTE = re.compile(
+    r"""[\s/]*+[^\s/>][^\s/=>]*+(?:\s*+=+\s*+(?:'[^']*'|"[^"]*"|(?!['"])[^>\s]*+)\s*+)?+"""  # as the library reads it
+)
 
 
 class Event(NamedTuple):
@@ -18,13 +27,13 @@ class Event(NamedTuple):
     name: str = ""
 
 
-def events_of(document: Characters) -> list[Event]:
+def events_of(document: Characters, work: Work) -> list[Event]:
     """Return the pieces of a page in order, and one at its end.
 
     Raises:
         InputError: the page ends within a tag, a comment or a script.
     """
-    parser = _Parser(document.text)
+    parser = _Parser(work)
     parser.feed(ENDLESS.sub(lambda found: "x" * len(found[0]), document.text))  # only places are asked for
     rest = parser.rawdata
     if rest.startswith("<") or parser.cdata_elem:
@@ -37,14 +46,33 @@ def events_of(document: Characters) -> list[Event]:
 class _Parser(HTMLParser):
     """Notes the places. What else it is told by the library lies in the text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, work: Work) -> None:
         # True, because what looks like a reference and is none would end the parsing.
         super().__init__(convert_charrefs=True)
         self.events: list[Event] = []
-        self._places = Places(text)
+        self._work = work
+        self._place = 0
+        self._names: dict[str, str] = {}
+        """Each name once, because a page may repeat it a hundred thousand times."""
+
+    def updatepos(self, i: int, j: int) -> int:
+        """Note that the text from `i` to `j` is read. A line and a column, as in the library, are not needed."""
+        self._place += max(0, j - i)
+        return j
+
+    def check_for_whole_start_tag(self, i: int) -> int:
+        """Return the end of a tag, or -1; its attributes are counted before the library reads it."""
+        name = _NAME.match(self.rawdata, i)
+        place, number = (name.end() if name else i), 0
+        while (attribute := _ATTRIBUTE.match(self.rawdata, place)) is not None:
+            place, number = attribute.end(), number + 1
+            if number > _MANY:
+                self._work.count(_WEIGHT)
+        return super().check_for_whole_start_tag(i)
 
     def _add(self, kind: str, name: str = "") -> None:
-        self.events.append(Event(self._places.of_line(*self.getpos()), kind, name))
+        self._work.count()
+        self.events.append(Event(self._place, kind, self._names.setdefault(name, name)))
 
     def handle_starttag(self, tag: str, *_: object) -> None:
         self._add("start", tag)

@@ -14,6 +14,7 @@ from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.po_codes import codes_by, is_format, with_references
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
+from nmt_cli.documents.work import Work
 from nmt_cli.formats.po import FIELD, PluralRule, declared_charset, plural_rule
 
 HAS_REFERENCES = False
@@ -21,8 +22,8 @@ _UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
 """Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
 _LANGUAGE = re.compile(rf'{FIELD}Language:[ \t]*(.*?)(?=\\n|")')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+")
-_COLUMNS = re.compile("( {2,})")
-"""Blanks by which texts for terminals are set in columns."""
+_COLUMNS = re.compile(r" {2,}| ?[^ ]++(?: [^ ]++)*+(?: (?! ))?| ")
+"""Texts for terminals are set in columns by several blanks."""
 _CONTROLS = tuple(f"\\{letter}" for letter in "nrabfv")
 """Escapes of control characters, which stand in no sentence."""
 _WIDTH = 78
@@ -34,7 +35,7 @@ def decoded(name: str, data: bytes) -> Characters:
     return encoding.decoded(name, data, None if declared in _UNSET else declared)
 
 
-def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+def locate(document: Characters, target_lang: str | None, work: Work, *, overwrite: bool) -> Located:
     """Return the messages to translate, and the language of the catalogue as an edit.
 
     Messages that have a translation are left out unless `overwrite` is given.
@@ -47,7 +48,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     rule = plural_rule("")
     declared: re.Match[str] | None = None
     num_fuzzy = 0
-    for entry in entries_of(document):
+    for entry in entries_of(document, work):
         if "msgid" not in entry.texts or not any(name.startswith("msgstr") for name in entry.texts):
             document.refuse(entry.place, "the entry has no msgid with a msgstr; the catalogue is damaged or cut off")
         if not entry.texts["msgid"].raw and "msgctxt" not in entry.texts:
@@ -71,7 +72,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             if declared is not None:
                 refuse_mixture(document, declared.start(), "Language", declared[1], target_lang)
             continue
-        located.segments.extend(_segments(document, entry, rule))
+        located.segments.extend(_segments(document, entry, rule, work))
         if "fuzzy" in entry.flags:
             located.edits.extend(_without_fuzzy(document.text, entry))
     if num_fuzzy:
@@ -81,14 +82,14 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     return located
 
 
-def _segments(document: Characters, entry: Entry, rule: PluralRule) -> Iterator[Segment]:
+def _segments(document: Characters, entry: Entry, rule: PluralRule, work: Work) -> Iterator[Segment]:
     """Yield a segment for each string to fill: the form for 1 from the singular, others from the plural."""
     texts = entry.texts
     pattern = codes_by(entry.flags)
     singular, plural = texts["msgid"], texts.get("msgid_plural")
     line_end = "\r\n" if document.text.startswith("\r\n", singular.end) else "\n"
     signs = "" if is_format(entry.flags) else FREE_SIGNS
-    layout = partial(_segment, document, pattern=pattern, line_end=line_end, signs=signs)
+    layout = partial(_segment, document, pattern=pattern, line_end=line_end, signs=signs, work=work)
     names = [name for name in texts if name.startswith("msgstr")]
     if plural is None:
         yield layout(texts[names[0]], singular)
@@ -111,6 +112,7 @@ def _segment(
     pattern: re.Pattern[str],
     line_end: str,
     signs: str,
+    work: Work,
     begin: str = "",
 ) -> Segment:
     def finished(chunks: Sequence[str]) -> str:
@@ -120,11 +122,13 @@ def _segment(
             return document.text[own.start : own.end]
         lines = [raw]
         if len(source.lines) > 1:
-            lines = ["", *(part for line in re.findall(r".*?\\n|.+$", raw) for part in _wrapped(line))]
+            lines = ["", *(part for line in re.finditer(r".*?\\n|.+$", raw) for part in _wrapped(line[0]))]
         return begin + line_end.join(f'"{line}"' for line in lines)
 
     atoms = tuple(
-        part for atom in with_codes(_atoms(source.raw), with_references(pattern)) for part in _columns_of(atom)
+        part
+        for atom in with_codes(work.each(_atoms(source.raw)), with_references(pattern), work=work)
+        for part in _columns_of(atom, work)
     )
     return Segment(own.start, own.end, atoms, _spelled, finished, signs=signs, codes=pattern)
 
@@ -140,15 +144,15 @@ def _atoms(raw: str) -> Iterator[Atom]:
             yield Atom(match[0], "\t" if match[0] == "\\t" else match[0][1:])
 
 
-def _columns_of(atom: Atom) -> Iterator[Atom]:
+def _columns_of(atom: Atom, work: Work) -> Iterator[Atom]:
     """Yield an atom with the blanks between columns of its text as atoms that no sentence goes across."""
     if atom.kind is not Kind.TEXT or (atom.text != "\t" and atom.raw != atom.text):
         yield atom
     elif atom.text == "\t":
         yield Atom(atom.raw, "", Kind.BREAK)
     else:
-        for part in filter(None, _COLUMNS.split(atom.text)):
-            yield Atom(part, "", Kind.BREAK) if part.startswith("  ") else Atom(part, part)
+        for column in work.each(_COLUMNS.finditer(atom.text)):
+            yield Atom(column[0], "", Kind.BREAK) if column[0].startswith("  ") else Atom(column[0], column[0])
 
 
 def _spelled(text: str) -> str:
@@ -157,10 +161,10 @@ def _spelled(text: str) -> str:
 
 def _wrapped(line: str) -> list[str]:
     parts = [""]
-    for word in re.findall(r"\S*\s*", line):
-        if parts[-1] and len(parts[-1]) + len(word) > _WIDTH:
+    for found in re.finditer(r"\S*\s*", line):
+        if parts[-1] and len(parts[-1]) + len(found[0]) > _WIDTH:
             parts.append("")
-        parts[-1] += word
+        parts[-1] += found[0]
     return parts
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.segments import Atom, Segment
+from nmt_cli.documents.work import Work
 from nmt_cli.formats.references import unescape
 
 _ATTRIBUTE = re.compile(r"""[\s"'/]([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>][^\s>]*))?""")
@@ -37,12 +38,13 @@ def attributes_of(tag: str) -> Iterator[Attribute]:
         yield Attribute(match[1].lower(), tag[start:end], start, end, is_quoted)
 
 
-def segments_of(tag: str, names: frozenset[str]) -> Iterator[Segment]:
+def segments_of(tag: str, names: frozenset[str], work: Work) -> Iterator[Segment]:
     """Yield the values of a tag's attributes that are to be translated, at their places in it."""
     for attribute in attributes_of(tag):
         if attribute.name in names and attribute.raw.strip():
             finish = "".join if attribute.is_quoted else partial(_in_quotes, attribute.raw)
-            yield Segment(attribute.start, attribute.end, with_codes(spelled(attribute.raw)), escape, finish)
+            atoms = with_codes(work.each(spelled(attribute.raw)), work=work)
+            yield Segment(attribute.start, attribute.end, atoms, escape, finish)
 
 
 def _in_quotes(before: str, chunks: Sequence[str]) -> str:

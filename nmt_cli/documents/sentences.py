@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from nmt_cli.documents.segments import Atom, Kind
+from nmt_cli.documents.work import SENTENCE, Work
 from nmt_cli.errors import InputError
 from nmt_cli.language_codes import primary
 
 Splitter = Callable[[str], Sequence[str]]
 """Returns the sentences of a text, which are the text when they are joined."""
 _AT_EDGES = (Kind.ALONE, Kind.SEAM)
+_AT_ONCE = 50_000
+"""Characters that are split at once: nothing can stop the splitter, and no other thread runs meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +55,18 @@ def splitter(language: str) -> Splitter:
     return split
 
 
-def items_of(atoms: Iterable[Atom], split: Splitter) -> list[Item]:
+def items_of(atoms: Iterable[Atom], split: Splitter, work: Work) -> list[Item]:
     """Return the units of a text and what stands between them, in order."""
     items: list[Item] = []
     run: list[Atom] = []
-    for atom in _paired(_merged(atoms)):
+    for atom in _paired(_merged(atoms), work):
+        work.step()
         if atom.kind is Kind.BREAK:
-            items += [*_items_of_run(run, split), atom]
+            items += [*_items_of_run(run, split, work), atom]
             run = []
         else:
             run.append(atom)
-    return items + _items_of_run(run, split)
+    return items + _items_of_run(run, split, work)
 
 
 def _merged(atoms: Iterable[Atom]) -> list[Atom]:
@@ -96,10 +100,11 @@ def partners(atoms: Sequence[Atom]) -> dict[int, int]:
     return pairs
 
 
-def _paired(atoms: Sequence[Atom]) -> list[Atom]:
+def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     """Return the atoms with the tags that have no partner, or one beyond a break, as breaks themselves."""
     result = list(atoms)
     while True:
+        work.step(len(atoms))
         breaks = list(accumulate((atom.kind is Kind.BREAK for atom in result), initial=0))
         pairs = partners(result).items()
         kept = {place for pair in pairs if breaks[pair[0]] == breaks[pair[1]] for place in pair}
@@ -115,12 +120,13 @@ def fixed(atom: Atom) -> Atom:
     return Atom(atom.raw, "", Kind.BREAK, atom.inner)
 
 
-def _items_of_run(run: Sequence[Atom], split: Splitter) -> list[Item]:
+def _items_of_run(run: Sequence[Atom], split: Splitter, work: Work) -> list[Item]:
     """Return the units of atoms without a break; a pair of tags around several sentences becomes two breaks."""
     text = "".join(atom.shown for atom in run)
     if not any(character.isalpha() for atom in run if atom.kind is Kind.TEXT for character in atom.text):
         return list(run)
-    ends = list(accumulate(len(sentence) for sentence in split(text)))[:-1]
+    work.step(len(run))
+    ends = list(_ends_of_sentences(text, split, work))[:-1]
     atoms = _cut(run, ends)
     atom_ends = [*_atom_ends(atoms, ends), len(atoms)]
     split_pairs = {
@@ -130,11 +136,34 @@ def _items_of_run(run: Sequence[Atom], split: Splitter) -> list[Item]:
         for place in (first, last)
     }
     if split_pairs:
-        return items_of([fixed(atom) if place in split_pairs else atom for place, atom in enumerate(atoms)], split)
+        return items_of(
+            [fixed(atom) if place in split_pairs else atom for place, atom in enumerate(atoms)], split, work
+        )
     items: list[Item] = []
     for start, end in pairwise([0, *atom_ends]):
+        work.count(SENTENCE)
         items += _trimmed(atoms[start:end])
     return items
+
+
+def _ends_of_sentences(text: str, split: Splitter, work: Work) -> Iterator[int]:
+    """Yield the place at which each sentence ends. A long text is split in parts.
+
+    The last sentence of a part may go on in the next part, so that part begins with it.
+    """
+    start, length = 0, _AT_ONCE
+    while start < len(text):
+        sentences = split(text[start : start + length])
+        work.count(len(sentences))
+        if start + length < len(text):
+            if 2 * len(sentences[-1]) > length:
+                length *= 2
+                continue
+            sentences = sentences[:-1]
+        for sentence in sentences:
+            start += len(sentence)
+            yield start
+        length = _AT_ONCE
 
 
 def _cut(atoms: Sequence[Atom], ends: Sequence[int]) -> list[Atom]:

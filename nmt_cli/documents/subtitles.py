@@ -13,6 +13,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import spelled, written
 from nmt_cli.documents.segments import Atom, Kind, Located, Segment
+from nmt_cli.documents.work import Work
 from nmt_cli.formats.encoding import LINE
 from nmt_cli.formats.subtitles import ASIDE, MARKUP, TIMES, end_of_text, seconds_of
 
@@ -51,7 +52,7 @@ def decoded(name: str, data: bytes) -> Characters:
     return encoding.decoded(name, data, None)
 
 
-def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+def locate(document: Characters, target_lang: str | None, work: Work, *, overwrite: bool) -> Located:
     """Return the sentences of all cues; neither option changes anything here.
 
     Raises:
@@ -61,20 +62,25 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     is_vtt = document.text.lstrip("\ufeff").startswith("WEBVTT")
     chains: list[list[_Cue]] = []
     notes: list[str] = []
-    for cue in _cues(document, notes, is_vtt=is_vtt):
+    for cue in _cues(document, notes, work, is_vtt=is_vtt):
         if chains and _goes_on(chains[-1], cue):
             chains[-1].append(cue)
         else:
             chains.append([cue])
-    return Located([_segment(document.text, chain, is_vtt=is_vtt) for chain in chains], notes=notes)
+    return Located([_segment(document.text, chain, work, is_vtt=is_vtt) for chain in chains], notes=notes)
 
 
-def _cues(document: Characters, notes: list[str], *, is_vtt: bool) -> Iterator[_Cue]:
+def _cues(document: Characters, notes: list[str], work: Work, *, is_vtt: bool) -> Iterator[_Cue]:
     """Yield the cues that have text; what is left out is noted."""
     text = document.text
-    starts, lines = [match.start() for match in LINE.finditer(text)], LINE.findall(text)
+    starts: list[int] = []
+    lines: list[str] = []
+    for match in work.each(LINE.finditer(text)):
+        starts.append(match.start())
+        lines.append(match[0])
     number = num_cues = num_others = 0
     while number < len(lines):
+        work.step()
         start, line = starts[number], lines[number]
         if not line.strip("\ufeff \t\r\n"):
             number += 1
@@ -130,18 +136,18 @@ def _is_end(line: str) -> bool:
     return bare.endswith(_ENDS) or not {")", "]"}.isdisjoint(whole[len(bare) :])
 
 
-def _segment(text: str, chain: Sequence[_Cue], *, is_vtt: bool) -> Segment:
+def _segment(text: str, chain: Sequence[_Cue], work: Work, *, is_vtt: bool) -> Segment:
     atoms: list[Atom] = []
     seams = []
     for number, cue in enumerate(chain):
         if number:
             seams.append(text[chain[number - 1].end : cue.start])
             atoms.append(Atom(seams[-1], "", Kind.SEAM))
-        atoms += _atoms(cue, is_vtt=is_vtt)
+        atoms += work.each(_atoms(cue, is_vtt=is_vtt))
     finish = partial(_finished, [(cue, text[cue.start : cue.end]) for cue in chain], [*seams, ""])
     seconds = tuple(max(0.0, cue.ends - cue.begins) for cue in chain)
     spell = written if is_vtt else str
-    return Segment(chain[0].start, chain[-1].end, with_codes(atoms), spell, finish, seconds)
+    return Segment(chain[0].start, chain[-1].end, with_codes(atoms, work=work), spell, finish, seconds)
 
 
 def _atoms(cue: _Cue, *, is_vtt: bool) -> Iterator[Atom]:

@@ -14,6 +14,7 @@ from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
+from nmt_cli.documents.work import Work
 from nmt_cli.documents.xml_events import Event, events_of
 from nmt_cli.formats.inline import BREAK, LINE_ENDS
 from nmt_cli.formats.references import unescape
@@ -24,6 +25,7 @@ HAS_REFERENCES = True
 _AROUND = frozenset(("g", "mrk", "pc"))
 _MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
 """Tags and comments, and the marks of a CDATA section without the text in it."""
+_SIGNS = re.compile(r"[^<>&]+|[<>&]")
 _PAIRED = re.compile(r"(START|CLOSE)_(.*)")
 """Names that Angular gives to the tags of a template."""
 _CODES = re.compile(f"{REFERENCE.pattern}|{ANY_CODE.pattern}")
@@ -47,7 +49,7 @@ def decoded(name: str, data: bytes) -> Characters:
     return encoding.decoded(name, data, found[1].decode("ascii") if found else None)
 
 
-def locate(document: Characters, target_lang: str | None, *, overwrite: bool) -> Located:
+def locate(document: Characters, target_lang: str | None, work: Work, *, overwrite: bool) -> Located:
     """Return the sources to translate with the ranges of their targets, and the target language as edits.
 
     Units with a translation are left out unless `overwrite` is given, and so are those with `translate="no"`, or
@@ -58,7 +60,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
             are in another language.
     """
     located = Located()
-    events = events_of(document)
+    events = events_of(document, work)
     unit: _Unit | None = None
     opened: list[tuple[int, bool]] = []
     if not any(event.name == "xliff" for event in events):
@@ -67,6 +69,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
     """Place of the element that declares the languages, and its attribute for the target language."""
     num_subflows = 0
     for index, event in enumerate(events):
+        work.step()
         if event.kind == "start":
             inherited = not opened or opened[-1][1]
             is_translated = {"yes": True, "no": False}.get(event.attributes.get("translate", ""), inherited)
@@ -89,7 +92,7 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
                 setattr(unit, event.name.replace("-", "_"), (begin, index))
             elif events[begin] is unit.start:
                 num_segments = len(located.segments)
-                if not _add(located, document.text, events, unit, target_lang, overwrite=overwrite):
+                if not _add(located, document.text, events, unit, target_lang, work, overwrite=overwrite):
                     refuse_mixture(document, place, name, declared, target_lang)
                 num_subflows += len(located.segments) > num_segments and any(
                     inner.name == "sub" for inner in events[slice(*unit.source or (0, 0))]
@@ -104,14 +107,21 @@ def locate(document: Characters, target_lang: str | None, *, overwrite: bool) ->
 
 
 def _add(
-    located: Located, text: str, events: list[Event], unit: _Unit, target_lang: str | None, *, overwrite: bool
+    located: Located,
+    text: str,
+    events: list[Event],
+    unit: _Unit,
+    target_lang: str | None,
+    work: Work,
+    *,
+    overwrite: bool,
 ) -> bool:
     """Add the segment of a unit, and what its target needs beside; return False if the unit keeps a translation."""
     if unit.source is None or unit.start.attributes.get("restype") == "x-gettext-domain-header":
         return True
     begin, _ = unit.source
     opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
-    atoms = with_codes(_atoms(text, events[opening_at + 1 : closing_at]), _CODES)
+    atoms = with_codes(work.each(_atoms(text, events[opening_at + 1 : closing_at])), _CODES, work=work)
     has_arguments = any(atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms)
     holder, qualified, old = unit.start, None, ""
     if unit.target is None:
@@ -182,9 +192,9 @@ def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
         index += 1
         if event.kind == "cdata":
             in_cdata = not in_cdata
-        elif event.kind == "other" and in_cdata:  # its text has no references; the target is no CDATA section
-            yield from (Atom(written(part), part) for part in re.findall(r"[^<>&]+|[<>&]", raw))
-        elif event.kind == "other":
+        elif event.kind == "text" and in_cdata:  # its text has no references; the target is no CDATA section
+            yield from (Atom(written(part), part) for part in (sign[0] for sign in _SIGNS.finditer(raw)))
+        elif event.kind in ("text", "other"):
             yield from (Atom(raw, "", Kind.ALONE),) if raw.startswith("<") else spelled(raw)
         elif event.kind == "end":
             yield Atom(raw, event.name, around.pop())

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 from xml.parsers import expat
 
 from nmt_cli.documents.encoding import Characters
+from nmt_cli.documents.work import Work
 from nmt_cli.formats.xml import MAX_DEPTH, guarded_parser
+
+_LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")
+"""A tag that may have many attributes; mostly it is a short one with much text behind it."""
+_ATTRIBUTE = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
 class Event(NamedTuple):
     """A piece of the document."""
 
     kind: str
-    """`start`, `end`, `cdata` (either mark of a CDATA section) or `other`, which includes the text in one."""
+    """`start`, `end`, `text`, `cdata` (either mark of a CDATA section) or `other`."""
     name: str
     attributes: dict[str, str]
     start: int
@@ -22,7 +28,7 @@ class Event(NamedTuple):
     """Place at which the next event begins."""
 
 
-def events_of(document: Characters) -> list[Event]:
+def events_of(document: Characters, work: Work) -> list[Event]:
     """Return the pieces of a document in order; names have no prefix.
 
     Raises:
@@ -30,26 +36,36 @@ def events_of(document: Characters) -> list[Event]:
     """
     parser = guarded_parser(document.name)
     found: list[tuple[str, str, dict[str, str], int]] = []
+    nothing: dict[str, str] = {}
+    names: dict[str, str] = {}
     depth = 0
 
     def add(kind: str, name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
-        found.append((kind, name.rpartition(":")[2], attributes, parser.CurrentByteIndex))
+        work.count(1 + len(attributes))
+        name = name.rpartition(":")[2]
+        found.append((kind, names.setdefault(name, name), attributes or nothing, parser.CurrentByteIndex))
         depth += (kind == "start") - (kind == "end")
         if depth > MAX_DEPTH:
             place = _characters(document.text, [parser.CurrentByteIndex])[0]
             document.refuse(place, f"elements lie within elements more than {MAX_DEPTH:,} deep")
 
     def other(*_: object) -> None:
-        add("other", "", {})
+        add("other", "", nothing)
+
+    def text(*_: object) -> None:  # expat reports each line end and each reference apart
+        work.step()
+        if not found or found[-1][0] != "text":
+            add("text", "", nothing)
 
     parser.StartElementHandler = lambda name, attributes: add("start", name, attributes)
-    parser.EndElementHandler = lambda name: add("end", name, {})
-    parser.StartCdataSectionHandler = lambda: add("cdata", "", {})
-    parser.EndCdataSectionHandler = lambda: add("cdata", "", {})
+    parser.EndElementHandler = lambda name: add("end", name, nothing)
+    parser.StartCdataSectionHandler = lambda: add("cdata", "", nothing)
+    parser.EndCdataSectionHandler = lambda: add("cdata", "", nothing)
     parser.StartDoctypeDeclHandler = parser.XmlDeclHandler = other
-    parser.CommentHandler = parser.ProcessingInstructionHandler = parser.CharacterDataHandler = other
-    parser.SkippedEntityHandler = other
+    parser.CommentHandler = parser.ProcessingInstructionHandler = parser.SkippedEntityHandler = other
+    parser.CharacterDataHandler = text
+    _count_attributes(document.text, work)
     try:
         parser.Parse(document.text, True)
     except expat.ExpatError as error:
@@ -58,6 +74,13 @@ def events_of(document: Characters) -> list[Event]:
         document.refuse(place, f"is not well-formed XML: {reason}; the file is damaged or cut off")
     places = [*_characters(document.text, [place for *_, place in found]), len(document.text)]
     return [Event(*event[:3], *places[i : i + 2]) for i, event in enumerate(found)]
+
+
+def _count_attributes(text: str, work: Work) -> None:
+    """Count the attributes of long tags, because expat makes objects of all attributes of a tag at once."""
+    for tag in _LONG.finditer(text):
+        for _ in work.each(_ATTRIBUTE.finditer(text, *tag.span())):
+            pass
 
 
 def _characters(text: str, places: Sequence[int]) -> list[int]:

@@ -157,7 +157,7 @@ class App:
 
     async def _translate(self, request: Request, fields: Fields) -> Response:
         def answer(cancellation: Cancellation) -> dict[str, Any]:
-            task = self.service.task(fields)
+            task = self.service.task(fields, cancellation)
             if self._logs_text:
                 log(f"text: {json.dumps(task.texts, ensure_ascii=False)}")
             return self.service.translate(task, cancellation)

@@ -37,6 +37,11 @@ class Limits:
     """Limit for the glossary of a request."""
     texts: int = 10_000
     """Texts of one request."""
+    parts: int = 1_000_000
+    """Parts of one document, or of the texts of one request (`documents/work.py`). The bound on bytes does not bound
+    memory and time: 16 MB of short tags would take gigabytes."""
+    parts_in_flight: int = 2_000_000
+    """Parts of all documents in work together."""
     sentences: int = 50_000
     """Sentences that may wait in one direction."""
     requests: int = 256

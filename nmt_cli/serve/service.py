@@ -10,6 +10,7 @@ from typing import Any
 from nmt_cli.documents.document import ENDINGS
 from nmt_cli.serve.asking import Cancellation
 from nmt_cli.serve.directions import Directions
+from nmt_cli.serve.documents import Documents
 from nmt_cli.serve.files import KeptFiles
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.metrics import Metrics
@@ -69,15 +70,17 @@ class Service:
         """Returns why the search does not work, or None if it works; may block for some seconds."""
         self.needs_key = needs_key
         self._files = KeptFiles()
+        self._documents = Documents(limits)
 
     # Translation ----------------------------------------------------------------------------------------------------
 
-    def task(self, fields: Fields) -> Task:
+    def task(self, fields: Fields, cancellation: Cancellation) -> Task:
         """Return what a request asks for.
 
         Raises:
             Refused: something is missing, wrong, not served, or too much.
             InputError: a piece of HTML whose language is to be detected is damaged.
+            Cancelled: nobody waits for the answer any more.
         """
         given = fields.texts("q")
         source, target = fields.text("source"), fields.text("target")
@@ -97,7 +100,7 @@ class Service:
         detected = None
         if source == "auto":
             self._check_detection()
-            detected = self.directions.detect_each(self._words(texts, kind), found_target)
+            detected = self.directions.detect_each(self._words(texts, kind, cancellation), found_target)
             sources = [one["language"] for one in detected]
         else:
             found_source, found_target = self._pair(source, target)
@@ -113,11 +116,12 @@ class Service:
                 )  # fmt: skip
         return Task(texts, isinstance(given, list), detected, sources, found_target, kind == "html", request)
 
-    def _words(self, texts: Sequence[str], kind: str) -> Sequence[str]:
+    def _words(self, texts: Sequence[str], kind: str, cancellation: Cancellation) -> Sequence[str]:
         """Return what tells the language of each text: of HTML not the names of its tags."""
         if kind == "text":
             return texts
-        return [words_of_html(next(iter(self.directions)), text) for text in texts]
+        direction = next(iter(self.directions))
+        return [words_of_html(direction, text, self._documents, cancellation) for text in texts]
 
     def _request(self, fields: Fields) -> Request:
         """Return what is asked for beside texts and languages."""
@@ -188,7 +192,11 @@ class Service:
         translate = translate_html if task.is_html else translate_texts
         # With alignments each text is on its own, because sentences that two texts share are translated once.
         groups = [[text] for text in texts] if task.request.with_alignment else [texts]
-        return [answer for group in groups for answer in translate(direction, group, task.request, cancellation)]
+        return [
+            answer
+            for group in groups
+            for answer in translate(direction, group, task.request, self._documents, cancellation)
+        ]
 
     def detect(self, fields: Fields) -> list[dict[str, Any]]:
         """Return the languages that a text may be in."""
@@ -217,7 +225,8 @@ class Service:
             raise Refused(400, "Invalid request: file format not supported")
         if source == "auto":
             self._check_detection()
-            words = words_of_file(next(iter(self.directions)), file.name, file.content, cancellation)
+            first = next(iter(self.directions))
+            words = words_of_file(first, file.name, file.content, self._documents, cancellation)
             found = self.directions.detect_each([words], target)[0]["language"]
         else:
             found, target = self._pair(source, asked)
@@ -234,7 +243,7 @@ class Service:
         direction, file = task.direction, task.file
         name, translated = PurePath(file.name).name[-100:], TranslatedFile(file.content, [])
         if direction is not None:
-            translated = translate_file(direction, name, file.content, task.request, cancellation)
+            translated = translate_file(direction, name, file.content, task.request, self._documents, cancellation)
         return self._files.add(name, task.target, translated.content), translated.warnings
 
     def file(self, name: str) -> bytes:

@@ -21,8 +21,10 @@ from nmt_cli.documents.document import (
 from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import Splitter
+from nmt_cli.documents.work import Work
 from nmt_cli.errors import InputError
 from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
+from nmt_cli.serve.documents import Document, Documents
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Translated, Translation
 
@@ -86,12 +88,14 @@ class _Sentences:
         self._direction, self._wanted, self._cancellation = direction, wanted, cancellation
         self._found: dict[str, Translated] = {}
 
-    def ranked(self, rank: int) -> Translate:
-        """Return what gives each sentence's translation of this rank, or its last one if there are fewer."""
+    def ranked(self, rank: int, document: Document) -> Translate:
+        """Return what gives each sentence of a document its translation of this rank, or its last one if there are
+        fewer."""
 
         def translate(lines: Sequence[str]) -> list[Translation]:
             new = [line for line in dict.fromkeys(lines) if line not in self._found]
-            answers = self._direction.engine.translate(new, self._wanted, self._cancellation)
+            with document.translating():
+                answers = self._direction.engine.translate(new, self._wanted, self._cancellation)
             self._found.update(zip(new, answers, strict=True))
             found = [self._found[line].translations for line in lines]
             return [translations[min(rank, len(translations) - 1)] for translations in found]
@@ -104,7 +108,7 @@ class _Sentences:
 
 
 def translate_texts(
-    direction: Direction, texts: Sequence[str], request: Request, cancellation: Cancellation
+    direction: Direction, texts: Sequence[str], request: Request, documents: Documents, cancellation: Cancellation
 ) -> list[Answer]:
     """Return the answer to each text; each of its lines is a paragraph.
 
@@ -121,9 +125,10 @@ def translate_texts(
 
     def rendered(rank: int) -> list[list[Paragraph]]:
         lines = [line for of_text in paragraphs for line in of_text]
-        translate, check = sentences.ranked(rank), cancellation.check
-        found = iter(translate_paragraphs(lines, translate, direction.split, DocumentCounts(), check=check))
-        return [[next(found) for _ in of_text] for of_text in paragraphs]
+        with documents.one(cancellation) as document:
+            translate, counts = sentences.ranked(rank, document), DocumentCounts()
+            found = iter(translate_paragraphs(lines, translate, direction.split, counts, work=document.work))
+            return [[next(found) for _ in of_text] for of_text in paragraphs]
 
     ranks = [rendered(rank) for rank in range(1 + request.alternatives)]
     own = [sentences.all()] if len(texts) == 1 else [()] * len(texts)
@@ -161,7 +166,7 @@ def _with_confidence(answer: Answer, paragraphs: Sequence[Paragraph]) -> Answer:
 
 
 def translate_html(
-    direction: Direction, texts: Sequence[str], request: Request, cancellation: Cancellation
+    direction: Direction, texts: Sequence[str], request: Request, documents: Documents, cancellation: Cancellation
 ) -> list[Answer]:
     """Return the answer to each piece of HTML, whose tags stay; the sentences of all are searched together.
 
@@ -170,21 +175,27 @@ def translate_html(
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
 
-    def rendered(text: str, translate: Translate) -> str:
+    def rendered(text: str, document: Document, translate: Translate) -> str:
         split, target = direction.split, direction.target
-        return translate_page(text, translate, split, target_lang=target, check=cancellation.check)
+        return translate_page(text, translate, split, target_lang=target, work=document.work)
+
+    def ranked(text: str, rank: int) -> str:
+        with documents.one(cancellation) as document:
+            return rendered(text, document, sentences.ranked(rank, document))
 
     if len(texts) > 1:
-        sentences.ranked(0)([line for text in texts for line in _lines_of(partial(rendered, text))])
+        with documents.one(cancellation) as document:
+            lines = [line for text in texts for line in _lines_of(partial(rendered, text, document))]
+            sentences.ranked(0, document)(lines)
     answers = []
     for text in texts:
-        best, *others = (rendered(text, sentences.ranked(rank)) for rank in range(1 + request.alternatives))
+        best, *others = (ranked(text, rank) for rank in range(1 + request.alternatives))
         answers.append(Answer(best, _others(best, others), sentences.all() if len(texts) == 1 else ()))
     return answers
 
 
 def translate_file(
-    direction: Direction, name: str, data: bytes, request: Request, cancellation: Cancellation
+    direction: Direction, name: str, data: bytes, request: Request, documents: Documents, cancellation: Cancellation
 ) -> TranslatedFile:
     """Return a document with its text translated; its name tells the format.
 
@@ -194,24 +205,24 @@ def translate_file(
         Cancelled: nobody waits for the document any more.
     """
     sentences = _Sentences(direction, request.wanted(direction.engine, with_alignment=True), cancellation)
-    return _file_in_place(name, data, sentences.ranked(0), direction, cancellation)
+    with documents.one(cancellation) as document:
+        return _file_in_place(name, data, sentences.ranked(0, document), direction, document.work)
 
 
-def _file_in_place(
-    name: str, data: bytes, translate: Translate, direction: Direction, cancellation: Cancellation
-) -> TranslatedFile:
-    cancellation.check()
-    split, check = direction.split, cancellation.check
+def _file_in_place(name: str, data: bytes, translate: Translate, direction: Direction, work: Work) -> TranslatedFile:
+    work.check()
+    split = direction.split
     if name.lower().endswith(".txt"):
         document = decoded(name, data, None)
         mark, text = ("\ufeff", document.text[1:]) if document.text.startswith("\ufeff") else ("", document.text)
+        work.count(text.count("\n"))
         lines = text.split("\n")
         ends = ["\r" if line.endswith("\r") else "" for line in lines]  # which lines of white space keep, too
         bare = [line.removesuffix("\r") for line in lines]
-        found = translate_paragraphs(bare, translate, split, DocumentCounts(), check=check)
+        found = translate_paragraphs(bare, translate, split, DocumentCounts(), work=work)
         joined = "\n".join(paragraph.text + end for paragraph, end in zip(found, ends, strict=True))
         return TranslatedFile(encoded(document, mark + joined, has_references=False), [])
-    content, counts = translate_document(name, data, translate, split, target_lang=direction.target, check=check)
+    content, counts = translate_document(name, data, translate, split, target_lang=direction.target, work=work)
     warnings = counts.warnings()
     if other := unlike(counts.languages, direction.source):
         warnings.append(f"says that its text is in {other}, but it was translated from {direction.source}")
@@ -221,15 +232,21 @@ def _file_in_place(
 # What tells the language ------------------------------------------------------------------------------------------
 
 
-def words_of_html(direction: Direction, text: str) -> str:
+def words_of_html(direction: Direction, text: str, documents: Documents, cancellation: Cancellation) -> str:
     """Return the beginning of what would be translated of a piece of HTML; errors as of `translate_html`."""
     split, target = direction.split, direction.target
-    return _to_be_translated(lambda translate: translate_page(text, translate, split, target_lang=target))
+    with documents.one(cancellation) as document:
+        return _to_be_translated(
+            lambda translate: translate_page(text, translate, split, target_lang=target, work=document.work)
+        )
 
 
-def words_of_file(direction: Direction, name: str, data: bytes, cancellation: Cancellation) -> str:
+def words_of_file(
+    direction: Direction, name: str, data: bytes, documents: Documents, cancellation: Cancellation
+) -> str:
     """Return the beginning of what would be translated of a document; errors as of `translate_file`."""
-    return _to_be_translated(lambda translate: _file_in_place(name, data, translate, direction, cancellation))
+    with documents.one(cancellation) as document:
+        return _to_be_translated(lambda translate: _file_in_place(name, data, translate, direction, document.work))
 
 
 class _Enough(Exception):  # noqa: N818 (nothing is wrong)

@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
+from numpy.typing import NDArray
 
 from nmt_cli.translation.alignment import Matrix
 from nmt_cli.translation.elements import Tag, placed
@@ -25,6 +25,8 @@ _EDGES = re.compile(r"(\W*)(\w(?:.*\w)?)(\W*)", re.S)
 """A word between the punctuation before it and the punctuation after it."""
 _LONG_WORD = 15
 """Characters around a placeholder beyond which they are text, as where a script writes no spaces."""
+_NOT_FREE = re.compile(rf"\d|{WITHOUT_SPACES.pattern}")
+"""What makes a word a number, or perhaps a whole sentence."""
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
 """Names of HTML tags that stand alone without a slash."""
 UNKNOWN = "⁇"
@@ -179,20 +181,29 @@ def _tagged(word: str, opening: Sequence[_Mark], closing: Sequence[_Mark], spell
     return spell(head) + written + spell(tail)
 
 
-def put_placeholders(source: Sequence[str], target: list[str], weights: Matrix, pattern: re.Pattern[str]) -> int:
-    """Make each placeholder, a match of `pattern`, stand in the target as often as in the source, or more often.
+class Placeholders(Protocol):
+    """Finds the placeholders of a text, as a pattern does."""
+
+    def findall(self, text: str, /) -> list[str]:
+        """Return all placeholders of a text."""
+
+
+def put_placeholders(
+    source: Sequence[str], target: list[str], weights: NDArray[Any], placeholders: Placeholders
+) -> int:
+    """Make each placeholder stand in the target as often as in the source, or more often.
 
     None takes the place of another, of a number, or of a word that may be a whole sentence, as where a script writes no
     spaces. Returns how many were missing.
     """
-    there = Counter(placeholder for word in target for placeholder in pattern.findall(word))
-    kept = re.compile(rf"{pattern.pattern}|\d|{WITHOUT_SPACES.pattern}", pattern.flags)
-    free = [row for row, word in enumerate(target) if not kept.search(word)]
+    own = [placeholders.findall(word) for word in target]
+    there = Counter(placeholder for of_word in own for placeholder in of_word)
+    free = [row for row, word in enumerate(target) if not own[row] and not _NOT_FREE.search(word)]
     num_missing = 0
     for column, word in enumerate(source):
-        placeholders = pattern.findall(word)
+        of_word = placeholders.findall(word)
         missing = []
-        for placeholder in placeholders:
+        for placeholder in of_word:
             if there[placeholder]:
                 there[placeholder] -= 1
             else:
@@ -200,8 +211,8 @@ def put_placeholders(source: Sequence[str], target: list[str], weights: Matrix, 
         if not missing:
             continue
         num_missing += len(missing)
-        rest = pattern.sub("", word)
-        is_whole = missing == placeholders and len(rest) <= _LONG_WORD and not WITHOUT_SPACES.search(rest)
+        rest = _without(word, of_word)
+        is_whole = missing == of_word and len(rest) <= _LONG_WORD and not WITHOUT_SPACES.search(rest)
         written = word if is_whole else " ".join(missing)
         if free:
             row = free.pop(_heaviest(weights[free, column]))
@@ -211,10 +222,20 @@ def put_placeholders(source: Sequence[str], target: list[str], weights: Matrix, 
     return num_missing
 
 
+def _without(word: str, placeholders: Sequence[str]) -> str:
+    """Return a word without the placeholders in it, which are given in their order."""
+    parts, position = [], 0
+    for placeholder in placeholders:
+        begin = word.index(placeholder, position)
+        parts.append(word[position:begin])
+        position = begin + len(placeholder)
+    return "".join([*parts, word[position:]])
+
+
 def _name(tag: str) -> str:
     found = re.match(r"</?([A-Za-z][^\s/>]*)", tag)
     return found[1] if found else ""
 
 
-def _heaviest(weights: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
+def _heaviest(weights: NDArray[Any]) -> int:
     return int(weights.argmax())

@@ -14,6 +14,7 @@ from nmt_cli.documents.document import translate_document
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, items_of
 from nmt_cli.documents.units import line_of
+from nmt_cli.documents.work import Work
 
 
 class Counted(str):
@@ -34,13 +35,13 @@ def text() -> Counted:
 
 
 def test_placeholders_are_cut_out_of_a_long_text_without_copies_of_its_rest(text: Counted):
-    found = with_codes([Atom(text, text)])
+    found = with_codes([Atom(text, text)], work=Work())
     assert sum(atom.kind is Kind.PLACEHOLDER for atom in found) == 2_000
     assert Counted.num_copied <= 4 * len(text)
 
 
 def test_sentences_are_cut_out_of_a_long_text_without_copies_of_its_rest(text: Counted):
-    found = items_of([Atom(text, text)], lambda _: ["so %s. "] * 2_000)
+    found = items_of([Atom(text, text)], lambda _: ["so %s. "] * 2_000, Work())
     assert sum(isinstance(item, Unit) for item in found) == 2_000
     assert Counted.num_copied <= 4 * len(text)
 
@@ -71,8 +72,8 @@ def test_a_text_is_not_searched_for_each_of_its_placeholders(monkeypatch: pytest
         return findall(*arguments)
 
     monkeypatch.setattr(re, "findall", searching)
-    atoms = with_codes([Atom(text := " ".join(f"{{n{number}}} dog" for number in range(2_000)), text)])
-    line = line_of(Unit(atoms), lambda atom: atom.raw)
+    atoms = with_codes([Atom(text := " ".join(f"{{n{number}}} dog" for number in range(2_000)), text)], work=Work())
+    line = line_of(Unit(atoms), lambda atom: atom.raw, Work())
     assert line.text == text
     assert num_searches <= 20
 

@@ -39,7 +39,7 @@ def service(*pairs: str, **limits: int) -> Service:
 
 
 def ask(served: Service, **fields: object) -> object:
-    return served.translate(served.task(Fields(fields, True, {})), Cancellation())["translatedText"]
+    return served.translate(served.task(Fields(fields, True, {}), Cancellation()), Cancellation())["translatedText"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def ask(served: Service, **fields: object) -> object:
 def test_the_variant_of_a_language_is_the_one_that_is_served(served, asked, found):
     given = service(*served)
     source, target = asked
-    task = given.task(Fields({"q": "a", "source": source, "target": target}, True, {}))
+    task = given.task(Fields({"q": "a", "source": source, "target": target}, True, {}), Cancellation())
     assert (task.sources, task.target) == ([found[0]], found[1])
 
 
@@ -71,7 +71,7 @@ def test_a_text_stays_as_it_is_in_its_own_variant(pair, code):
 
 def test_a_direction_that_is_not_served_is_refused():
     with pytest.raises(Refused, match="fr is not available as a target language from de"):
-        service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, True, {}))
+        service("en-fr", "de-en").task(Fields({"q": "a", "source": "de", "target": "fr"}, True, {}), Cancellation())
 
 
 @pytest.mark.parametrize("field", [{}, {"alternatives": 1}, {"alignment": True}])

@@ -1,0 +1,98 @@
+"""The documents in work: bounds on what they are cut into, and turns, so that other clients are answered meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, Semaphore
+
+from nmt_cli.documents.work import Work
+from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
+from nmt_cli.serve.limits import Limits
+
+SMALL = 20_000
+"""Parts up to which a document needs no turn: it is read within half a second."""
+TURNS = 2
+"""Larger documents that are read or written at the same time.
+
+Python runs one thread at a time, each for 5 ms. With more of them, the thread that answers others would wait too long.
+"""
+WAIT_SECONDS = 0.5
+"""Seconds after which a document that waits for its turn looks if somebody still waits for it."""
+RETRY_SECONDS = 10
+
+
+class Documents:
+    """Counts the parts of all documents in work; any thread may ask. Plain text counts as a document of lines."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._lock = Lock()
+        self._num_parts = 0
+        self.turns = Semaphore(TURNS)
+
+    @contextmanager
+    def one(self, cancellation: Cancellation) -> Iterator[Document]:
+        """Let a document be worked on, and forget its parts at the end."""
+        document = Document(self, cancellation)
+        try:
+            yield document
+        finally:
+            document.end()
+
+    def grow(self, num_parts: int) -> None:
+        """Count new parts, or parts that are gone if the number is negative.
+
+        Raises:
+            Busy: all documents together have too many.
+        """
+        with self._lock:
+            if num_parts > 0 and self._num_parts + num_parts > self.limits.parts_in_flight:
+                raise Busy(RETRY_SECONDS)
+            self._num_parts += num_parts
+
+
+class Document:
+    """A document, or the texts of a request, while it is translated."""
+
+    def __init__(self, documents: Documents, cancellation: Cancellation) -> None:
+        self.work = Work(cancellation.check, self._grow)
+        self._documents, self._cancellation = documents, cancellation
+        self._num_parts = 0
+        self._has_turn = False
+
+    def _grow(self, num_parts: int) -> None:
+        most = self._documents.limits.parts
+        if self._num_parts + num_parts > most:
+            raise TooMuch(
+                f"it has more than {most:,} parts (tags, attributes, entities, lines, sentences and so on); send it in "
+                "several requests"
+            )
+        self._documents.grow(num_parts)
+        self._num_parts += num_parts
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Wait for the turn of a large document, unless it is at its turn."""
+        while self._num_parts > SMALL and not self._has_turn:
+            self._has_turn = self._documents.turns.acquire(timeout=WAIT_SECONDS)
+            if not self._has_turn:
+                self._cancellation.check()
+
+    def _end_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self._documents.turns.release()
+
+    @contextmanager
+    def translating(self) -> Iterator[None]:
+        """Let other documents have their turn while this one waits for its translation."""
+        self._end_turn()
+        yield
+        self._take_turn()
+
+    def end(self) -> None:
+        """Give back the turn and the parts."""
+        self._end_turn()
+        self._documents.grow(-self._num_parts)
+        self._num_parts = 0

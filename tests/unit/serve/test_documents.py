@@ -1,0 +1,105 @@
+"""Bounds on the documents in work, and their turns."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+
+import pytest
+
+from nmt_cli.documents.sentences import splitter
+from nmt_cli.serve import documents
+from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch
+from nmt_cli.serve.documents import SMALL, TURNS, Documents
+from nmt_cli.serve.limits import Limits
+from nmt_cli.serve.texts import Direction, Request, translate_file, translate_html, translate_texts, words_of_file
+
+
+class Untouched:
+    """An engine that nobody may ask."""
+
+    abilities = None
+
+    def translate(self, *_: object):
+        pytest.fail("the engine is asked")
+
+
+DIRECTION = Direction("en", "fr", Untouched(), splitter("en"))  # type: ignore[arg-type]
+MESSAGE = r"^it has more than 5,000 parts \(tags, attributes, .*\); send it in several requests$"
+FILES = {
+    "a.html": "a<i>b</i>" * 2_000,
+    "b.html": "<p " + "a=b " * 4_000 + ">c",
+    "c.html": "a&amp;" * 4_000,
+    "a.txt": "\n" * 6_000,
+    "b.txt": "a b " * 4_000,
+    "a.po": 'msgid "a"\nmsgstr ""\n' * 2_000,
+    "a.srt": "1\n00:00:01,000 --> 00:00:02,000\na\n\n" * 2_000,
+    "a.xlf": "<xliff><file>" + "<x/>" * 4_000 + "</file></xliff>",
+}
+
+
+@pytest.fixture(autouse=True)
+def abilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Request, "wanted", lambda *_, **__: None)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_with_too_many_parts_is_refused_before_the_engine_is_asked(name: str):
+    given = Documents(Limits(parts=5_000))
+    with pytest.raises(TooMuch, match=MESSAGE):
+        translate_file(DIRECTION, name, FILES[name].encode(), Request(), given, Cancellation())
+    with pytest.raises(TooMuch, match=MESSAGE):
+        words_of_file(DIRECTION, name, FILES[name].encode(), given, Cancellation())
+    given.grow(given.limits.parts_in_flight)  # nothing of it counts any more
+
+
+@pytest.mark.parametrize("translate", [translate_html, translate_texts])
+def test_texts_with_too_many_parts_are_refused_before_the_engine_is_asked(translate):
+    given = Documents(Limits(parts=5_000))
+    with pytest.raises(TooMuch, match=MESSAGE):
+        translate(DIRECTION, ["a<br>\n" * 6_000], Request(), given, Cancellation())
+
+
+def test_documents_together_have_a_bound_too():
+    given = Documents(Limits(parts=5_000, parts_in_flight=8_000))
+    with given.one(Cancellation()) as first, given.one(Cancellation()) as second:
+        first.work.count(5_000)
+        second.work.count(3_000)
+        with pytest.raises(Busy):
+            second.work.count(1_000)
+    with given.one(Cancellation()) as third:
+        third.work.count(5_000)
+
+
+def test_large_documents_take_turns_and_small_ones_do_not_wait():
+    given = Documents(Limits())
+    at_work, has_turn = [given.one(Cancellation()) for _ in range(TURNS)], Event()
+    running = [one.__enter__() for one in at_work]
+    for document in running:
+        document.work.count(SMALL + 1_000)
+
+    def wait() -> None:
+        with given.one(Cancellation()) as document:
+            document.work.count(SMALL + 1_000)
+            has_turn.set()
+
+    with given.one(Cancellation()) as small:
+        small.work.count(SMALL)
+    waiting = Thread(target=wait)
+    waiting.start()
+    assert not has_turn.is_set()
+    with running[0].translating():  # its turn is free meanwhile
+        waiting.join(60)
+        assert has_turn.is_set()
+    for one in at_work:
+        one.__exit__(None, None, None)
+
+
+def test_a_document_that_waits_for_its_turn_ends_when_its_client_has_left(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(documents, "WAIT_SECONDS", 0.001)
+    given = Documents(Limits())
+    given.turns = documents.Semaphore(0)
+    left = Cancellation()
+    with given.one(left) as document:
+        left.set()
+        with pytest.raises(Cancelled):
+            document.work.count(SMALL + 1_000)
