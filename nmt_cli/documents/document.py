@@ -167,7 +167,8 @@ def translate_paragraphs(
     """
     work = work or Work()
     segments = []
-    for paragraph in work.each(paragraphs):
+    for paragraph in paragraphs:
+        work.count(1 + SEGMENT)
         atoms = (Atom(paragraph, paragraph),)
         segments.append(Segment(0, len(paragraph), with_codes(atoms, work=work) if markup else atoms))
     edits, sentences = _translated(segments, translate, split, counts, work, keeps_codes=markup)
@@ -205,7 +206,6 @@ def _translated(
     def split_all(some: Iterable[Segment]) -> Iterator[Unit]:
         for segment in some:
             work.check()
-            work.count(SEGMENT)
             items[id(segment)] = items_of(segment.atoms, split, work)
             for item in items[id(segment)]:
                 if isinstance(item, Unit):

@@ -16,7 +16,7 @@ from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone, wi
 from nmt_cli.documents.html_events import Event, events_of
 from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
 from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
-from nmt_cli.documents.work import Work
+from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.formats.encoding import text_codec
 
 HAS_REFERENCES = True
@@ -260,6 +260,7 @@ class _Walk:
             atoms = with_marks_alone(self._atoms, work)
             atoms = with_whole_addresses(with_labels_apart(atoms, work), work)
             own = with_codes(atoms, has_line_ends=False, work=work)
+            work.count(SEGMENT)
             self._located.segments.append(Segment(self._start, end, own, written))
         self._atoms = []
 

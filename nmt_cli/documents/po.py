@@ -14,7 +14,7 @@ from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.po_codes import codes_by, is_format, with_references
 from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
-from nmt_cli.documents.work import Work
+from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.formats.po import FIELD, PluralRule, declared_charset, plural_rule
 
 HAS_REFERENCES = False
@@ -27,6 +27,8 @@ _COLUMNS = re.compile(r" {2,}| ?[^ ]++(?: [^ ]++)*+(?: (?! ))?| ")
 _CONTROLS = tuple(f"\\{letter}" for letter in "nrabfv")
 """Escapes of control characters, which stand in no sentence."""
 _WIDTH = 78
+_ENTRY = 1
+"""Parts for which an entry counts beside its segment."""
 
 
 def decoded(name: str, data: bytes) -> Characters:
@@ -115,22 +117,26 @@ def _segment(
     work: Work,
     begin: str = "",
 ) -> Segment:
-    def finished(chunks: Sequence[str]) -> str:
-        """Return a string in quotes, on as many lines as it needs if its source stands on several."""
-        raw = "".join(chunks)
-        if own.lines and own.raw == raw:
-            return document.text[own.start : own.end]
-        lines = [raw]
-        if len(source.lines) > 1:
-            lines = ["", *(part for line in re.finditer(r".*?\\n|.+$", raw) for part in _wrapped(line[0]))]
-        return begin + line_end.join(f'"{line}"' for line in lines)
-
+    work.count(SEGMENT + _ENTRY)
+    old = document.text[own.start : own.end] if own.lines else ""
+    finish = partial(_quoted, old, own.raw, begin, line_end, is_long=len(source.lines) > 1)
     atoms = tuple(
         part
         for atom in with_codes(work.each(_atoms(source.raw)), with_references(pattern), work=work)
         for part in _columns_of(atom, work)
     )
-    return Segment(own.start, own.end, atoms, _spelled, finished, signs=signs, codes=pattern)
+    return Segment(own.start, own.end, atoms, _spelled, finish, signs=signs, codes=pattern)
+
+
+def _quoted(old: str, old_raw: str, begin: str, line_end: str, chunks: Sequence[str], *, is_long: bool) -> str:
+    """Return a string in quotes, on as many lines as it needs if its source stands on several."""
+    raw = "".join(chunks)
+    if old and old_raw == raw:
+        return old
+    lines = [raw]
+    if is_long:
+        lines = ["", *(part for line in re.finditer(r".*?\\n|.+$", raw) for part in _wrapped(line[0]))]
+    return begin + line_end.join(f'"{line}"' for line in lines)
 
 
 def _atoms(raw: str) -> Iterator[Atom]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.segments import Atom, Segment
-from nmt_cli.documents.work import Work
+from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.formats.references import unescape
 
 _ATTRIBUTE = re.compile(r"""[\s"'/]([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>][^\s>]*))?""")
@@ -43,6 +43,7 @@ def segments_of(tag: str, names: frozenset[str], work: Work) -> Iterator[Segment
     for attribute in attributes_of(tag):
         if attribute.name in names and attribute.raw.strip():
             finish = "".join if attribute.is_quoted else partial(_in_quotes, attribute.raw)
+            work.count(SEGMENT)
             atoms = with_codes(work.each(spelled(attribute.raw)), work=work)
             yield Segment(attribute.start, attribute.end, atoms, escape, finish)
 

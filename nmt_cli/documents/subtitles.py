@@ -13,7 +13,7 @@ from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.references import spelled, written
 from nmt_cli.documents.segments import Atom, Kind, Located, Segment
-from nmt_cli.documents.work import Work
+from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.formats.encoding import LINE
 from nmt_cli.formats.subtitles import ASIDE, MARKUP, TIMES, end_of_text, seconds_of
 
@@ -137,6 +137,7 @@ def _is_end(line: str) -> bool:
 
 
 def _segment(text: str, chain: Sequence[_Cue], work: Work, *, is_vtt: bool) -> Segment:
+    work.count(SEGMENT)
     atoms: list[Atom] = []
     seams = []
     for number, cue in enumerate(chain):

@@ -14,7 +14,7 @@ from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.languages import language_after, refuse_mixture
 from nmt_cli.documents.references import attributes_of, spelled, written
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
-from nmt_cli.documents.work import Work
+from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.documents.xml_events import Event, events_of
 from nmt_cli.formats.inline import BREAK, LINE_ENDS
 from nmt_cli.formats.references import unescape
@@ -121,6 +121,7 @@ def _add(
         return True
     begin, _ = unit.source
     opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
+    work.count(SEGMENT)
     atoms = with_codes(work.each(_atoms(text, events[opening_at + 1 : closing_at])), _CODES, work=work)
     has_arguments = any(atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms)
     holder, qualified, old = unit.start, None, ""
