@@ -11,7 +11,10 @@ OLDEST := .venv-oldest
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH :=
 
-.PHONY: FORCE install demo check test oldest soak bench browser compilers node ray wasm clean
+# Compiled once, not by each of the thousand processes that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: FORCE install demo check test slow oldest soak bench chromium browser compilers ray wasm clean
 
 install: $(READY)
 
@@ -37,16 +40,22 @@ check: install
 	$(BIN)/mypy
 
 test: install
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
-# The quick tests again, with the oldest versions that pyproject.toml allows. PyTorch and the system are the same ones as
-# everywhere, so the long tests of what only PyTorch computes and of what a training survives are left out.
-AS_BEFORE := $(addprefix --ignore=tests/unit/,model ops search training translation/test_step_model.py) \
-	$(addsuffix .py,$(addprefix --ignore=tests/end_to_end/test_,train captured_training path prefixes improve) \
-	$(addprefix --ignore=tests/reliability/test_,disk signals refused))
+# The marked tests that run in CI.
+slow: install chromium
+	$(BIN)/pytest -n 2 --dist worksteal --durations 20 -m '(slow or install) and not soak'
+
+# With the oldest versions that pyproject.toml allows: the quick tests of the files behind which an outside library stands.
+# PyTorch and the system are the same as everywhere. `make soak` runs all quick tests so.
+BEHIND_DOORS := $(addprefix tests/unit/,config confidence data documents export formats serve test_checkpoint_files.py \
+	test_plots.py test_scoring.py) \
+	$(addprefix tests/end_to_end/test_,commands.py export.py import.py score_command.py serve.py) \
+	tests/end_to_end/test_train.py::test_tensorboard_is_written_if_asked \
+	tests/properties/test_text.py tests/reliability/test_yesterdays_models.py
 
 oldest: $(OLDEST)/.ready
-	$(OLDEST)/bin/pytest -n 2 $(AS_BEFORE)
+	$(OLDEST)/bin/pytest -n 2 --dist worksteal $(BEHIND_DOORS)
 
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
@@ -54,9 +63,11 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
 	touch $@
 
-# The long tests, among them those of the browser, of other compilers, of Ray and of installation.
-soak: install browser compilers node ray
+# The long tests, among them those of all browsers, of other compilers, of Ray and of installation; then all quick tests
+# with the oldest versions.
+soak: install browser compilers node ray $(OLDEST)/.ready
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray or install'
+	$(OLDEST)/bin/pytest -n 2 --dist worksteal
 
 bench: install
 	$(BIN)/python -m benchmarks --output benchmarks/latest.json
@@ -66,11 +77,15 @@ ray: install
 	@echo 'Installing Ray into $(VENV). Its download is about 80 MB, and it takes 250 MB of disk.'
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[ray]'
 
-# Headless Chromium and Firefox for the tests of the pages; as root, on Debian.
-browser:
-	command -v chromedriver firefox-esr | wc -l | grep -qx 2 || { apt-get update -qq && \
-		apt-get install -qq -y --no-install-recommends \
-		chromium chromium-driver firefox-esr fonts-noto-cjk fonts-dejavu-core >/dev/null; }
+# Headless Chromium for the tests of the pages; as root, on Debian.
+chromium:
+	command -v chromedriver || { apt-get update -qq && \
+		apt-get install -qq -y --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; }
+
+# Firefox too, and letters that the pages show in `make soak`.
+browser: chromium
+	command -v firefox-esr || { apt-get update -qq && \
+		apt-get install -qq -y --no-install-recommends firefox-esr fonts-noto-cjk >/dev/null; }
 
 # The inner loops of the page for offline use. They stand in the repository compiled, by clang 14 and lld of Debian 12.
 PAGE := nmt_cli/export/page

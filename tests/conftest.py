@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import torch
 from command_line import CONFIG, Result, run_here
+from echoing import Echo
 
 from nmt_cli.demo import phrasebook
 from nmt_cli.signals import ENDING
@@ -49,12 +53,41 @@ def nmt(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     return run
 
 
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """`once("name", make)` returns a directory that `make` has filled, once in a run, whichever worker came first.
+
+    The other workers wait for it. All share it, so a test that changes something in it must do so in a copy.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once"
+    shared.mkdir(exist_ok=True)
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        directory, ready = shared / name, shared / f"{name}.ready"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not ready.exists():
+                shutil.rmtree(directory, ignore_errors=True)  # half of it, from a worker in which `make` failed
+                directory.mkdir()
+                make(directory)
+                ready.touch()
+        return directory
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def corpus(once: Once) -> Path:
     """A small phrase book: train, dev and test in en and fr."""
-    directory = tmp_path_factory.mktemp("corpus")
-    phrasebook.write(phrasebook.generate(seed=7, num_train=600, num_dev=20, num_test=30), directory)
-    return directory
+
+    def write(directory: Path) -> None:
+        phrasebook.write(phrasebook.generate(seed=7, num_train=600, num_dev=20, num_test=30), directory)
+
+    return once("corpus", write)
 
 
 @pytest.fixture
@@ -65,32 +98,30 @@ def config(tmp_path: Path, corpus: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def echoed_dev_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let trainings in this process judge the dev set by its loss alone: it is not translated, only echoed.
+
+    Its translations and the confidence that is fitted to them take two thirds of the time of a small training.
+    """
+    monkeypatch.setattr("nmt_cli.training.validation.Translator", Echo)
+    command = import_module("nmt_cli.commands.train")  # the package has a function of this name
+    monkeypatch.setattr(command, "calibrate_after_training", lambda *_: None)
+
+
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Path:
+def model(once: Once, corpus: Path) -> Path:
     """A model directory trained for a few steps: enough to produce some text."""
-    directory = tmp_path_factory.mktemp("model")
-    path = directory / "config.yaml"
-    path.write_text(CONFIG.format(model_dir=directory / "run", corpus=corpus), encoding="utf-8")
-    result = run_here(
-        "train",
-        "--config",
-        str(path),
-        "--set",
-        "training.max_steps=100",
-        "--set",
-        "training.validation_freq=50",
-        "--set",
-        "training.batch_size=400",
-        "--set",
-        "model.embedding_size=32",
-        "--set",
-        "model.decoder.hidden_size=32",
-        "--set",
-        "model.dropout.embedding=0",
-        "--set",
-        "model.dropout.recurrent=0",
-        "--set",
+    sets = (
+        "training.max_steps=100", "training.validation_freq=50", "training.batch_size=400", "model.embedding_size=32",
+        "model.decoder.hidden_size=32", "model.dropout.embedding=0", "model.dropout.recurrent=0",
         "training.checkpoint_freq=50",
-    )
-    assert result.code == 0, result.err
-    return directory / "run"
+    )  # fmt: skip
+
+    def train(directory: Path) -> None:
+        path = directory / "config.yaml"
+        path.write_text(CONFIG.format(model_dir=directory / "run", corpus=corpus), encoding="utf-8")
+        result = run_here("train", "--config", str(path), *(word for one in sets for word in ("--set", one)))
+        assert result.code == 0, result.err
+
+    return once("model", train) / "run"

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from marks import others_soak
 
 from nmt_cli.ops import native
 
@@ -45,7 +46,7 @@ def flags() -> list[str]:
     return [*kernels["extra-compile-args"], "-Wall", "-Wextra", "-Werror"]
 
 
-@pytest.mark.parametrize("name", COMPILERS)
+@pytest.mark.parametrize("name", others_soak(*COMPILERS))
 def test_the_kernels_are_the_formulas(name: str, tmp_path: Path):
     """Fewer threads than chunks do the work, so that one of them must do two."""
     (compiler, *options), others = COMPILERS[name]
@@ -64,6 +65,7 @@ def test_the_kernels_are_the_formulas(name: str, tmp_path: Path):
     assert re.fullmatch(r"\d{5} values are right\n", done.stdout)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("compiler", ["clang++", "clang++-19"])
 def test_what_llvm_compiles_runs_beside_torch(compiler: str, tmp_path: Path):
     """Fails if the compiler's own OpenMP is asked for, which torch has not brought. With version 19 it breaks too

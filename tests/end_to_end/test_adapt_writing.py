@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from marks import others_slow
 
 from nmt_cli.config.loader import load_config
 from nmt_cli.translation.numbers import number_spans
@@ -32,12 +33,16 @@ def in_capitals(record: dict) -> dict:
 
 @pytest.mark.parametrize(
     "more",
-    [(), ("--alignment", "hard"), ("--alignment", "soft"), ("--n-best", "2"), ("--sample",), ("--max-source-pieces",)],
+    others_slow(
+        (), ("--alignment", "hard"), ("--alignment", "soft"), ("--n-best", "2"), ("--sample",), ("--max-source-pieces",)
+    ),
 )
-def test_a_line_in_capitals_is_translated_as_in_ordinary_case_and_written_in_capitals(nmt, model: Path, more):
+def test_a_line_in_capitals_is_translated_as_in_ordinary_case_and_written_in_capitals(
+    nmt, model: Path, tmp_path: Path, more
+):
     if more == ("--max-source-pieces",):
         more = ()
-        model = with_decoding(model, model.parent / "short", "max_source_pieces: 250", "max_source_pieces: 4")
+        model = with_decoding(model, tmp_path / "short", "max_source_pieces: 250", "max_source_pieces: 4")
     usual = translate(nmt, model, SOURCES, "--adapt-writing", *more)
     assert translate(nmt, model, SHOUTED, "--adapt-writing", *more) == [in_capitals(record) for record in usual]
     assert usual == translate(nmt, model, SOURCES, "--keep-writing", *more)
@@ -125,7 +130,9 @@ def numbers_of(text: str) -> list[str]:
     return sorted(text[begin:end] for begin, end in number_spans(text))
 
 
-@pytest.mark.parametrize("more", [(), ("--n-best", "3"), ("--alignment", "hard"), ("--beam-size", "1"), ("--markup",)])
+@pytest.mark.parametrize(
+    "more", others_slow(("--n-best", "3"), (), ("--alignment", "hard"), ("--beam-size", "1"), ("--markup",))
+)
 def test_no_number_is_lost_or_invented(nmt, model: Path, corpus: Path, more):
     """In every hypothesis, whatever the model knows of digits: it has seen none."""
     assert not any(map(str.isdecimal, (corpus / "train.fr").read_text(encoding="utf-8")))
@@ -168,7 +175,9 @@ def test_odd_words_are_read_as_usual_and_alignments_are_those_of_the_line(nmt, m
     assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
 
 
-@pytest.mark.parametrize("more", [(), ("--alignment", "soft", "--confidence"), ("--n-best", "2"), ("--markup",)])
+@pytest.mark.parametrize(
+    "more", others_slow(("--alignment", "soft", "--confidence"), (), ("--n-best", "2"), ("--markup",))
+)
 def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, more):
     lines = ["The house is small.", "Where is the red car?", "My car and your car"]
     signs = [("", " 😀"), ("(", ")"), ("👉 * ", " :) ❤️")]
@@ -186,7 +195,9 @@ def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, 
     assert any(one["translation"] != two["translation"] for one, two in zip(kept, found, strict=False))
 
 
-@pytest.mark.parametrize("more", [(), ("--alignment", "soft", "--confidence"), ("--n-best", "2"), ("--markup",)])
+@pytest.mark.parametrize(
+    "more", others_slow(("--alignment", "soft", "--confidence"), (), ("--n-best", "2"), ("--markup",))
+)
 def test_signs_within_a_line_come_back_within_its_translation(nmt, model: Path, more):
     lines = ["Where is 😀 the red car?", "The *red* car is new.", "My ~car is red.", "My car is red 😀.", "My car."]
     plain = ["".join(one for one in line if one not in "😀*~").replace("  ", " ").replace(" .", ".") for line in lines]

@@ -95,6 +95,7 @@ def test_pointing_at_a_target_word_lights_up_what_it_looked_at(page: Chromium):
     assert readout == "Haus looked athouse50 %little38 %</s>10 %the2 %"
 
 
+@pytest.mark.soak
 def test_pointing_at_a_source_word_lights_up_the_translation(page: Chromium):
     page.hover(word("source", 1))
     lit = page.run(LIT, "target")
@@ -102,6 +103,7 @@ def test_pointing_at_a_source_word_lights_up_the_translation(page: Chromium):
     assert page.run(LIT, "source") == []
 
 
+@pytest.mark.soak
 def test_the_end_of_the_source_is_reached_as_a_word_is(page: Chromium):
     page.hover(word("source", 3))
     assert page.run(CHOSEN) == ["</s>"]
@@ -115,6 +117,7 @@ def test_the_end_of_the_source_is_reached_as_a_word_is(page: Chromium):
     assert page.run(CHOSEN) == ["Haus"]
 
 
+@pytest.mark.soak
 def test_the_page_says_where_attention_need_not_add_up(browser: Chromium, tmp_path: Path):
     sums = "return document.getElementById('sums').textContent"
     for weights, said in (
@@ -126,6 +129,7 @@ def test_the_page_says_where_attention_need_not_add_up(browser: Chromium, tmp_pa
         assert browser.run(sums) == said
 
 
+@pytest.mark.soak
 def test_a_tapped_word_stays_when_the_pointer_goes_away(page: Chromium):
     page.click(word("target", 1))
     page.hover(word("target", 2))
@@ -136,6 +140,7 @@ def test_a_tapped_word_stays_when_the_pointer_goes_away(page: Chromium):
     )
 
 
+@pytest.mark.soak
 def test_a_finger_lights_up_a_word(page: Chromium):
     at = page.run(f"""const box = document.querySelector('{word("target", 1)}').getBoundingClientRect();
         return {{x: box.x + box.width / 2, y: box.y + box.height / 2}}""")
@@ -144,6 +149,7 @@ def test_a_finger_lights_up_a_word(page: Chromium):
     assert page.run(CHOSEN) == ["kleine"]
 
 
+@pytest.mark.soak
 def test_the_keyboard_reaches_every_word_and_says_what_it_shows(page: Chromium):
     page.press("Tab", "Tab", "Tab", "Tab")  # previous, list, next, first source word
     assert page.run(CHOSEN) == ["the"]
@@ -159,6 +165,7 @@ def test_the_keyboard_reaches_every_word_and_says_what_it_shows(page: Chromium):
     assert live == ["polite", "kleine looked at little 75 %, house 15 %, the 10 %"]
 
 
+@pytest.mark.soak
 def test_arrow_keys_and_buttons_step_through_decoding(page: Chromium):
     assert page.run(CANDIDATES) == [
         ["at the start", "▁das", "70.0 %", "70%", "candidate kept"],
@@ -184,6 +191,7 @@ def test_arrow_keys_and_buttons_step_through_decoding(page: Chromium):
     assert page.run("return document.getElementById('live').textContent") == "Step 1 of 3. Kept: ▁das 70 %"
 
 
+@pytest.mark.soak
 def test_the_reader_switches_between_sentences(page: Chromium):
     page.click("#next-sentence")
     assert page.run("return document.getElementById('source').dir") == "rtl"
@@ -202,6 +210,7 @@ def test_the_reader_switches_between_sentences(page: Chromium):
     assert page.run("return document.getElementById('sentence').selectedIndex") == 0
 
 
+@pytest.mark.soak
 def test_the_matrix_shows_every_weight_and_lights_up_the_words(page: Chromium):
     cells = (
         "return [...document.querySelectorAll('#matrix tbody tr')].map((row) => [...row.cells].map((c) => c.innerText))"
@@ -218,6 +227,7 @@ def test_the_matrix_shows_every_weight_and_lights_up_the_words(page: Chromium):
     assert page.run(CHOSEN) == ["house"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("index", range(len(PICTURES)))
 def test_a_narrow_window_scrolls_down_only(page: Chromium, index: int):
     page.size(360, 700)
@@ -230,6 +240,7 @@ def test_a_narrow_window_scrolls_down_only(page: Chromium, index: int):
     assert scrolls == (PICTURES[index] is LONG)
 
 
+@pytest.mark.soak
 def test_the_head_of_the_matrix_stays_in_sight(page: Chromium):
     page.click("#next-sentence")
     page.click("#next-sentence")
@@ -253,6 +264,7 @@ def test_hostile_text_is_shown_and_not_run(page: Chromium):
     assert page.run("return document.querySelectorAll('main :is(img, svg, script, iframe)').length") == 0
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_letters_have_enough_contrast_on_every_light(browser: Chromium, tmp_path: Path, scheme: str):
     weights = tuple(step / 40 for step in range(41))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import start_nmt
+from marks import others_slow
 from safetensors.torch import load_file, save_file
 
 REFUSED = "the probabilities that this model predicts are not finite, so its training has diverged; "
@@ -44,7 +45,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("command", others_slow(*COMMANDS.values()), ids=COMMANDS)
 def test_a_model_that_does_not_predict_is_refused_with_the_names_of_other_checkpoints(
     nmt, broken: Path, corpus: Path, tmp_path: Path, command: str
 ):

@@ -258,6 +258,7 @@ def test_what_training_refuses_is_refused_before_any_work_and_by_the_check_alike
         assert not list(corpus.glob("runs/small/checkpoints/step*"))
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_the_commands_to_try_next_can_be_typed_where_a_name_has_a_blank(corpus):
     code, _, err = nmt(corpus, "train", "--config", "c.yaml", "--set", "model_dir=my run")
     assert code == 0, err
@@ -272,6 +273,7 @@ def test_the_commands_to_try_next_can_be_typed_where_a_name_has_a_blank(corpus):
         assert (code, err) == (2, f"nmt: my run: holds no {kind}, so there is nothing to average\n")
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_links_count_only_where_they_guide(corpus):
     (corpus / "a.align").write_text("none\n" * len(PAIRS))
     sets = ("--set", "data.train.0.alignment=a.align", "--set", "training.guided_alignment_weight=0")
@@ -289,6 +291,7 @@ def test_links_must_be_as_many_as_pairs_wherever_they_are_named(corpus):
         assert "a.align has 1 line" in err
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_run_whose_text_has_changed_is_refused_by_the_check_as_by_training(corpus):
     assert nmt(corpus, "train", "--config", "c.yaml")[0] == 0
     more = ("--set", "training.max_epochs=2")
@@ -315,6 +318,7 @@ def test_tokenizers_that_no_run_has_made_are_in_the_way_of_the_check_as_of_train
         assert foreign.read_bytes() == b"mine"
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_test_set_that_cannot_be_scored_is_no_reason_not_to_train(corpus):
     (corpus / "t.en").write_text("one\n")
     sets = ("--set", "data.test=[{name: t, source: t.en, target: a.de}]")
@@ -369,6 +373,7 @@ def test_the_configuration_written_loads_and_passes_the_check(corpus):
     assert out.endswith("training can begin\n")
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_updates_are_counted_as_training_makes_them(corpus):
     # Seen to fail where word pairs are left out, where the pieces are estimated by words, and without the padding.
     options = ("--source-lang", "en", "--target-lang", "de", "--dev-source", "dev.en", "--dev-target", "dev.de")

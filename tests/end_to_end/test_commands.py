@@ -283,6 +283,7 @@ def test_a_model_without_attention_cannot_align_and_says_so(
 def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path):
     from safetensors.torch import load_file
 
+    model = Path(shutil.copytree(model, tmp_path / "run"))
     index = json.loads((model / "checkpoints/index.json").read_text())
     result = nmt("average", "--model", model, "--last", "2", "--name", "mean-of-two")
     assert result.code == 0, result.err
@@ -304,7 +305,7 @@ def test_average_is_the_mean_of_the_checkpoints(nmt, model: Path, tmp_path: Path
     steps = ", ".join(map(str, index["recent"]))
     assert f"mean of steps {steps} -> " in nmt("average", "--model", model, "--name", "mean-of-all").err
     assert "warning: " not in nmt("average", "--model", model, "--last", "1", "--name", "mean-of-one").err
-    run = shutil.copytree(model, model.parent / "one recent")
+    run = shutil.copytree(model, tmp_path / "one recent")
     (run / "checkpoints/index.json").write_text(json.dumps({**index, "recent": index["recent"][:1]}))
     message = f"warning: only one checkpoint is kept as the newest, so the mean is a copy of step {index['last']}; "
     assert message in nmt("average", "--model", run, "--name", "copy").err
@@ -789,7 +790,7 @@ def test_an_attention_page_accounts_for_all_attention(nmt, model: Path, corpus: 
     assert [row[:-1] for row in pictures[0]["weights"]] == [pytest.approx(row, abs=0.0001) for row in of_words]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_picture_of_many_lines_says_what_it_leaves_out(nmt, model: Path, tmp_path: Path):
     lines = b"Where is the red car?\n" * 201
     page = nmt("plot", "attention", "--model", model, "-o", tmp_path / "a.html", stdin=lines)
@@ -823,6 +824,7 @@ def test_numbers_beyond_any_use_are_refused(nmt, model: Path, option):
     "attention", ["none", "dot", "local-m", "local-p", "location", "multihead", "general", "concat"]
 )
 @pytest.mark.slow
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_every_attention_trains_and_translates_with_every_recurrence(
     nmt, config: Path, recurrence: str, attention: str
 ):
@@ -881,6 +883,7 @@ def test_an_interruption_while_the_program_is_read_leaves_no_traceback():
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, b"", b"")
 
 
+OTHER_SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
 AMID_AN_IMPORT = """
 class Signal:
     def find_spec(self, name, *_):
@@ -906,7 +909,10 @@ cli.app = app
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), *(pytest.param(*other, marks=pytest.mark.soak) for other in OTHER_SIGNALS)],
+)
 @pytest.mark.parametrize("amid", [AMID_AN_IMPORT, AMID_A_DEL])
 def test_a_signal_that_is_taken_from_the_program_comes_again(model: Path, amid: str, number: int, code: int):
     program = f"""

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from marks import others_slow
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +43,15 @@ def test_training_ends_with_a_calibration_that_evaluate_gives_again(nmt, own: Pa
 
 @pytest.mark.parametrize(
     "options",
-    [
+    others_slow(
+        ("--n-best", "3"),
         (),
         ("--beam-size", "1"),
-        ("--n-best", "3"),
         ("--alignment", "soft"),
         ("--copy-unknown",),
         ("--precision", "int8"),
-        pytest.param(("--batch-tokens", "60"), marks=pytest.mark.slow),
-    ],
+        ("--batch-tokens", "60"),
+    ),
 )
 def test_each_word_has_a_confidence_and_the_translation_stays_what_it_is(nmt, model: Path, corpus: Path, options):
     plain = nmt("translate", corpus / "test.en", "--model", model, "--format", "jsonl", *options)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from marks import others_soak
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -46,7 +47,7 @@ def same_as_nmt(nmt, directory, model, corpus, options):
     )
 
 
-@pytest.mark.parametrize("options", [OPTIONS[2], *(pytest.param(o, marks=pytest.mark.slow) for o in OPTIONS)], ids=str)
+@pytest.mark.parametrize("options", others_soak(OPTIONS[2], *OPTIONS[:2], OPTIONS[3]), ids=str)
 def test_the_python_program_translates_as_nmt_does(nmt, exported, model, corpus, options):
     pytest.importorskip("onnxruntime")
     same_as_nmt(nmt, exported, model, corpus, options)

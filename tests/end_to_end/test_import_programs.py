@@ -158,6 +158,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["tsv", "tmx"])
 def test_memory_does_not_grow_with_the_number_of_pairs(tmp_path, kind):
     peaks = []

@@ -101,6 +101,7 @@ def test_lines_are_translated_as_by_nmt_in_int8(page, corpus, model):
     assert sum(one == other for one, other in zip(found, expected, strict=True)) >= 0.99 * len(lines)
 
 
+@pytest.mark.soak
 def test_sentences_are_translated_one_by_one_and_what_is_between_them_stays(page, model):
     first, second = by_nmt("The car is red.\nWhere is the house?\n", model)
     assert (
@@ -108,6 +109,7 @@ def test_sentences_are_translated_one_by_one_and_what_is_between_them_stays(page
     )
 
 
+@pytest.mark.soak
 def test_the_address_says_what_to_translate(browser, file, model):
     opened(browser, file, fragment=f"#text={quote('Where is the red car?')}")
     (expected,) = by_nmt("Where is the red car?\n", model)
@@ -117,11 +119,13 @@ def test_the_address_says_what_to_translate(browser, file, model):
     assert browser.console() == []
 
 
+@pytest.mark.soak
 def test_a_long_sentence_is_cut_as_by_nmt(page, model):
     text = "the red car is here and " * 60
     assert translated(page, text).rstrip() == by_nmt(text.strip() + "\n", model)[0]
 
 
+@pytest.mark.soak
 def test_other_translations_are_shown(page):
     best = translated(page, "Where is the red car?")
     others = "return [...document.querySelectorAll('#alternatives button')].map((one) => one.textContent)"
@@ -130,6 +134,7 @@ def test_other_translations_are_shown(page):
     assert len({best, *found}) == len(found) + 1
 
 
+@pytest.mark.soak
 def test_pointing_and_keys_show_what_a_word_looked_at(page):
     words = translated(page).split()
     assert page.run(WORDS) == words
@@ -142,6 +147,7 @@ def test_pointing_and_keys_show_what_a_word_looked_at(page):
     assert words[1] in page.run(STATUS)
 
 
+@pytest.mark.soak
 def test_the_keyboard_reaches_everything(page):
     translated(page)
     page.run("document.getElementById('source').focus()")
@@ -153,6 +159,7 @@ def test_the_keyboard_reaches_everything(page):
     assert {"word", "copy", "correct", "file", "summary"} <= {name.partition(" ")[0] for name in reached}
 
 
+@pytest.mark.soak
 def test_narrow_pages_do_not_scroll_sideways(page):
     translated(page, TEXT + " " + "The cat sees the dog. " * 12)
     page.run("document.querySelector('details').open = true")
@@ -162,11 +169,13 @@ def test_narrow_pages_do_not_scroll_sideways(page):
         assert page.run("return document.documentElement.scrollWidth <= innerWidth"), width
 
 
+@pytest.mark.soak
 def test_right_to_left_text_is_written_from_the_right(page):
     translated(page, "اين السيارة")
     assert page.run("return getComputedStyle(document.getElementById('source')).direction") == "rtl"
 
 
+@pytest.mark.soak
 def test_text_is_never_markup(page):
     attack = "<img src=x onerror=window.attacked=1> <script>window.attacked=1</script>"
     translated(page, attack)
@@ -177,6 +186,7 @@ def test_text_is_never_markup(page):
     assert page.run("return document.querySelectorAll('main img, main script').length") == 0
 
 
+@pytest.mark.soak
 def test_a_name_and_a_card_are_never_markup(browser, model, tmp_path):
     copy = shutil.copytree(model, tmp_path / "model")
     config = (copy / "config.yaml").read_text(encoding="utf-8")
@@ -196,6 +206,7 @@ DROP = """const data = new DataTransfer(); data.items.add(new File([new Uint8Arr
     dispatchEvent(Object.assign(new Event("drop", {cancelable: true}), {dataTransfer: data}));"""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_a_text_file_is_translated(page, model, encoding):
     page.run(DROP, list("The car is red.\r\n→ 7\r\n".encode(encoding)))
@@ -203,6 +214,7 @@ def test_a_text_file_is_translated(page, model, encoding):
     assert text == by_nmt("The car is red.\n", model)[0] + "\n→ 7\n"
 
 
+@pytest.mark.soak
 def test_a_text_file_in_another_encoding_is_refused(page):
     page.run(DROP, list("The car is réd.\n".encode("latin-1")))
     said = until(page, "return document.getElementById('file-list').textContent.replace(/.*is being translated/, '')")
@@ -216,6 +228,7 @@ def test_the_page_asks_nobody_and_may_not(page):
     assert any("Content Security Policy" in line for line in page.console())
 
 
+@pytest.mark.soak
 def test_the_card_is_there(page):
     assert "Translates from en to fr" in page.run("return document.querySelector('.about pre').textContent")
 
@@ -229,6 +242,7 @@ WITHOUT = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("what", WITHOUT)
 def test_the_page_translates_without(browser, file, model, what):
     first = browser.command("Page.addScriptToEvaluateOnNewDocument", source=WITHOUT[what])
@@ -240,6 +254,7 @@ def test_the_page_translates_without(browser, file, model, what):
     assert found == " ".join(by_nmt("The car is red.\nWhere is the house?\n", model))
 
 
+@pytest.mark.soak
 def test_damaged_files_say_so(browser, file, tmp_path):
     content = file.read_bytes()
     model = content.index(b'class="model"')
@@ -263,6 +278,7 @@ def test_damaged_files_say_so(browser, file, tmp_path):
         browser.console()
 
 
+@pytest.mark.soak
 def test_both_directions_share_a_page(browser, model, tmp_path):
     """The same model twice, the second under exchanged names: it says nonsense, but each direction has its own."""
     back = shutil.copytree(model, tmp_path / "back")
@@ -281,6 +297,7 @@ def test_both_directions_share_a_page(browser, model, tmp_path):
     assert browser.console() == []
 
 
+@pytest.mark.soak
 def test_firefox_translates_too(file, model, tmp_path):
     with running_firefox() as firefox:
         firefox.visit(file.resolve().as_uri() + f"#text={quote(TEXT)}")

@@ -124,6 +124,7 @@ def check(browser: Chromium, kind: Any, **options: Any) -> None:
         assert np.median(errors) < 0.02, errors
 
 
+@pytest.mark.soak
 def test_every_attention_with_every_recurrence_steps_like_torch(browser):
     kinds = [parameter.values[0] for parameter in every_kind() if not parameter.marks]
     assert len(kinds) >= 3 * len(every_attention())
@@ -137,6 +138,7 @@ def test_every_option_of_the_model_steps_like_torch(browser):
         check(browser, (recurrence, "additive", "lstm" if "zero" in name else "gru", True), **options)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("no_repeat_ngram", [0, 1, 2, 3])
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_the_beam_finds_what_the_search_of_nmt_finds(browser, no_repeat_ngram, alpha):
@@ -173,11 +175,13 @@ def check_segmentation(browser: Chromium, model_type: str, normalization: str, a
         assert found == [ids, [positions(line)[begin] for begin, _ in spans]], repr(line)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("model_type", "normalization"), [("unigram", "nmt_nfkc"), ("bpe", "identity")])
 def test_lines_are_cut_like_sentencepiece_cuts_them(browser, model_type, normalization):
     check_segmentation(browser, model_type, normalization, 3_000)
 
 
+@pytest.mark.soak
 def test_the_shipped_kernels_are_what_their_source_gives(tmp_path):
     clang = shutil.which("clang")
     if clang is None or shutil.which("wasm-ld") is None:

@@ -22,6 +22,7 @@ def steps(config: Path, number: int, directory: str = "run") -> list[str]:
     return ["train", "--config", str(config), *(word for one in sets for word in ("--set", one))]
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.usefixtures("not_built")
 def test_without_kernels_it_is_said_once(nmt, config: Path):
     told = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
@@ -33,6 +34,7 @@ def test_without_kernels_it_is_said_once(nmt, config: Path):
     assert result.err.count(told) == 1
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.skipif(not native.is_built(), reason="installed without a compiler")
 def test_a_training_goes_on_by_the_path_on_which_it_began(nmt, config: Path, monkeypatch):
     """Bit for bit. Fails if the state does not say by which path."""
@@ -47,6 +49,7 @@ def test_a_training_goes_on_by_the_path_on_which_it_began(nmt, config: Path, mon
     assert contents(config.parent / "run") == contents(config.parent / "alone")
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.skipif(not native.is_built(), reason="installed without a compiler")
 @pytest.mark.slow
 def test_a_training_that_lost_its_kernels_warns_and_goes_on(nmt, config: Path, monkeypatch):

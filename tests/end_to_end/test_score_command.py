@@ -5,8 +5,10 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import chdir
 
 import pytest
+from command_line import run_here
 
 REFERENCE = [
     "The cat sat on the mat.",
@@ -39,6 +41,12 @@ BASELINE = [
 SOURCE = ["a b c", "a " * 11, "a b c d", "a b", "a " * 12]
 
 
+@pytest.fixture(autouse=True)
+def _no_options_of_sacrebleu_from_outside(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SACREBLEU")]:
+        monkeypatch.delenv(name)
+
+
 @pytest.fixture
 def files(tmp_path):
     texts = {"ref": REFERENCE, "ref2": SECOND_REFERENCE, "hyp": SYSTEM, "base": BASELINE, "src": SOURCE}
@@ -51,14 +59,10 @@ def _write(path, lines):
     path.write_bytes("".join(line + "\n" for line in lines).encode())
 
 
-def _environment():
-    return {key: value for key, value in os.environ.items() if not key.startswith("SACREBLEU")}
-
-
 def _nmt_score(directory, *arguments, stdin=b""):
-    command = [sys.executable, "-m", "nmt_cli", "score", *arguments]
-    done = subprocess.run(command, cwd=directory, input=stdin, capture_output=True, env=_environment())
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    with chdir(directory):
+        done = run_here("score", *arguments, stdin=stdin)
+    return done.code, done.out.decode(), done.err
 
 
 def _scores(directory, *arguments, stdin=b""):
@@ -76,7 +80,7 @@ def _refusal(directory, *arguments, stdin=b""):
 
 def _sacrebleu(directory, *arguments):
     command = [sys.executable, "-m", "sacrebleu", *arguments, "-m", "bleu", "chrf", "ter", "-w", "17"]
-    done = subprocess.run(command, cwd=directory, capture_output=True, check=True, env=_environment())
+    done = subprocess.run(command, cwd=directory, capture_output=True, check=True)
     keys = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
     return {
         keys[score["name"]]: {"score": score["score"], "signature": score["signature"]}

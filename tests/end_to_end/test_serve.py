@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import pytest
 from command_line import run_here, start_nmt
+from marks import others_slow
 from serving import running_server
 
 TEXT = "The car is red. Where is the house?\n\n  The cat sees the dog.\nThe sun"
@@ -637,7 +638,9 @@ def test_without_the_search_the_server_ends_and_says_so(model):
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 0)]
+)
 def test_a_signal_to_all_its_processes_ends_the_server_in_order(model, number, code):
     """As Ctrl-C and systemd send it. Seen to end the search with a traceback."""
     with running_server("--model", model) as server, ThreadPoolExecutor(1) as pool:
@@ -652,7 +655,7 @@ def test_a_signal_to_all_its_processes_ends_the_server_in_order(model, number, c
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize("seconds", [0.5, 1.5])
+@pytest.mark.parametrize("seconds", others_slow(1.5, 0.5))
 def test_a_signal_while_models_are_loaded_ends_both_processes(model, seconds):
     process = start_nmt("serve", "--model", str(model), "--port", "0", stderr=subprocess.PIPE)
     time.sleep(seconds)

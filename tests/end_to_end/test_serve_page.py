@@ -80,6 +80,7 @@ def test_what_is_typed_is_translated(page, server):
     until(page, "return document.getElementById('target').textContent === ''")
 
 
+@pytest.mark.soak
 def test_the_address_says_what_to_translate(page, server):
     expected = " ".join(server.translate(TEXT)["translatedText"].split())
     page.run("location.hash = new URLSearchParams({text: arguments[0]})", TEXT)
@@ -87,6 +88,7 @@ def test_the_address_says_what_to_translate(page, server):
     assert page.run("return document.getElementById('source').value") == TEXT
 
 
+@pytest.mark.soak
 def test_pointing_at_a_word_lights_up_what_it_looked_at(page):
     words = translated(page)
     page.hover('#target .word[data-index="1"]')
@@ -100,6 +102,7 @@ def test_pointing_at_a_word_lights_up_what_it_looked_at(page):
     assert page.run(CHOSEN) == [words[0]]
 
 
+@pytest.mark.soak
 def test_pointing_at_the_source_lights_up_the_translation(page):
     translated(page)
     place = page.run("""const box = document.querySelector('#mirror .word').getBoundingClientRect();
@@ -109,6 +112,7 @@ def test_pointing_at_the_source_lights_up_the_translation(page):
     assert page.run("return document.querySelector('#mirror .chosen').textContent") == TEXT.split()[0]
 
 
+@pytest.mark.soak
 def test_doubtful_words_are_underlined_and_said_to_be_so(page):
     weights = [[1.0, 0.0, 0.0, 0.0]] * 2
     answering(page, "rouge voiture", {"source": "The car is red.", "weights": weights, "word_confidence": [0.31, 0.97]})
@@ -124,6 +128,7 @@ def test_doubtful_words_are_underlined_and_said_to_be_so(page):
     assert page.run("return document.getElementById('readout').textContent").endswith("; 31 % sure")
 
 
+@pytest.mark.soak
 def test_white_space_that_the_engine_reads_as_one_blank_stays_and_hides_no_word(page):
     """As before the question marks of French, and doubled. Fails if the sentence is looked for as it came."""
     text = "  The\u00a0car  is red\u00a0? Where is  it?"
@@ -144,6 +149,7 @@ def test_white_space_that_the_engine_reads_as_one_blank_stays_and_hides_no_word(
     assert page.run(LIT) == ["The", "car"]
 
 
+@pytest.mark.soak
 def test_characters_are_counted_as_the_server_counts_them(page):
     count = "return document.getElementById('count').textContent"
     for text, told in (("a", "1 character"), ("😀", "1 character"), ("😀é", "2 characters"), ("", "")):
@@ -151,6 +157,7 @@ def test_characters_are_counted_as_the_server_counts_them(page):
         assert page.run(count) == told
 
 
+@pytest.mark.soak
 def test_another_translation_that_is_pressed_keeps_the_keyboard_and_takes_no_correction_away(page):
     translated(page)
     other = "#alternatives button"
@@ -164,6 +171,7 @@ def test_another_translation_that_is_pressed_keeps_the_keyboard_and_takes_no_cor
     page.click("#cancel")
 
 
+@pytest.mark.soak
 def test_where_no_confidence_comes_no_word_is_underlined(page):
     answering(page, "rouge voiture", {"source": "The car is red.", "weights": [[1.0, 0.0, 0.0, 0.0]] * 2})
     translated(page, "The car is red.")
@@ -173,6 +181,7 @@ def test_where_no_confidence_comes_no_word_is_underlined(page):
     assert "sure" not in page.run("return document.getElementById('readout').textContent")
 
 
+@pytest.mark.soak
 def test_the_page_asks_for_confidence_where_the_model_has_it(page):
     page.run("""const ask = window.fetch; window.fetch = (path, more) => {
         if (path === "translate") window.asked = JSON.parse(more.body); return ask(path, more); }""")
@@ -180,6 +189,7 @@ def test_the_page_asks_for_confidence_where_the_model_has_it(page):
     assert page.run("return window.asked.confidence") is True
 
 
+@pytest.mark.soak
 def test_keys_go_from_word_to_word(page):
     words = translated(page)
     page.run("document.querySelector('#target .word').focus()")
@@ -188,6 +198,7 @@ def test_keys_go_from_word_to_word(page):
     assert words[2] in page.run(STATUS)
 
 
+@pytest.mark.soak
 def test_the_mirror_lies_below_the_text_at_every_width(page):
     translated(page, TEXT + " " + "The cat sees the dog. " * 12)
     for width in (1200, 700, 360):
@@ -199,6 +210,7 @@ def test_the_mirror_lies_below_the_text_at_every_width(page):
         assert page.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.soak
 def test_right_to_left_text_is_written_from_the_right(page):
     answering(page, "وقعت الدول", {"source": "states signed", "weights": [[0.1, 0.9], [0.9, 0.1]]})
     assert translated(page, "states signed") == ["وقعت", "الدول"]
@@ -217,6 +229,7 @@ def test_text_is_never_markup(page):
     assert page.run("return document.querySelectorAll('#target img, #mirror img, #alternatives img').length") == 0
 
 
+@pytest.mark.soak
 def test_a_correction_is_kept_as_a_row(page):
     translated(page)
     page.run("""window.saved = []; URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text));
@@ -229,6 +242,7 @@ def test_a_correction_is_kept_as_a_row(page):
     assert until(page, "return window.saved[0]") == f"en\tfr\n{TEXT}\tLa voiture est rouge.\n"
 
 
+@pytest.mark.soak
 def test_a_file_is_translated(page):
     page.run("""const data = new DataTransfer(); data.items.add(new File(["The car is red."], "a.txt"));
         dispatchEvent(Object.assign(new Event("drop", {cancelable: true}), {dataTransfer: data}))""")
@@ -237,6 +251,7 @@ def test_a_file_is_translated(page):
     assert page.run("return document.querySelector('#file-list').textContent") == "a.txt: fetch the translation"
 
 
+@pytest.mark.soak
 def test_what_was_not_ordinary_about_a_file_stands_below_its_link(page):
     page.run("""const data = new DataTransfer();
         data.items.add(new File(["<html lang='de'><p>The car is red.</p></html>"], "a.html"));
@@ -245,6 +260,7 @@ def test_what_was_not_ordinary_about_a_file_stands_below_its_link(page):
     assert told == "Warning: says that its text is in de, but it was translated from en"
 
 
+@pytest.mark.soak
 def test_everything_has_a_name(page):
     nameless = page.run("""return [...document.querySelectorAll("button, select, textarea, input")].filter((node) =>
         !node.hidden && !node.textContent.trim() && !node.ariaLabel && !(node.labels && node.labels.length))
@@ -252,6 +268,7 @@ def test_everything_has_a_name(page):
     assert nameless == []
 
 
+@pytest.mark.soak
 def test_the_page_waits_for_a_server_that_goes_away(browser, model):
     with running_server("--model", model) as first:
         port = first.port
@@ -314,6 +331,7 @@ def answer(browser: Chromium, text: str, translation: str, source: str = "en") -
     browser.run("answers[arguments[0]](arguments[1])", f"{source} {text}", translation)
 
 
+@pytest.mark.soak
 def test_corrections_belong_to_the_direction_of_what_was_shown(late):
     late.run("""window.saved = {}; URL.createObjectURL = (blob) => { blob.text().then((text) =>
         saved[text.slice(0, 5)] = text); return "#"; }""")
@@ -338,6 +356,7 @@ def test_corrections_belong_to_the_direction_of_what_was_shown(late):
     ]  # fmt: skip
 
 
+@pytest.mark.soak
 def test_exchanging_the_languages_keeps_what_has_no_translation_yet(late):
     late.run(TYPE, "the dog")
     answer(late, "the dog", "le chien")
@@ -351,6 +370,7 @@ def test_exchanging_the_languages_keeps_what_has_no_translation_yet(late):
     assert late.run(SOURCE) == "another"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("button", "begins"), [("#cancel", "the cat"), ("#correct", "the cat")])
 def test_a_late_answer_leaves_a_correction(late, button, begins):
     late.run(TYPE, "the dog")
@@ -367,6 +387,7 @@ def test_a_late_answer_leaves_a_correction(late, button, begins):
     assert kept == ("" if button == "#cancel" else "1 correction.")
 
 
+@pytest.mark.soak
 def test_the_page_gets_lower_again(late):
     long = "the dog sleeps and " * 400
     late.run(TYPE, long)
@@ -378,6 +399,7 @@ def test_the_page_gets_lower_again(late):
     assert late.run("return document.documentElement.scrollHeight <= innerHeight")
 
 
+@pytest.mark.soak
 def test_who_types_before_the_languages_are_there_gets_them(browser, server):
     """Fails if a key stops the next attempt."""
     refusing = """const ask = window.fetch; let refused = false;

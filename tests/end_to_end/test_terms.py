@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from marks import others_slow
 
 SOURCES = ["Where is the red car?", "The house is small.", "", "My car and your car.", "He sells <b>the car</b>."]
 
@@ -59,7 +60,8 @@ def test_a_prefix_and_an_ensemble_go_with_a_glossary(nmt, model: Path, terms: Pa
     assert len(found[3]["glossary"]) == 2
 
 
-@pytest.mark.parametrize("more", [(), ("--alignment", "soft"), ("--n-best", "2")])
+@pytest.mark.usefixtures("echoed_dev_set")
+@pytest.mark.parametrize("more", others_slow((), ("--alignment", "soft"), ("--n-best", "2")))
 def test_a_prefix_that_only_the_pieces_of_a_term_can_spell_is_kept(
     nmt, config: Path, terms: Path, tmp_path: Path, more
 ):

@@ -14,14 +14,25 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from command_line import contents, start_nmt
 from marks import others_slow
 
 from nmt_cli.demo import phrasebook
 
 
-def test_a_run_leaves_the_directory_that_the_contract_names(nmt, config: Path):
+@pytest.fixture(autouse=True)
+def _dev_set_is_echoed(request: pytest.FixtureRequest) -> None:
+    """Echo the dev set in trainings, except in tests that ask for `translated_dev_set`."""
+    if "translated_dev_set" not in request.fixturenames:
+        request.getfixturevalue("echoed_dev_set")
+
+
+@pytest.fixture
+def translated_dev_set() -> None:
+    """The dev set is translated, as in any training."""
+
+
+def test_a_run_leaves_the_directory_that_the_contract_names(nmt, config: Path, translated_dev_set):
     result = nmt("train", "--config", config)
     assert result.code == 0, result.err
     assert result.out == b""
@@ -237,9 +248,10 @@ def test_a_refused_training_leaves_the_configuration_as_it_was(nmt, config: Path
     assert (config.parent / "run/config.yaml").read_bytes() == before
 
 
-def test_text_that_is_newer_than_the_tokenizer_is_told_before_the_run_begins(nmt, config: Path):
+def test_text_that_is_newer_than_the_tokenizer_is_told_before_the_run_begins(nmt, config: Path, corpus: Path):
+    source = shutil.copy(corpus / "train.en", config.parent)
+    config.write_text(config.read_text().replace(f"{corpus}/train.en", source))
     assert nmt("tokenizer", "--config", config).code == 0
-    source = yaml.safe_load(config.read_text())["data"]["train"][0]["source"]
     later = time.time() + 60
     os.utime(source, (later, later))
     result = nmt("train", "--config", config)
@@ -339,7 +351,7 @@ def test_a_key_that_does_nothing_is_told(nmt, config: Path, command):
     assert "does nothing" not in nmt(name, option, "--config", config).err
 
 
-def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path):
+def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path, translated_dev_set):
     err = nmt("train", "--config", config).err
     assert "pieces/s" in err
     assert " left" in err
@@ -1234,7 +1246,6 @@ def test_with_a_guide_the_demo_aligns_better(nmt, tmp_path: Path, monkeypatch):
     assert float(gold.err.split("AER = ")[1].split()[0]) <= 0.05
 
 
-@pytest.mark.slow
 def test_tensorboard_is_written_if_asked(nmt, config: Path):
     result = nmt("train", "--config", config, "--set", "training.tensorboard=true", "--set", "training.max_steps=3")
     assert result.code == 0, result.err

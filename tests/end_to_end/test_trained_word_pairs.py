@@ -21,6 +21,7 @@ def kept(run: Path) -> dict[str, str]:
     return dict(zip(source[:-1], target[:-1], strict=True))
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_words_of_the_training_text_are_trained_on_with_their_translations(nmt, config: Path):
     result = nmt("train", "--config", config, *sets("data.word_pairs=true"))
     assert result.code == 0, result.err
@@ -35,11 +36,13 @@ def test_words_of_the_training_text_are_trained_on_with_their_translations(nmt, 
     assert pairs["Marie"] == "Marie"
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_run_without_the_key_has_none(nmt, config: Path):
     assert nmt("train", "--config", config).code == 0
     assert not (config.parent / "run/cache/word_pairs").exists()
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.slow
 def test_a_run_goes_on_with_the_words_with_which_it_began(nmt, config: Path):
     """They are neither learned anew nor exchanged; those that are lost are found again."""
@@ -67,6 +70,7 @@ def test_a_run_goes_on_with_the_words_with_which_it_began(nmt, config: Path):
     assert (run / last).read_bytes() == (whole / last).read_bytes()
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.slow
 def test_another_text_before_the_first_checkpoint_has_other_words(nmt, config: Path, corpus: Path):
     source = config.parent / "mine.en"
@@ -79,6 +83,7 @@ def test_another_text_before_the_first_checkpoint_has_other_words(nmt, config: P
     assert kept(config.parent / "run")["mouse"] == "cheval"
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.parametrize(("language", "written"), [("zh", "狗"), ("fr", "我看狗")])
 def test_pieces_are_words_where_a_language_writes_no_spaces(nmt, config: Path, tmp_path: Path, language, written):
     words = {"dogs": "狗", "cats": "猫", "Tom": "汤", "Anna": "安"}
@@ -93,6 +98,7 @@ def test_pieces_are_words_where_a_language_writes_no_spaces(nmt, config: Path, t
     assert (kept(config.parent / "run").get("dogs") == written) == (language == "zh")
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_text_without_word_pairs_is_trained_on_all_the_same(nmt, config: Path, tmp_path: Path):
     for ending in ("en", "fr"):
         (tmp_path / f"text.{ending}").write_text("".join(f"{number} {number}\n" for number in range(300)))
@@ -104,6 +110,7 @@ def test_a_text_without_word_pairs_is_trained_on_all_the_same(nmt, config: Path,
     assert kept(config.parent / "run") == {}
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_symbols_of_the_tokenizer_are_no_words(nmt, config: Path, corpus: Path, tmp_path: Path):
     lines = (corpus / "train.en").read_text(encoding="utf-8").splitlines()
     (tmp_path / "marked.en").write_text("".join(f"<BT> {line}\n" for line in lines), encoding="utf-8")
@@ -119,6 +126,7 @@ def test_init_turns_it_on(nmt, tmp_path: Path, corpus: Path):
     assert b"word_pairs: true" in shown.out
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_an_empty_training_text_is_refused(nmt, config: Path, model: Path, tmp_path: Path):
     (tmp_path / "empty").write_text("")
     empty = [f"data.train.0.{side}={tmp_path / 'empty'}" for side in ("source", "target")]

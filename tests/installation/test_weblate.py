@@ -35,7 +35,7 @@ def asked(python: Path, server: Server, key: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.install
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_weblate_gets_its_suggestions(model: Path, tmp_path: Path) -> None:
     """One test, so that the environment is made once however tests are shared out."""

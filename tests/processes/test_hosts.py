@@ -52,7 +52,7 @@ def agent(launch: Launcher, host: str, number: int, *arguments: str | Path) -> P
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_host_that_dies_ends_the_other_and_both_go_on_to_the_same_end(launch, hosts, config, tmp_path):
     """Every process of the second host is killed at once. Started again, the two end bit for bit like two processes of
     one host that were left alone."""

@@ -53,7 +53,7 @@ print(*(sum("gloo" in name for name in names) for names in (during, threads())))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_no_thread_of_the_group_outlives_it(launch):
     """A thread of gloo that wakes while the interpreter ends aborts the process after its work is done."""
     for end in outcomes(launch.python(2, "-c", THREADS_AFTER)):
@@ -73,7 +73,7 @@ def losses_of(run):
     return [(record["event"], record["step"], record["loss"]) for record in records if "loss" in record]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, config, tmp_path):
     """Their losses, on the training and on the dev set, are those of one that was left alone, to rounding; the second
     of two says nothing."""
@@ -96,7 +96,7 @@ def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, con
     assert again[0].err == "finished already (max_steps 12 reached); raise training.max_steps to go on\n"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("way", ["rewind", "stop"])
 def test_two_processes_that_diverge_go_back_or_end_together(launch, config, tmp_path, way):
     """Weight decay blows the weights up, at a sixteenth of the rate too. Fails if one process waits for the other,
@@ -140,7 +140,7 @@ def test_an_empty_world_size_is_that_of_a_training_alone(launch, config):
     assert outcome.code == 0, outcome.err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_process_that_dies_ends_the_others_with_the_reason(launch, config):
     processes = launch.python(2, *train(config, "training.max_steps=100000", "training.validation_freq=100000"))
     wait_for_step(config.parent / "run", 6)
@@ -230,7 +230,7 @@ main()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("where", ["batch", "dev"])
 def test_weights_that_do_not_predict_for_one_process_are_kept_by_none(launch, config, tmp_path, where):
     """Fails if each process judges for itself: one would wait for what the other does not say."""
@@ -260,7 +260,7 @@ main()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_signal_to_one_in_a_validation_ends_all_and_the_validation_is_done_again(launch, config, tmp_path):
     """Fails if who hears it leaves the others waiting, or not all find that there is no judgement."""
     finished(launch.python(2, *train(config, f"model_dir={tmp_path / 'whole'}")))
@@ -333,7 +333,7 @@ main()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("what", "begins", "ends"),
     [
@@ -350,7 +350,7 @@ def test_another_directory_or_program_is_noticed(launch, config, tmp_path, what,
     assert told.endswith(ends)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_checkpoint_that_one_process_does_not_see_yet_is_noticed(launch, config, tmp_path):
     """Fails if each process goes on from the checkpoint that it finds: they would train two models."""
     finished([launch.program(sys.executable, *train(config, "training.max_steps=3"))])

@@ -29,7 +29,7 @@ def slurm(tmp_path: Path) -> dict[str, str]:
     return {"PATH": path, "NMT_PORT": "0", **job}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_job_trains_and_submitted_again_says_that_it_has(launch, slurm, config):
     arguments = [SCRIPT, config, "--set", "training.max_steps=4", "--set", "training.device=cpu"]
     (end,) = outcomes([launch.program("bash", *arguments, env=slurm)])

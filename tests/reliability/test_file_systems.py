@@ -80,6 +80,7 @@ def no_directory_sync(monkeypatch) -> list[int]:
     return numbers
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_training_ends_where_directories_are_not_pushed_to_the_disk(nmt, config: Path, no_directory_sync):
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")
     assert result.code == 0, result.err
@@ -235,6 +236,7 @@ def test_two_writers_with_one_process_number_do_not_meet(text: Path):
 # Nothing can be written -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_finished_run_is_reported_where_nothing_can_be_written(nmt, config: Path, monkeypatch):
     assert nmt("train", "--config", config).code == 0
     run, real_open, real_mkdir = config.parent / "run", os.open, os.mkdir
@@ -261,6 +263,7 @@ def test_a_finished_run_is_reported_where_nothing_can_be_written(nmt, config: Pa
     assert "these keys differ: seed" in result.err
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.slow
 def test_a_finished_run_on_a_read_only_file_system_is_reported(nmt, config: Path):
     run = config.parent / "run"

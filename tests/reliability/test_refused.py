@@ -48,6 +48,7 @@ def files(directory: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None for path in paths}
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.parametrize("setting", REFUSED.values(), ids=REFUSED)
 def test_a_refused_training_leaves_no_directory(nmt, config: Path, here: Path, setting: str):
     before = files(here)
@@ -56,6 +57,7 @@ def test_a_refused_training_leaves_no_directory(nmt, config: Path, here: Path, s
     assert files(here) == before
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.parametrize("what", ["no corpus", "vocabulary", "vectors of another size", "a link beyond the line"])
 def test_a_refused_training_keeps_what_was_in_its_directory(nmt, config: Path, here: Path, what: str):
     for name in ("notes", "logs/mine", "cache/mine", "checkpoints/mine"):
@@ -66,6 +68,7 @@ def test_a_refused_training_keeps_what_was_in_its_directory(nmt, config: Path, h
     assert files(here) == before
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_refused_change_of_a_run_leaves_it_as_it_was(nmt, config: Path, here: Path):
     assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
     before = files(here)
@@ -129,6 +132,7 @@ def test_a_refused_demo_leaves_what_was_in_its_directory(nmt, here: Path, what: 
     assert files(here) == before
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_a_demo_in_the_directory_of_another_run_leaves_it_as_it_was(nmt, config: Path, here: Path):
     assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
     before = files(here)
@@ -138,6 +142,7 @@ def test_a_demo_in_the_directory_of_another_run_leaves_it_as_it_was(nmt, config:
     assert files(here) == before
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
@@ -162,6 +167,7 @@ def test_a_key_that_was_edited_in_the_configuration_of_the_run_itself_is_refused
     assert files(here) == files_before
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.parametrize("damaged", ["{", "3", "[" * 5_000])
 def test_a_state_with_a_damaged_configuration_is_refused(nmt, config: Path, here: Path, damaged: str):
     assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
@@ -173,6 +179,7 @@ def test_a_state_with_a_damaged_configuration_is_refused(nmt, config: Path, here
     assert "Traceback" not in result.err
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_the_text_of_a_run_may_be_moved(nmt, config: Path, here: Path):
     assert nmt("train", "--config", config, "--set", "training.max_steps=1").code == 0
     own = here / "run/config.yaml"

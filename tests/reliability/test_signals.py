@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from command_line import contents, timer_kept
 from faults import Faulty, Operation
+from marks import others_soak
 from test_killed import resume_and_compare, telling, train
 
 from nmt_cli import signals
@@ -30,7 +31,7 @@ SAVED = "is saved; the same command goes on from there"
 each_signal = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
 some_signals = pytest.mark.parametrize(
     "number",
-    [pytest.param(n, marks=() if n == signal.SIGHUP else pytest.mark.slow, id=n.name) for n in CODES],
+    [pytest.param(n, marks=() if n == signal.SIGHUP else pytest.mark.soak, id=n.name) for n in CODES],
 )
 IGNORED = {"INT": signal.SIGINT, "HUP": signal.SIGHUP, "TERM": signal.SIGTERM}
 
@@ -101,9 +102,7 @@ def test_a_signal_ends_a_training_after_its_step_with_a_checkpoint(start: Start,
     assert (config.parent / "run/logs/train.log").read_text().splitlines()[-1] == last
 
 
-@pytest.mark.parametrize(
-    "ignored", [pytest.param("INT", marks=pytest.mark.slow), "HUP", pytest.param("TERM", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("ignored", others_soak("HUP", "INT", "TERM"))
 def test_a_training_does_not_hear_what_it_was_started_to_ignore(start: Start, config: Path, ignored: str):
     """A script has SIGINT ignored for what it puts in the background, nohup SIGHUP."""
     arguments = train(config, "run", "training.max_steps=100000", "training.validation_freq=100000")
@@ -140,7 +139,7 @@ def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: 
         os.killpg(shell.pid, signal.SIGKILL) if shell.poll() is None else None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", others_soak(signal.SIGTERM, signal.SIGINT))
 def test_a_signal_that_comes_twice_leaves_the_checkpoint(start: Start, config: Path, number: int):
     """Slurm and terminals send it to torchrun and to what it has started, and torchrun sends it on."""
     process = start(*train(config, "run", "training.max_steps=100000", "training.validation_freq=100000"))
@@ -191,7 +190,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ignored", "code"), [("heard", 129), ("ignored", 0)])
+@pytest.mark.parametrize(("ignored", "code"), [("heard", 129), pytest.param("ignored", 0, marks=pytest.mark.soak)])
 def test_a_terminal_that_is_closed_ends_a_training_or_does_not_matter_to_it(config: Path, ignored: str, code: int):
     """Fails if a message that can no longer be shown is an error."""
     sets = ["training.validation_freq=100000", "training.max_steps=" + ("100000" if ignored == "heard" else "40")]
@@ -260,7 +259,11 @@ def all_of(run: Path) -> dict[str, object]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "step"),
-    [(moment, 6) for moment in MOMENTS] + [("in the translation", step) for step in (8, 12)],
+    [
+        ("in the translation", 6),
+        *(pytest.param(moment, 6, marks=pytest.mark.soak) for moment in MOMENTS if moment != "in the translation"),
+        *(pytest.param("in the translation", step, marks=pytest.mark.soak) for step in (8, 12)),
+    ],
 )
 def test_a_validation_that_a_signal_cut_short_is_done_again(nmt, config: Path, monkeypatch, moment: str, step: int):
     """In the midst of a run, at an end where validation is due, and at one where it is not. Fails if the state
@@ -283,7 +286,7 @@ def test_a_validation_that_a_signal_cut_short_is_done_again(nmt, config: Path, m
     assert "finished already" in nmt(*train(config, "run", *sets)).err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_validation_that_is_cut_short_twice_is_done_once(nmt, config: Path, monkeypatch):
     assert nmt(*train(config, "whole")).code == 0
     for _ in range(2):
@@ -308,7 +311,7 @@ def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop_at", [(2,), (4,), (8,), (11,), (4, 5, 7, 8)], ids=str)
+@pytest.mark.parametrize("stop_at", others_soak((4, 5, 7, 8), (2,), (4,), (8,), (11,)), ids=str)
 def test_stopped_between_its_checkpoints_a_training_leaves_the_files_of_an_undisturbed_one(
     nmt, config: Path, monkeypatch, stop_at: tuple[int, ...]
 ):
@@ -344,7 +347,7 @@ def test_stopped_while_it_fits_the_confidence_a_training_fits_it_when_it_goes_on
     assert fitted == [1]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_signal_in_a_step_that_is_to_be_validated_does_not_wait_for_it(nmt, config: Path, monkeypatch):
     from nmt_cli.training import trainer
 
@@ -389,7 +392,7 @@ def killed_while_it_makes_up(
         resume_and_compare(faulty, config, name, whole=whole)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_while_a_validation_is_made_up_it_ends_like_an_undisturbed_run(nmt, faulty, config: Path, monkeypatch):
     """Fails if the index is written after the trainer's state."""
 

@@ -52,6 +52,7 @@ def test_it_aligns_and_judges_its_translations_as_it_did(nmt, yesterday: Path):
         assert line["word_confidence"] == pytest.approx(before["word_confidence"], abs=1e-3)
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_its_training_goes_on(nmt, yesterday: Path):
     before = (yesterday / "run/metrics.jsonl").read_text().splitlines()
     last = json.loads((yesterday / "run/checkpoints/index.json").read_text())["last"]

@@ -1,5 +1,7 @@
 """Numbers stay numbers: saturated and vanishing parameters, nothing but padding, one word, the longest sentence."""
 
+import itertools
+
 import pytest
 import torch
 from tiny_models import every_attention, name_of, random_ids, run, tiny_model, valid_of
@@ -35,8 +37,14 @@ def loss_and_gradients(kind, lengths, scale, precision):
     return float(loss.total.detach()), loss.nll, {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def every_length():
+    """(lengths, precision): the longest sentence is `slow`, and once more in bf16 it is for `make soak`."""
+    for (name, lengths), precision in itertools.product(LENGTHS.items(), PRECISIONS):
+        marks = () if name != "longest" else pytest.mark.slow if precision == "fp32" else pytest.mark.soak
+        yield pytest.param(lengths, precision, id=f"{name}-{precision}", marks=marks)
+
+
+@pytest.mark.parametrize(("lengths", "precision"), every_length())
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 def test_loss_and_gradient_are_finite_whatever_the_length(kind, lengths, precision):
     """Fails if the weights of a softmax over nothing are left as they come."""

@@ -54,13 +54,13 @@ EVERY_OPTION = {
 
 def every_kind():
     """(recurrence, attention, rnn_type, layer_norm): all pairs of the first two, each with two opposite kinds of cells,
-    so that every recurrence and every attention meets all four; the second of each two is for CI."""
+    so that every recurrence and every attention meets all four; the second of each two is for `make soak`."""
     kinds = []
     for recurrence, attention in itertools.product(RECURRENCES, ATTENTIONS):
         place = (RECURRENCES.index(recurrence) + list(ATTENTIONS).index(attention)) % len(CELLS)
         first, second = ((recurrence, attention, *cells) for cells in (CELLS[place], CELLS[-1 - place]))
         kinds.append(pytest.param(first, id=name_of(first)))
-        kinds.append(pytest.param(second, id=name_of(second), marks=pytest.mark.slow))
+        kinds.append(pytest.param(second, id=name_of(second), marks=pytest.mark.soak))
     return kinds
 
 

@@ -55,6 +55,7 @@ BATCHES_LARGER_THAN_THE_TEXT = (
 )  # fmt: skip
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.parametrize("limit", [BY_EPOCHS, BATCHES_LARGER_THAN_THE_TEXT, ("training.max_steps=12",)])
 def test_updates_and_room_on_the_disk_are_those_of_the_training(config, tmp_path, limit):
     options = [word for setting in limit for word in ("--set", setting)]

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from marks import others_slow
+from marks import others_soak
 from searching import in_order
 from unit.model.tiny_models import ATTENTIONS, RECURRENCES
 
@@ -218,7 +218,7 @@ def every_kind():
     """Each attention with each recurrence, the cells in turn."""
     for number, attention in enumerate(ATTENTIONS):
         for place, recurrence in enumerate(RECURRENCES):
-            marks = () if number % 3 == place else pytest.mark.slow
+            marks = () if number % 3 == place else pytest.mark.soak
             rnn_type = ("gru", "lstm")[(number + place) % 2]
             yield pytest.param(attention, recurrence, rnn_type, id=f"{attention}-{recurrence}-{rnn_type}", marks=marks)
 
@@ -276,7 +276,7 @@ def check_paddings(trained, ids, widths, path):
 
 
 @pytest.mark.parametrize(
-    "attention", others_slow("additive", "neural-coverage", "local-p", "location", "multihead", "general")
+    "attention", others_soak("additive", "neural-coverage", "local-p", "location", "multihead", "general")
 )
 @pytest.mark.parametrize("num_models", [1, 2])
 def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, num_models):
