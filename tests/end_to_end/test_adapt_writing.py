@@ -344,6 +344,7 @@ def test_init_turns_it_on_and_validation_adapts_too(nmt, tmp_path: Path, corpus:
     assert json.loads(scored.out)["chrf"]["score"] == pytest.approx(validation["chrf"])
 
 
+@pytest.mark.slow
 def test_marks_of_the_tokenizer_are_no_text(nmt, config: Path, corpus: Path, tmp_path: Path):
     """Fails if the mark of lines that a machine translated, as `nmt improve` writes it, counts as a first word in
     capitals: a model of a text without capitals then got each line with one."""

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from command_line import CONFIG
+from marks import others_slow
 
 from nmt_cli.commands import COMMANDS, GROUPS
 
@@ -219,7 +220,7 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
         assert (both.code, both.err) == (2, twice.err)
 
 
-@pytest.mark.parametrize("command", ["rescore", "align"])
+@pytest.mark.parametrize("command", others_slow("rescore", "align"))
 def test_a_pair_is_answered_before_the_next_is_written(model: Path, tmp_path: Path, command: str):
     """Fails if a window of pairs waits until it is full."""
     (tmp_path / "s").write_bytes(b"The cat\nThe red car.\n")

@@ -64,6 +64,7 @@ def test_each_word_has_a_confidence_and_the_translation_stays_what_it_is(nmt, mo
     assert records == [json.loads(line) for line in plain.lines]
 
 
+@pytest.mark.slow
 def test_confidence_does_not_depend_on_other_lines(nmt, model: Path, corpus: Path):
     together = translated(nmt, corpus / "test.en", "--model", model)
     backwards = b"\n".join((corpus / "test.en").read_bytes().split(b"\n")[:-1][::-1]) + b"\n"
@@ -244,6 +245,7 @@ def test_a_mistake_of_the_program_in_calibrating_does_not_keep_a_training_from_i
     assert (again.code, "finished already" in again.err) == (0, True)
 
 
+@pytest.mark.slow
 def test_one_line_with_words_enough_is_too_little_to_calibrate(nmt, own: Path, corpus: Path, tmp_path: Path):
     source, reference = tmp_path / "en", tmp_path / "fr"
     source.write_text((corpus / "train.en").read_text().replace("\n", " ") + "\n")  # translated in parts

@@ -296,6 +296,7 @@ def test_a_vocabulary_that_the_pairs_do_not_allow_is_refused_before_anything_is_
     assert inside.ran == []
 
 
+@pytest.mark.slow
 def test_a_vocabulary_that_only_all_pairs_allow_can_be_measured_by_a_few(here, inside, monkeypatch):
     monkeypatch.setattr(estimate, "TRIAL_PAIRS", 5)
     done = improve(here, "--dry-run", "--set", "tokenizer.joint=false", "--set", "model.tied_embeddings=none")

@@ -58,6 +58,7 @@ def test_each_translation_begins_with_its_prefix_byte_for_byte(nmt, model: Path,
     assert [lines[len(ODD) + place] for place in (2, 5)] == ["rien", " \t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", others_slow((), ("--alignment", "hard"), ("--markup",), ("--n-best", "2"), ("--copy-unknown",))
 )

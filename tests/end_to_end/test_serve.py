@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 import pytest
 from command_line import run_here, start_nmt
-from marks import others_slow
 from serving import running_server
 
 TEXT = "The car is red. Where is the house?\n\n  The cat sees the dog.\nThe sun"
@@ -493,6 +492,7 @@ def test_a_site_that_no_browser_names_so_is_refused(nmt, tmp_path, origin):
     assert (result.code, result.err) == (2, message)
 
 
+@pytest.mark.slow
 def test_a_port_in_use_and_two_models_of_one_direction_are_refused(nmt, model, server):
     result = nmt("serve", "--model", model, "--port", server.port)
     assert result.code == 2
@@ -629,6 +629,7 @@ def test_a_search_that_does_not_answer_is_told_by_health_and_metrics(model):
         assert server.ask("/health").status == 200
 
 
+@pytest.mark.slow
 def test_without_the_search_the_server_ends_and_says_so(model):
     with running_server("--model", model) as server:
         os.kill(server.search_pid, signal.SIGKILL)
@@ -655,7 +656,8 @@ def test_a_signal_to_all_its_processes_ends_the_server_in_order(model, number, c
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize("seconds", others_slow(1.5, 0.5))
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
 def test_a_signal_while_models_are_loaded_ends_both_processes(model, seconds):
     process = start_nmt("serve", "--model", str(model), "--port", "0", stderr=subprocess.PIPE)
     time.sleep(seconds)
@@ -665,6 +667,7 @@ def test_a_signal_while_models_are_loaded_ends_both_processes(model, seconds):
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_the_search_does_not_outlive_the_server(model):
     with running_server("--model", model) as server:
         search = Path(f"/proc/{server.search_pid}")

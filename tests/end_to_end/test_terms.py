@@ -26,7 +26,10 @@ def translate(nmt, model: Path, sources: list[str], *options: object) -> list[di
 
 
 @pytest.mark.parametrize(
-    "more", [(), ("--alignment", "hard"), ("--markup",), ("--n-best", "2"), ("--copy-unknown",), ("--beam-size", "2")]
+    "more",
+    others_slow(
+        (), ("--alignment", "hard"), ("--markup",), ("--n-best", "2"), ("--copy-unknown",), ("--beam-size", "2")
+    ),
 )
 def test_each_occurrence_is_translated_once_and_listed(nmt, model: Path, terms: Path, more):
     found = translate(nmt, model, SOURCES, "--glossary", terms, *more)
@@ -43,6 +46,7 @@ def test_each_occurrence_is_translated_once_and_listed(nmt, model: Path, terms: 
     assert [found[place]["translation"] for place in (1, 2)] == [plain[place]["translation"] for place in (1, 2)]
 
 
+@pytest.mark.slow
 def test_a_translation_does_not_depend_on_the_lines_around_it(nmt, model: Path, terms: Path):
     whole = translate(nmt, model, SOURCES * 4, "--glossary", terms)
     small = translate(nmt, model, SOURCES[::-1] * 4, "--glossary", terms, "--batch-tokens", "12")[::-1]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from command_line import contents, start_nmt
-from marks import others_slow
+from marks import others_slow, others_soak
 
 from nmt_cli.demo import phrasebook
 
@@ -84,7 +84,7 @@ def test_a_dry_run_counts_the_lines(nmt, config: Path, tmp_path: Path):
 
 @pytest.mark.parametrize(
     "options",
-    others_slow(
+    others_soak(
         (),
         ("training.accumulate=2", "tokenizer.sampling_alpha=0.2", "training.optimizer=adamw"),
         ("training.ema_decay=0.0", "training.schedule=plateau", "model.attention.type=location"),
@@ -266,7 +266,7 @@ def test_a_path_may_begin_with_the_home_directory(nmt, config: Path, monkeypatch
     assert (config.parent / "at home/checkpoints").is_dir()
 
 
-@pytest.mark.parametrize("steps", [12, 14], ids=["finished", "resumed"])
+@pytest.mark.parametrize("steps", others_slow(12, 14), ids=["finished", "resumed"])
 def test_a_new_test_set_is_known_to_evaluate(nmt, config: Path, corpus: Path, steps: int):
     assert nmt("train", "--config", config).code == 0
     named = f"name: book, source: {corpus}/test.en, target: {corpus}/test.fr"
@@ -732,7 +732,9 @@ def test_a_checkpoint_written_amid_skipped_updates_is_no_place_to_go_back_to(nmt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stop_at", "keep_last"), [(7, 3), (12, 1), (13, 1)])
+@pytest.mark.parametrize(
+    ("stop_at", "keep_last"), [(12, 1), *(pytest.param(*one, marks=pytest.mark.soak) for one in ((7, 3), (13, 1)))]
+)
 def test_a_training_that_is_stopped_goes_back_to_where_it_would_have_gone(
     nmt, config: Path, monkeypatch, stop_at: int, keep_last: int
 ):
@@ -765,7 +767,7 @@ def test_a_training_that_is_stopped_goes_back_to_where_it_would_have_gone(
     assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, config: Path, monkeypatch):
     diverging(monkeypatch, above=0.0, after=4)
     options = ("--set", "training.max_steps=20", "--set", "training.on_divergence=rewind")
@@ -804,7 +806,7 @@ def kept(run: Path) -> tuple[object, object, list[str]]:
     return index["last"], index["finished"], sorted(path.name for path in (run / "checkpoints").glob("step-*"))
 
 
-@pytest.mark.parametrize("has_dev", [False, True])
+@pytest.mark.parametrize("has_dev", others_slow(True, False))
 def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predicts(
     nmt, config: Path, corpus: Path, has_dev: bool
 ):
@@ -889,7 +891,7 @@ def test_a_training_that_ends_needs_weights_that_translate_and_can_be_gone_on_wi
     assert kept(config.parent / "run")[:2] == (3 * ((last - 1) // 3), None)
 
 
-@pytest.mark.parametrize("freq", [100, 12])
+@pytest.mark.parametrize("freq", others_slow(100, 12))
 def test_a_training_goes_back_if_only_the_dev_set_shows_at_its_end_that_it_broke(
     nmt, config: Path, monkeypatch, freq: int
 ):
@@ -947,7 +949,11 @@ def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_sto
 
 
 @pytest.mark.parametrize(
-    ("sets", "way_on"), [([], "goes on from step 6"), (["training.checkpoint_freq=50"], "begins anew")]
+    ("sets", "way_on"),
+    [
+        ([], "goes on from step 6"),
+        pytest.param(["training.checkpoint_freq=50"], "begins anew", marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_saves_no_weights_that_do_not_predict(nmt, config: Path, monkeypatch, sets: list[str], way_on: str):
     """Amid skipped updates. Fails if `last` is what the signal saved."""
@@ -986,8 +992,10 @@ def test_updates_skipped_at_the_end_leave_weights_that_predict_and_are_kept(nmt,
     assert kept(config.parent / "run")[:2] == (12, "max_steps 12 reached")
 
 
-@pytest.mark.parametrize("where", ["loss", "translation"])
-def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(nmt, config: Path, monkeypatch, where: str):
+@pytest.mark.parametrize("where", others_slow("translation", "loss"))
+def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(
+    nmt, config: Path, monkeypatch, translated_dev_set, where: str
+):
     """At the first validation and at the end. Fails if BLEU 0.00 of empty lines is a result."""
     from nmt_cli.training import trainer, validation
     from nmt_cli.translation.step_model import TrainedModels

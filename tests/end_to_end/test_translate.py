@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_line import start_nmt
+from marks import others_slow, others_soak
 
 from nmt_cli.translation import translator
 from nmt_cli.translation.results import Translation
@@ -63,7 +64,9 @@ def test_bfloat16_is_warned_of_where_it_is_slow(nmt, model: Path, monkeypatch):
     assert len(result.lines) == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--beam-size", "1"), ("--sample", "--seed", "3"), ("--n-best", "2")])
+@pytest.mark.parametrize(
+    "options", [("--sample", "--seed", "3"), *others_slow(("--n-best", "2"), (), ("--beam-size", "1"))]
+)
 def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model: Path, corpus: Path, options):
     # Seen to fail with samples drawn by the place in the batch. Rows not padded to multiples of 16 change nothing in so
     # small a model; docs/adr/0005 says what they change in a real one.
@@ -180,7 +183,7 @@ def test_output_goes_to_a_file_whole_and_compressed_by_its_name(nmt, model: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_shards", [1, 4, 45])
+@pytest.mark.parametrize("num_shards", others_soak(4, 1, 45))
 def test_the_shards_of_a_file_one_after_the_other_are_its_translation(
     nmt, model: Path, corpus: Path, tmp_path: Path, num_shards: int
 ):
@@ -373,6 +376,7 @@ def resize(run: Path) -> None:
     (run / "config.yaml").write_text(head + "  attention:\n" + tail.replace("size: 16", "size: 8", 1))
 
 
+@pytest.mark.usefixtures("echoed_dev_set")
 def test_alignments_count_each_copied_word(nmt, config: Path, tmp_path: Path):
     sets = ("--set", "tokenizer={model_type: word, vocab_size: 40}", "--set", "training.max_steps=40")
     assert nmt("train", "--config", config, *sets).code == 0

@@ -59,6 +59,7 @@ def wait_for_parts(out: Path, process: subprocess.Popen[bytes]) -> None:
 # Without Ray ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_ray_it_says_what_to_install(model: Path, corpus: Path, tmp_path: Path):
     (tmp_path / "ray.py").write_text("raise ImportError('no ray here')")
     process = start_nmt(

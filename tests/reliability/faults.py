@@ -22,6 +22,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from echoing import Echo
 from tqdm import tqdm
 
 Operation = tuple[str, str]
@@ -46,10 +47,13 @@ class Outcome:
 class Faulty:
     """The server, from the side of the tests."""
 
+    translates_dev_set = False
+    """Whether trainings translate the dev set, which does nothing on the disk, or only echo it, which is faster."""
+
     def __init__(self, warm_up: Sequence[str]) -> None:
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        own = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
         self._server = subprocess.Popen(
-            [sys.executable, __file__, *warm_up], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            [sys.executable, __file__, *warm_up], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | own
         )
 
     def run(
@@ -58,6 +62,7 @@ class Faulty:
         """Run `nmt` with `args`. Killed at operation `at` (from 0), or given `error` there: an errno, of which ENOSPC
         stays for all that needs room. Or killed after so many seconds."""
         asked = {"args": [str(arg) for arg in args], "at": at, "error": error, "kill_after": kill_after}
+        asked["echoes"] = not self.translates_dev_set
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._server.stdin.write(json.dumps(asked).encode() + b"\n")
@@ -180,6 +185,10 @@ def _serve(warm_up: Sequence[str]) -> None:
                 if asked["kill_after"] is not None:
                     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # no code of this process runs, as with SIGKILL
                     signal.setitimer(signal.ITIMER_REAL, asked["kill_after"])
+                if asked["echoes"]:
+                    from nmt_cli.training import validation
+
+                    validation.Translator = Echo  # type: ignore[assignment, misc]
                 with watched(_Disk(asked["at"], asked["error"], trace.fileno())):
                     code = _command(asked["args"])
                 sys.stdout.flush()

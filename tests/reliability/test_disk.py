@@ -43,7 +43,7 @@ def fails(faulty: Faulty, config: Path, some: int | None, error: int, message: s
 
 @pytest.mark.parametrize(
     ("error", "message"),
-    [pytest.param(*ERRORS[name], id=name, marks=() if name == QUICK else pytest.mark.slow) for name in ERRORS],
+    [pytest.param(*ERRORS[name], id=name, marks=() if name == QUICK else pytest.mark.soak) for name in ERRORS],
 )
 def test_an_operation_that_fails_ends_training_with_one_message_and_the_same_command_goes_on(
     faulty: Faulty, config: Path, error: int, message: str

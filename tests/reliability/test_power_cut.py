@@ -131,7 +131,8 @@ def disks_of_a_training(config: Path, keep: Callable[[int], bool]) -> list[Path]
     return kept
 
 
-def goes_on(faulty: Faulty, config: Path, disks: list[Path]) -> None:
+def goes_on(faulty: Faulty, config: Path, monkeypatch: pytest.MonkeyPatch, disks: list[Path]) -> None:
+    monkeypatch.setattr(faulty, "translates_dev_set", True)
     whole = contents(config.parent / "disk/run")
     assert disks
     for disk in disks:
@@ -141,13 +142,13 @@ def goes_on(faulty: Faulty, config: Path, disks: list[Path]) -> None:
 
 
 @pytest.mark.slow
-def test_a_power_cut_at_any_moment_leaves_the_last_checkpoint_whole(faulty: Faulty, config: Path):
+def test_a_power_cut_at_any_moment_leaves_the_last_checkpoint_whole(faulty: Faulty, config: Path, monkeypatch):
     """Fails if a file, its directory or a new directory is not pushed, where the index is written before the
     checkpoint is pushed, and where metrics are not pushed before the index."""
-    goes_on(faulty, config, disks_of_a_training(config, lambda number: number % 100 == 0))
+    goes_on(faulty, config, monkeypatch, disks_of_a_training(config, lambda number: number % 100 == 0))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_after_any_power_cut_training_ends_like_an_undisturbed_one(faulty: Faulty, config: Path):
-    goes_on(faulty, config, disks_of_a_training(config, lambda _: True))
+def test_after_any_power_cut_training_ends_like_an_undisturbed_one(faulty: Faulty, config: Path, monkeypatch):
+    goes_on(faulty, config, monkeypatch, disks_of_a_training(config, lambda _: True))

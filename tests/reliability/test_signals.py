@@ -371,6 +371,7 @@ def killed_while_it_makes_up(
     nmt, faulty: Faulty, config: Path, monkeypatch, choose: Callable[[Operation], bool]
 ) -> None:
     """Kill a run that does a validation again, at chosen operations on the disk before the next checkpoint."""
+    monkeypatch.setattr(faulty, "translates_dev_set", True)
     assert nmt(*train(config, "whole")).code == 0
     with monkeypatch.context() as patched:
         interrupt(patched, "in the translation")

@@ -44,7 +44,7 @@ def every_length():
         yield pytest.param(lengths, precision, id=f"{name}-{precision}", marks=marks)
 
 
-@pytest.mark.parametrize(("lengths", "precision"), every_length())
+@pytest.mark.parametrize(("lengths", "precision"), list(every_length()))
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 def test_loss_and_gradient_are_finite_whatever_the_length(kind, lengths, precision):
     """Fails if the weights of a softmax over nothing are left as they come."""

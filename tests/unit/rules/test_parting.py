@@ -1,5 +1,6 @@
 """The place where files with unequal numbers of lines part; the truth is where a line was taken out or doubled."""
 
+import functools
 import gzip
 import subprocess
 
@@ -9,7 +10,10 @@ from nmt_cli.demo import phrasebook
 from nmt_cli.rules import parting
 from nmt_cli.rules.parting import where_files_part
 
-PAIRS = [(pair.source.encode(), pair.target.encode()) for pair in phrasebook.generate(seed=3, num_train=3_000).train]
+
+@functools.cache
+def pairs():
+    return [(pair.source.encode(), pair.target.encode()) for pair in phrasebook.generate(seed=3, num_train=3_000).train]
 
 
 def write(directory, sources, targets):
@@ -21,7 +25,7 @@ def write(directory, sources, targets):
 
 
 def sides():
-    return [source for source, _ in PAIRS], [target for _, target in PAIRS]
+    return [source for source, _ in pairs()], [target for _, target in pairs()]
 
 
 @pytest.mark.parametrize("row", [30, 1_500, 2_900])
@@ -53,7 +57,7 @@ def test_of_a_large_corpus_a_part_of_the_blocks_leads_to_the_place(tmp_path, mon
 def test_lines_at_the_end_of_one_file_are_told_from_a_shift(tmp_path):
     sources, targets = sides()
     part = where_files_part(*write(tmp_path, sources, [*targets, b"", b""]))
-    assert (part.is_at_end, part.line) == (True, len(PAIRS) + 1)
+    assert (part.is_at_end, part.line) == (True, len(pairs()) + 1)
     assert "up to the end of the shorter file" in str(part)
 
 

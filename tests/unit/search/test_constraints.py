@@ -3,6 +3,7 @@
 import pytest
 import torch
 from attentive_model import AttentiveModel, outputs
+from marks import others_slow
 from searching import in_order
 from table_model import BOS, EOS, VOCABULARY, TableModel
 
@@ -171,7 +172,7 @@ TERMS = {
 
 
 @pytest.mark.parametrize("beam_size", [400, 4])
-@pytest.mark.parametrize("words", [(), (0, 0, 1)])
+@pytest.mark.parametrize("words", others_slow((0, 0, 1), ()))
 @pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
 def test_a_beam_finds_what_the_rules_of_terms_allow(terms, words, beam_size):
     """Hypotheses of up to five pieces, their log-probabilities, and the places of their terms; a wide beam finds all of

@@ -81,6 +81,7 @@ def texts(found):
     return [one.translations[0].text for one in found]
 
 
+@pytest.mark.slow
 def test_who_asks_alone_and_who_asks_among_others_get_the_same(engine, translator, corpus):
     lines = (corpus / "test.en").read_text().splitlines()
     alone = [found.translations[0] for found in translator.translate(lines)]

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from marks import others_slow
 
 from nmt_cli.commands.loading import open_translator
 from nmt_cli.commands.serve import open_served
@@ -89,7 +90,7 @@ def test_errors_come_back_as_they_are(engine):
     assert (type(busy), busy.retry_after) == (Busy, 7)
 
 
-@pytest.mark.parametrize("kind", ["InputError", "RuntimeError", "Interrupted"])
+@pytest.mark.parametrize("kind", others_slow("Interrupted", "InputError", "RuntimeError"))
 def test_a_model_that_cannot_be_loaded_is_told(kind):
     """Fails if an error crosses that the other side cannot read, as `Interrupted` with its second argument."""
     with pytest.raises(NmtError, match=r"^no such model$") as found:
@@ -102,6 +103,7 @@ def test_a_process_that_ends_before_it_has_loaded_is_told():
         SearchProcess([partial(os._exit, 3)], max_waiting=10, lost=lambda: None)
 
 
+@pytest.mark.slow
 def test_the_model_of_before_goes_on_where_another_cannot_be_loaded(model, tmp_path):
     (tmp_path / "model").symlink_to(model)
     process = SearchProcess([partial(open_served, tmp_path / "model", LOADING)], max_waiting=10, lost=lambda: None)
@@ -191,6 +193,7 @@ def test_a_search_that_does_not_work_is_known(search, monkeypatch, counts, probl
     assert search.problem() == problem
 
 
+@pytest.mark.slow
 def test_a_process_that_goes_away_leaves_nobody_waiting(model, capsys):
     """Signals to the whole group do not end it; seen to end by SIGTERM where these are not blocked."""
     lost = threading.Event()
