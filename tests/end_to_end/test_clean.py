@@ -338,6 +338,7 @@ def test_init_offers_to_clean_what_is_not_clean(here):
     assert "nmt clean" not in err
 
 
+@pytest.mark.slow
 def test_every_command_of_the_check_works_as_it_is_printed(here):
     """One after the other, beside what an earlier check has made; the originals stay as they are."""
     write(here, [*PAIRS[:300], *NOISY[200:215] * 4, *PAIRS[300:]], "a b")

@@ -220,7 +220,8 @@ def test_align_writes_a_line_a_pair_and_the_error_rate(nmt, model: Path, corpus:
         assert (both.code, both.err) == (2, twice.err)
 
 
-@pytest.mark.parametrize("command", others_slow("rescore", "align"))
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["rescore", "align"])
 def test_a_pair_is_answered_before_the_next_is_written(model: Path, tmp_path: Path, command: str):
     """Fails if a window of pairs waits until it is full."""
     (tmp_path / "s").write_bytes(b"The cat\nThe red car.\n")
@@ -914,7 +915,7 @@ cli.app = app
     ("number", "code"),
     [(signal.SIGINT, 130), *(pytest.param(*other, marks=pytest.mark.soak) for other in OTHER_SIGNALS)],
 )
-@pytest.mark.parametrize("amid", [AMID_AN_IMPORT, AMID_A_DEL])
+@pytest.mark.parametrize("amid", others_slow(AMID_AN_IMPORT, AMID_A_DEL))
 def test_a_signal_that_is_taken_from_the_program_comes_again(model: Path, amid: str, number: int, code: int):
     program = f"""
 import os, signal, sys, time

@@ -215,6 +215,7 @@ def test_options_that_do_not_go_with_calibrate_are_refused(nmt, model: Path, arg
     assert message in result.err
 
 
+@pytest.mark.slow
 def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_training_well(nmt, config: Path):
     result = nmt("train", "--config", config, "--set", "training.max_steps=1")  # no word is right yet
     assert result.code == 0, result.err

@@ -77,6 +77,7 @@ def same_file(one: Path, other: Path) -> bool:
     return (one.read_bytes() if one.exists() else None) == (other.read_bytes() if other.exists() else None)
 
 
+@pytest.mark.slow
 def test_a_whole_run_makes_an_ordinary_model_directory_that_tells_what_it_was_made_of(here, inside):
     done = improve(here)
     assert done.code == 0, done.err

@@ -639,6 +639,7 @@ def test_without_the_search_the_server_ends_and_says_so(model):
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 0)]
 )

@@ -872,8 +872,9 @@ def ruining(monkeypatch, *, which: str, at: int) -> None:
     monkeypatch.setattr(trainer.Trainer, "_step", step)
 
 
-@pytest.mark.parametrize("which", others_slow("raw", "average"))
-@pytest.mark.parametrize("end", others_slow("max_steps=12", "max_epochs=1"))
+@pytest.mark.slow
+@pytest.mark.parametrize("which", others_soak("raw", "average"))
+@pytest.mark.parametrize("end", others_soak("max_steps=12", "max_epochs=1"))
 def test_a_training_that_ends_needs_weights_that_translate_and_can_be_gone_on_with(
     nmt, config: Path, monkeypatch, which: str, end: str
 ):
@@ -1091,6 +1092,7 @@ def test_a_directory_that_is_moved_meanwhile_ends_the_training_and_is_not_made_a
     assert nmt(*command, f"model_dir={moved}").code == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_with_one_message_and_the_last_checkpoint_stays(nmt, config: Path, monkeypatch):
     from nmt_cli import checkpoint
 

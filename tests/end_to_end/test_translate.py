@@ -265,6 +265,7 @@ def test_a_program_that_writes_a_line_and_waits_gets_its_answer(model: Path):
     assert process.wait() == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(model: Path, tmp_path: Path):
     (tmp_path / "long").write_bytes(b"Where is the car?\n" * 20_000)
     process = start_nmt("translate", tmp_path / "long", "--model", model, stdout=-1, stderr=-1)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from marks import others_soak
+from marks import others_slow, others_soak
 from searching import in_order
 from unit.model.tiny_models import ATTENTIONS, RECURRENCES
 
@@ -173,7 +173,7 @@ def test_samples_say_only_what_goes_with_their_source():
     ids=lambda config: "-".join(config) or "additive",
 )
 @pytest.mark.parametrize("with_shortlist", [False, True])
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", others_slow(3, 1))
 def test_whose_place_a_sentence_takes_does_not_matter_to_the_last_bit(config, with_shortlist, beam_size):
     trained, ids = models("fp32", random_shortlist() if with_shortlist else None, **config), sources(40)
     together, few = (search(trained, ids, at_once=most, beam_size=beam_size, with_alignment=True) for most in (40, 9))
@@ -240,7 +240,7 @@ def steps_of(trained, ids, width, beam_size=3):
     return [(one.log_probs_NV.unflatten(0, (count, -1)), one.weights_NS.unflatten(0, (count, -1))) for one in found]
 
 
-@pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
+@pytest.mark.parametrize("path", others_slow(native.NATIVE, native.PLAIN))
 @pytest.mark.parametrize(("attention", "recurrence", "rnn_type"), list(every_kind()))
 def test_a_wider_padding_of_the_sources_changes_no_bit(attention, recurrence, rnn_type, path):
     """Sentences alone, padded to their own width, and among others in a wider memory, in which they may be the only
@@ -249,8 +249,8 @@ def test_a_wider_padding_of_the_sources_changes_no_bit(attention, recurrence, rn
     check_paddings(trained, of_lengths([1, 7, 15, 31, 47, 63, 70, 79]), (32, 48, 64, 80), path)
 
 
-@pytest.mark.parametrize("path", [native.NATIVE, native.PLAIN])
-@pytest.mark.parametrize("size", [13, 33])
+@pytest.mark.parametrize("path", others_soak(native.NATIVE, native.PLAIN))
+@pytest.mark.parametrize("size", others_slow(33, 13))
 @pytest.mark.parametrize(("attention", "recurrence", "rnn_type"), list(every_kind()))
 def test_other_sentences_change_no_bit_where_sizes_are_odd(attention, recurrence, rnn_type, size, path):
     """More of them than 16, so that the number of rows changes too."""
