@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -56,8 +56,14 @@ def nmt(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 Once = Callable[[str, Callable[[Path], object]], Path]
 
 
+def state_of(directory: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of change of each file."""
+    files = {path: path.stat() for path in sorted(directory.rglob("*")) if path.is_file()}
+    return {str(path): (found.st_size, found.st_mtime_ns) for path, found in files.items()}
+
+
 @pytest.fixture(scope="session")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Once]:
     """`once("name", make)` returns a directory that `make` has filled, once in a run, whichever worker came first.
 
     The other workers wait for it. All share it, so a test that changes something in it must do so in a copy.
@@ -65,6 +71,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once"
     shared.mkdir(exist_ok=True)
+    states = {}
 
     def made(name: str, make: Callable[[Path], object]) -> Path:
         directory, ready = shared / name, shared / f"{name}.ready"
@@ -75,9 +82,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
                 directory.mkdir()
                 make(directory)
                 ready.touch()
+        states[directory] = state_of(directory)
         return directory
 
-    return made
+    yield made
+    changed = {path for directory, state in states.items() for path, _ in state_of(directory).items() ^ state.items()}
+    assert not changed, "tests have changed files that they share; let them change a copy"
 
 
 @pytest.fixture(scope="session")

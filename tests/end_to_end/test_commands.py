@@ -411,6 +411,7 @@ def test_inspect_goes_on_where_a_part_is_damaged(nmt, model: Path, tmp_path: Pat
 
 
 def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, corpus: Path, tmp_path: Path):
+    model = Path(shutil.copytree(model, tmp_path / "run"))
     result = nmt("evaluate", "--model", model)
     assert result.code == 0, result.err
     assert re.match(r"book: BLEU = [\d.]+  chrF2 = [\d.]+  TER = [\d.]+", result.lines[0])

@@ -25,12 +25,15 @@ OPTIONS = [(), ("--beam-size", "1"), ("--n-best", "3", "--alignment", "hard"), (
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory, model: Path):
+def exported(once, model: Path):
     pytest.importorskip("onnx")
-    directory = tmp_path_factory.mktemp("export") / "onnx"
-    command = (sys.executable, "-m", "nmt_cli", "export", "--model", model, "-o", directory, "--format", "onnx")
-    subprocess.run(command, check=True, capture_output=True)
-    return directory
+
+    def export(directory: Path) -> None:
+        words = ("export", "--model", model, "-o", directory / "onnx", "--format", "onnx")
+        command = (sys.executable, "-m", "nmt_cli", *words)
+        subprocess.run(command, check=True, capture_output=True)
+
+    return once("exported", export) / "onnx"
 
 
 def run(command, directory, options, text):
