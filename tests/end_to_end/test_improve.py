@@ -235,7 +235,7 @@ def test_other_options_or_another_configuration_are_refused(here, inside):
         assert (refused.code, told in refused.err) == (2, True), refused.err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_plan_of_another_version_goes_on_with_the_keys_of_this_one(here, inside):
     inside.fails = "train"
     improve(here)
@@ -379,7 +379,7 @@ def test_the_plan_is_printed_with_times_and_nothing_is_made(here):
     assert sorted(here.rglob("*")) == before
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_rounds_ensemble_and_distillation_run_to_the_end(here, inside):
     (here / "config.yaml").write_text(
         (here / "config.yaml").read_text().replace("mono.fr]", f"mono.fr], source: [{here}/mono.en]")
@@ -414,7 +414,7 @@ def told_bytes(result: Path) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(here):
     seed = os.environ.get("NMT_TEST_SEED") or str(random.randrange(10**6))
     print(f"NMT_TEST_SEED={seed}")

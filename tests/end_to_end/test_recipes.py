@@ -16,6 +16,7 @@ def train(nmt, config: Path, directory: Path, *sets: str) -> None:
     assert result.code == 0, result.err
 
 
+@pytest.mark.soak
 def test_an_ensemble_is_distilled_into_one_model(nmt, config: Path, corpus: Path, tmp_path: Path):
     train(nmt, config, tmp_path / "one")
     shutil.copytree(tmp_path / "one" / "tokenizer", tmp_path / "two" / "tokenizer")

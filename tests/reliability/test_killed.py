@@ -131,7 +131,7 @@ def test_killed_many_times_at_random_moments_it_ends_like_an_undisturbed_run(
     killed_at_random_moments(faulty, config, times, *sets)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_at_any_operation_it_leaves_the_configuration_that_the_command_names(faulty: Faulty, config: Path):
     own = config.parent / "run/config.yaml"
     own.parent.mkdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import start_nmt
+from marks import others_soak
 
 from nmt_cli.demo import phrasebook
 
@@ -39,8 +40,8 @@ COMMANDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("error", [None, errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("command", others_soak(*COMMANDS))
+@pytest.mark.parametrize("error", others_soak(None, errno.ENOSPC, errno.EIO))
 def test_stopped_at_any_operation_on_the_disk_there_are_whole_files_or_none(faulty, text: Path, command: str, error):
     whole_directory = text / "whole"
     whole_directory.mkdir()
