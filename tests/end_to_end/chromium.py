@@ -106,7 +106,7 @@ def running_chromium() -> Iterator[Chromium]:
     """A browser of its own profile; it and its driver are gone afterwards."""
     driver, binary = which("chromedriver"), which("chromium") or which("google-chrome")
     if driver is None or binary is None:
-        raise AssertionError("the tests of the attention page need chromium and chromedriver: run 'make browser'")
+        raise AssertionError("the tests of the attention page need chromium and chromedriver: run 'make chromium'")
     with (
         tempfile.TemporaryDirectory(prefix="nmt-chromium-", ignore_cleanup_errors=True) as profile,
         subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, text=True, start_new_session=True) as process,

@@ -198,7 +198,7 @@ def test_a_line_that_cannot_be_held_is_refused_before_it_is(model: Path, tmp_pat
     assert memory < base + GIGABYTE
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_bomb_of_blank_lines_is_translated_in_flat_memory(model: Path, tmp_path: Path, base: int):
     bomb = tmp_path / "bomb.gz"
     with bomb.open("wb") as file:

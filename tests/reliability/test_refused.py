@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from marks import others_slow
 
 from nmt_cli.config.loader import load_config
 from nmt_cli.errors import InputError, NmtError
@@ -119,7 +120,7 @@ NO_PLACE_FOR_THE_DEMO = {
 """Files in the directory, and what the demo says of them."""
 
 
-@pytest.mark.parametrize("what", NO_PLACE_FOR_THE_DEMO)
+@pytest.mark.parametrize("what", others_slow(*NO_PLACE_FOR_THE_DEMO))
 def test_a_refused_demo_leaves_what_was_in_its_directory(nmt, here: Path, what: str):
     names, message = NO_PLACE_FOR_THE_DEMO[what]
     for name in names:

@@ -139,14 +139,28 @@ def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: 
         os.killpg(shell.pid, signal.SIGKILL) if shell.poll() is None else None
 
 
+SAYS_WHAT_IT_HEARS = """
+import os
+from nmt_cli.signals import Deferred
+def hear(*given, real=Deferred._hear):
+    real(*given)
+    os.write(2, b"heard\\n")
+Deferred._hear = hear
+"""
+
+
 @pytest.mark.parametrize("number", others_soak(signal.SIGTERM, signal.SIGINT))
 def test_a_signal_that_comes_twice_leaves_the_checkpoint(start: Start, config: Path, number: int):
     """Slurm and terminals send it to torchrun and to what it has started, and torchrun sends it on."""
-    process = start(*train(config, "run", "training.max_steps=100000", "training.validation_freq=100000"))
+    arguments = train(config, "run", "training.max_steps=100000", "training.validation_freq=100000")
+    process = start(*arguments, program=SAYS_WHAT_IT_HEARS)
     wait_for(process, "^step 2 ")
-    for again in (number, number, signal.SIGHUP):
+    process.send_signal(number)
+    wait_for(
+        process, "heard"
+    )  # signals that wait together are heard in the order of their numbers, and equal ones once
+    for again in (number, signal.SIGHUP):
         process.send_signal(again)
-        time.sleep(0.01)  # else the second may be lost while the first is pending
     code, last = ended(process)
     assert (code, SAVED in last) == (CODES[number], True)
 
