@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from marks import others_slow
+from marks import others_slow, others_soak
 
 from nmt_cli.config.loader import load_config
 from nmt_cli.translation.numbers import number_spans
@@ -33,7 +33,7 @@ def in_capitals(record: dict) -> dict:
 
 @pytest.mark.parametrize(
     "more",
-    others_slow(
+    others_soak(
         (), ("--alignment", "hard"), ("--alignment", "soft"), ("--n-best", "2"), ("--sample",), ("--max-source-pieces",)
     ),
 )

@@ -321,6 +321,7 @@ def test_a_large_corpus_is_judged_by_a_part_and_that_is_said(here, monkeypatch):
     assert f"{8 * len(NOISY):,}" == "9,712"
 
 
+@pytest.mark.slow
 def test_init_offers_to_clean_what_is_not_clean(here):
     languages = ("--source-lang", "en", "--target-lang", "fr")
     code, _, err = nmt("init", "--source", "a.en", "--target", "a.fr", *languages, "-o", "my.yaml")

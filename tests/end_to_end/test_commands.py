@@ -251,6 +251,7 @@ def test_pairs_of_unequal_files_are_refused_with_both_counts(nmt, model: Path, t
         assert "t has 1 line" in result.err
 
 
+@pytest.mark.slow
 def test_a_model_without_attention_cannot_align_and_says_so(
     nmt, config: Path, tmp_path: Path, corpus: Path, model: Path
 ):
@@ -338,6 +339,7 @@ def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
     assert nmt("inspect", "/tmp/nothing-here").code == 2
 
 
+@pytest.mark.slow
 def test_inspect_and_curves_find_the_model_as_translate_does(nmt, model: Path, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shown = nmt("inspect", model)
@@ -424,6 +426,7 @@ def test_evaluate_scores_the_test_sets_and_writes_a_report(nmt, model: Path, cor
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_evaluate_keeps_what_a_report_says_of_other_sets_and_checkpoints(
     nmt, model: Path, corpus: Path, tmp_path: Path
 ):
@@ -613,6 +616,7 @@ def test_evaluate_chooses_the_length_penalty_on_the_dev_set_alone(nmt, model: Pa
     assert hypotheses.read_bytes() == (tmp_path / "book.fr").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_happened_to_odd_lines_is_said_by_evaluate_and_plots(nmt, model: Path, tmp_path: Path):
     """As by `nmt translate`: lines in parts, and bytes that are not UTF-8."""
     shutil.copytree(model, tmp_path / "run")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from marks import others_slow
+from marks import others_soak
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_training_ends_with_a_calibration_that_evaluate_gives_again(nmt, own: Pa
 
 @pytest.mark.parametrize(
     "options",
-    others_slow(
+    others_soak(
         ("--n-best", "3"),
         (),
         ("--beam-size", "1"),

@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 from command_line import run_here
-from marks import others_slow
+from marks import others_soak
 
 from nmt_cli.config.loader import load_config
 
@@ -396,7 +396,7 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("name", others_slow(*FOREIGN))
+@pytest.mark.parametrize("name", others_soak(*FOREIGN))
 def test_every_command_refuses_a_named_file_that_is_plainly_not_text(here, model, name):
     content, message = FOREIGN[name]
     (here / name).write_bytes(content)

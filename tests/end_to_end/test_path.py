@@ -34,6 +34,7 @@ def test_without_kernels_it_is_said_once(nmt, config: Path):
     assert result.err.count(told) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("echoed_dev_set")
 @pytest.mark.skipif(not native.is_built(), reason="installed without a compiler")
 def test_a_training_goes_on_by_the_path_on_which_it_began(nmt, config: Path, monkeypatch):

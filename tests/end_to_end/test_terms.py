@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from marks import others_slow
+from marks import others_soak
 
 SOURCES = ["Where is the red car?", "The house is small.", "", "My car and your car.", "He sells <b>the car</b>."]
 
@@ -27,7 +27,7 @@ def translate(nmt, model: Path, sources: list[str], *options: object) -> list[di
 
 @pytest.mark.parametrize(
     "more",
-    others_slow(
+    others_soak(
         (), ("--alignment", "hard"), ("--markup",), ("--n-best", "2"), ("--copy-unknown",), ("--beam-size", "2")
     ),
 )
@@ -65,7 +65,7 @@ def test_a_prefix_and_an_ensemble_go_with_a_glossary(nmt, model: Path, terms: Pa
 
 
 @pytest.mark.usefixtures("echoed_dev_set")
-@pytest.mark.parametrize("more", others_slow((), ("--alignment", "soft"), ("--n-best", "2")))
+@pytest.mark.parametrize("more", others_soak((), ("--alignment", "soft"), ("--n-best", "2")))
 def test_a_prefix_that_only_the_pieces_of_a_term_can_spell_is_kept(
     nmt, config: Path, terms: Path, tmp_path: Path, more
 ):

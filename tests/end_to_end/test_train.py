@@ -194,6 +194,7 @@ def test_threads_may_change_on_resuming_and_a_warning_says_what_that_means(nmt, 
     assert "  threads: 2\n" in (run / "config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_other_threads_are_told_too_where_the_machine_chooses_them(nmt, config: Path):
     free = ("--set", "training.threads=null")
     assert nmt("train", "--config", config, "--set", "training.max_steps=2", *free).code == 0
@@ -351,6 +352,7 @@ def test_a_key_that_does_nothing_is_told(nmt, config: Path, command):
     assert "does nothing" not in nmt(name, option, "--config", config).err
 
 
+@pytest.mark.slow
 def test_training_says_how_fast_it_goes_and_shows_samples(nmt, config: Path, translated_dev_set):
     err = nmt("train", "--config", config).err
     assert "pieces/s" in err
@@ -592,6 +594,7 @@ def test_a_link_beyond_any_line_is_refused_where_it_stands(nmt, config: Path, co
         )
 
 
+@pytest.mark.slow
 def test_links_to_words_that_a_pair_does_not_have_are_told_once(nmt, config: Path, corpus: Path):
     links = config.parent / "train.align"
     sets = ("--config", config, "--set", f"data.train.0.alignment={links}")
@@ -685,6 +688,7 @@ def diverging(monkeypatch, *, above: float, after: int) -> None:
     ruin_updates(monkeypatch, is_ruined)
 
 
+@pytest.mark.slow
 def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts_it(nmt, config: Path, monkeypatch):
     """Fails if the cursor, the metrics or the index keep what came after the checkpoint."""
     diverging(monkeypatch, above=0.003, after=7)  # at 0.01 and 0.005, no longer at 0.0025
@@ -806,6 +810,7 @@ def kept(run: Path) -> tuple[object, object, list[str]]:
     return index["last"], index["finished"], sorted(path.name for path in (run / "checkpoints").glob("step-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_dev", others_slow(True, False))
 def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predicts(
     nmt, config: Path, corpus: Path, has_dev: bool
@@ -829,7 +834,7 @@ def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predi
     assert events == ([6] if has_dev else [])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_what_the_message_of_a_training_that_broke_says_helps(nmt, config: Path, corpus: Path):
     run = config.parent / "run"
     assert nmt(*breaking(config)).code == 1
@@ -847,6 +852,7 @@ def test_what_the_message_of_a_training_that_broke_says_helps(nmt, config: Path,
         assert nmt("translate", corpus / "dev.en", "--model", config.parent / name).code == 0
 
 
+@pytest.mark.slow
 def test_a_training_that_breaks_before_its_first_checkpoint_can_begin_anew_where_it_is(nmt, config: Path):
     result = nmt(*breaking(config, "training.checkpoint_freq=100", "data.dev=null"))
     assert result.code == 1
@@ -892,6 +898,7 @@ def test_a_training_that_ends_needs_weights_that_translate_and_can_be_gone_on_wi
     assert kept(config.parent / "run")[:2] == (3 * ((last - 1) // 3), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freq", others_slow(100, 12))
 def test_a_training_goes_back_if_only_the_dev_set_shows_at_its_end_that_it_broke(
     nmt, config: Path, monkeypatch, freq: int
@@ -949,6 +956,7 @@ def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_sto
     assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sets", "way_on"),
     [
@@ -993,6 +1001,7 @@ def test_updates_skipped_at_the_end_leave_weights_that_predict_and_are_kept(nmt,
     assert kept(config.parent / "run")[:2] == (12, "max_steps 12 reached")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", others_slow("translation", "loss"))
 def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(
     nmt, config: Path, monkeypatch, translated_dev_set, where: str
@@ -1073,6 +1082,7 @@ def test_a_training_that_ran_out_of_memory_resumes_exactly(nmt, config: Path, mo
     assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
+@pytest.mark.slow
 def test_a_directory_that_is_moved_meanwhile_ends_the_training_and_is_not_made_anew(nmt, config: Path, monkeypatch):
     """Made anew it would have weights without a tokenizer."""
     from nmt_cli.training import update
@@ -1312,7 +1322,7 @@ def test_what_makes_no_tokenizer_may_change_before_the_first_checkpoint(nmt, con
     assert "these keys differ: data.train. Set them back, make it anew" in nmt("train", "--config", config, *sets).err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_fine_tuning_begins_with_what_its_origin_has_learnt_not_with_pretrained_vectors(nmt, config: Path):
     from safetensors.torch import load_file
 
@@ -1341,7 +1351,7 @@ def test_a_fine_tuning_begins_with_what_its_origin_has_learnt_not_with_pretraine
         assert f"{vectors}:1: has 2 numbers after the word, model.embedding_size is 16" in result.err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_step_that_a_signal_saved_is_judged_when_the_run_ends_there(nmt, config: Path):
     sets = ("--set", "training.validation_freq=100", "--set", "training.checkpoint_freq=5", "--set")
     assert nmt("train", "--config", config, *sets, "training.max_steps=7").code == 0
@@ -1363,6 +1373,7 @@ def test_a_step_that_a_signal_saved_is_judged_when_the_run_ends_there(nmt, confi
     assert f"best bleu {found['best'][0]['value']:.2f} at step {step}" in result.err
 
 
+@pytest.mark.slow
 def test_what_is_called_a_new_best_is_better_than_an_end_that_was_moved(nmt, config: Path, monkeypatch):
     from nmt_cli.training.validation import Validator
 

@@ -65,7 +65,11 @@ def test_bfloat16_is_warned_of_where_it_is_slow(nmt, model: Path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [("--sample", "--seed", "3"), *others_slow(("--n-best", "2"), (), ("--beam-size", "1"))]
+    "options",
+    [
+        *others_slow((), ("--sample", "--seed", "3"), ("--n-best", "2")),
+        pytest.param(("--beam-size", "1"), marks=pytest.mark.soak),
+    ],
 )
 def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model: Path, corpus: Path, options):
     # Seen to fail with samples drawn by the place in the batch. Rows not padded to multiples of 16 change nothing in so
@@ -377,6 +381,7 @@ def resize(run: Path) -> None:
     (run / "config.yaml").write_text(head + "  attention:\n" + tail.replace("size: 16", "size: 8", 1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("echoed_dev_set")
 def test_alignments_count_each_copied_word(nmt, config: Path, tmp_path: Path):
     sets = ("--set", "tokenizer={model_type: word, vocab_size: 40}", "--set", "training.max_steps=40")

@@ -11,6 +11,8 @@ from command_line import contents
 from faults import Faulty
 from test_killed import telling, train, undisturbed
 
+pytestmark = pytest.mark.slow
+
 ERRORS = {
     "no space": (errno.ENOSPC, "no space left on the device; free some and run the same command again"),
     "input/output error": (errno.EIO, "input/output error"),

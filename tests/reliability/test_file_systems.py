@@ -80,6 +80,7 @@ def no_directory_sync(monkeypatch) -> list[int]:
     return numbers
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("echoed_dev_set")
 def test_a_training_ends_where_directories_are_not_pushed_to_the_disk(nmt, config: Path, no_directory_sync):
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")

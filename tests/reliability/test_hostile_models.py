@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from faults import Faulty, Outcome
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 2**20
 ROOM = 64 * MEGABYTE
 """Memory that a damaged directory may take beyond what the sound one takes."""

@@ -15,6 +15,7 @@ import pytest
 from command_line import Result, run_here, start_nmt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from marks import others_slow
 
 from nmt_cli.formats.recognise import why_not_text
 
@@ -122,17 +123,21 @@ def checked(directory: Path, config: Path, sources: bytes, targets: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    "options", [*FORMATS[:4], *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[4:])], ids=" ".join
+    "options",
+    [*others_slow(*FORMATS[:4]), *(pytest.param(one, marks=pytest.mark.soak) for one in FORMATS[4:])],
+    ids=" ".join,
 )
 def test_as_many_lines_come_out_as_go_in(model: Path, options):
     translated(model, "\u2028\n \n\t\n\u3000\n\u0085".encode(), options)  # white space all, of which some has pieces
     QUICK(given(files)(lambda data: translated(model, data, options)))()
 
 
+@pytest.mark.slow
 def test_text_in_pieces_keeps_its_lines(model: Path):
     QUICK(given(files)(lambda data: encoded_and_decoded(model, data)))()
 
 
+@pytest.mark.slow
 def test_any_text_is_scored_or_refused(tmp_path: Path):
     scored(tmp_path, b"\x00", b"\xfe\xff")
     QUICK(given(files, files)(lambda ours, theirs: scored(tmp_path, ours, theirs)))()
@@ -251,6 +256,7 @@ def test_a_line_of_100_megabytes_goes_through_pieces_in_less_than_a_gigabyte(mod
 # Who writes and who reads -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_program_that_waits_for_each_answer_gets_it_from_an_endless_stream(model: Path):
     process = start_nmt("translate", "--model", model, stdin=-1, stdout=-1, stderr=-3)
     assert process.stdin is not None
@@ -275,6 +281,7 @@ def test_an_error_that_nobody_reads_keeps_its_exit_code():
     assert process.wait() == 2
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(model: Path, tmp_path: Path):
     source = tmp_path / "many"
     source.write_text("Where is the station?\n" * 20_000)
@@ -313,6 +320,7 @@ def test_a_reader_that_is_slow_holds_the_writer_back(model: Path, tmp_path: Path
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_no_more_files_are_open_than_a_user_may_have(model: Path, tmp_path: Path):
     """Standard streams that are closed are a message, too many open files are no traceback."""
     program = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, '-m', 'nmt_cli', *sys.argv[1:]])"

@@ -74,7 +74,7 @@ def killed_at(faulty: Faulty, config: Path, choose: Callable[[Sequence[Operation
         resume_and_compare(faulty, config, name, *sets, whole=whole)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_at_each_kind_of_operation_on_the_disk_it_ends_like_an_undisturbed_run(faulty: Faulty, config: Path):
     """Fails if the sums behind a log line or the cursor are left out of the state, where the metrics are not cut at
     the restored checkpoint, where the index is written before the checkpoint, and where a file is written in place."""

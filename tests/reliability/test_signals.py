@@ -102,6 +102,7 @@ def test_a_signal_ends_a_training_after_its_step_with_a_checkpoint(start: Start,
     assert (config.parent / "run/logs/train.log").read_text().splitlines()[-1] == last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ignored", others_soak("HUP", "INT", "TERM"))
 def test_a_training_does_not_hear_what_it_was_started_to_ignore(start: Start, config: Path, ignored: str):
     """A script has SIGINT ignored for what it puts in the background, nohup SIGHUP."""
@@ -149,6 +150,7 @@ Deferred._hear = hear
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", others_soak(signal.SIGTERM, signal.SIGINT))
 def test_a_signal_that_comes_twice_leaves_the_checkpoint(start: Start, config: Path, number: int):
     """Slurm and terminals send it to torchrun and to what it has started, and torchrun sends it on."""
@@ -156,9 +158,7 @@ def test_a_signal_that_comes_twice_leaves_the_checkpoint(start: Start, config: P
     process = start(*arguments, program=SAYS_WHAT_IT_HEARS)
     wait_for(process, "^step 2 ")
     process.send_signal(number)
-    wait_for(
-        process, "heard"
-    )  # signals that wait together are heard in the order of their numbers, and equal ones once
+    wait_for(process, "heard")  # of signals that wait together the lowest is heard first, and equal ones once
     for again in (number, signal.SIGHUP):
         process.send_signal(again)
     code, last = ended(process)
@@ -311,6 +311,7 @@ def test_a_validation_that_is_cut_short_twice_is_done_once(nmt, config: Path, mo
     assert all_of(config.parent / "run") == all_of(config.parent / "whole")
 
 
+@pytest.mark.slow
 def test_patience_counts_a_validation_that_was_cut_short_once(nmt, config: Path, monkeypatch):
     """It ends the run. Fails if the checkpoint is left as it was before the validation: the run would never be
     found finished."""
@@ -348,6 +349,7 @@ def test_stopped_between_its_checkpoints_a_training_leaves_the_files_of_an_undis
     assert all_of(config.parent / "run") == all_of(config.parent / "whole")
 
 
+@pytest.mark.slow
 def test_stopped_while_it_fits_the_confidence_a_training_fits_it_when_it_goes_on(nmt, config: Path, monkeypatch):
     """Fails if a run counts as finished before."""
     command = sys.modules["nmt_cli.commands.train"]  # the package has a function of this name

@@ -135,6 +135,7 @@ def test_a_word_has_its_accents_and_vowel_signs(text, words):
     assert WORD.findall(text) == words
 
 
+@pytest.mark.slow
 def test_the_profile_of_a_language_without_spaces_is_one_that_can_be_read_again(tmp_path):
     """Its words are whole clauses, which are all different. Fails if the number of words alone is bounded."""
     draw = random.Random(1)

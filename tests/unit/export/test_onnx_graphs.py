@@ -53,7 +53,7 @@ def test_every_attention_steps_like_torch(kind):
     check(kind)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", every_kind())
 def test_every_recurrence_with_every_attention_steps_like_torch(kind):
     check(kind, num_layers=2)

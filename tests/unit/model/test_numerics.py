@@ -38,9 +38,9 @@ def loss_and_gradients(kind, lengths, scale, precision):
 
 
 def every_length():
-    """(lengths, precision): the longest sentence is `slow`, and once more in bf16 it is for `make soak`."""
+    """(lengths, precision); the longest sentence is for `make soak`."""
     for (name, lengths), precision in itertools.product(LENGTHS.items(), PRECISIONS):
-        marks = () if name != "longest" else pytest.mark.slow if precision == "fp32" else pytest.mark.soak
+        marks = pytest.mark.soak if name == "longest" else ()
         yield pytest.param(lengths, precision, id=f"{name}-{precision}", marks=marks)
 
 

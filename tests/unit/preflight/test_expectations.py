@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CONFIG, run_here
-from marks import others_slow
+from marks import others_soak
 
 from nmt_cli.commands import measuring
 from nmt_cli.commands.measuring import _extrapolated
@@ -57,7 +57,7 @@ BATCHES_LARGER_THAN_THE_TEXT = (
 
 
 @pytest.mark.usefixtures("echoed_dev_set")
-@pytest.mark.parametrize("limit", others_slow(BY_EPOCHS, BATCHES_LARGER_THAN_THE_TEXT, ("training.max_steps=12",)))
+@pytest.mark.parametrize("limit", others_soak(BY_EPOCHS, BATCHES_LARGER_THAN_THE_TEXT, ("training.max_steps=12",)))
 def test_updates_and_room_on_the_disk_are_those_of_the_training(config, tmp_path, limit):
     options = [word for setting in limit for word in ("--set", setting)]
     reckoned = expected(config, "--no-measure", *options)

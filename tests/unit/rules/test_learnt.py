@@ -131,6 +131,7 @@ def test_pairs_come_back_in_order_and_the_first_of_equal_ones_stays(pairs, tmp_p
         seen.add(text)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_corpus_gives_about_the_same_shares(pairs, tmp_path):
     draw = random.Random(2)
     many = [(source, target[:2]) if draw.random() < 0.1 else (source, target) for source, target in pairs * 12]

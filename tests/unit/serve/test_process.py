@@ -98,6 +98,7 @@ def test_a_model_that_cannot_be_loaded_is_told(kind):
     assert isinstance(found.value, InputError) == (kind == "InputError")
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_before_it_has_loaded_is_told():
     with pytest.raises(NmtError, match=r"^the process of the search ended with 3$"):
         SearchProcess([partial(os._exit, 3)], max_waiting=10, lost=lambda: None)

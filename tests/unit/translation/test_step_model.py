@@ -117,7 +117,7 @@ def test_probabilities_are_those_of_a_softmax_over_what_may_be_said():
         assert candidate.log_prob == pytest.approx(float(expected[allowed.index(candidate.piece)]), abs=1e-4)
 
 
-@pytest.mark.parametrize("options", [{}, {"no_repeat_ngram": 2}])
+@pytest.mark.parametrize("options", others_slow({"no_repeat_ngram": 2}, {}))
 def test_with_a_shortlist_too_a_sentence_does_not_depend_on_the_others_to_the_last_bit(options):
     trained, ids = models("fp32", random_shortlist()), sources(40)
     together = search(trained, ids, **options)
@@ -159,6 +159,7 @@ def test_samples_say_only_what_goes_with_their_source():
     assert len({one.ids for one in found}) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [
@@ -173,7 +174,7 @@ def test_samples_say_only_what_goes_with_their_source():
     ids=lambda config: "-".join(config) or "additive",
 )
 @pytest.mark.parametrize("with_shortlist", [False, True])
-@pytest.mark.parametrize("beam_size", others_slow(3, 1))
+@pytest.mark.parametrize("beam_size", others_soak(3, 1))
 def test_whose_place_a_sentence_takes_does_not_matter_to_the_last_bit(config, with_shortlist, beam_size):
     trained, ids = models("fp32", random_shortlist() if with_shortlist else None, **config), sources(40)
     together, few = (search(trained, ids, at_once=most, beam_size=beam_size, with_alignment=True) for most in (40, 9))
@@ -249,8 +250,9 @@ def test_a_wider_padding_of_the_sources_changes_no_bit(attention, recurrence, rn
     check_paddings(trained, of_lengths([1, 7, 15, 31, 47, 63, 70, 79]), (32, 48, 64, 80), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", others_soak(native.NATIVE, native.PLAIN))
-@pytest.mark.parametrize("size", others_slow(33, 13))
+@pytest.mark.parametrize("size", others_soak(13, 33))
 @pytest.mark.parametrize(("attention", "recurrence", "rnn_type"), list(every_kind()))
 def test_other_sentences_change_no_bit_where_sizes_are_odd(attention, recurrence, rnn_type, size, path):
     """More of them than 16, so that the number of rows changes too."""
@@ -278,7 +280,7 @@ def check_paddings(trained, ids, widths, path):
 @pytest.mark.parametrize(
     "attention", others_soak("additive", "neural-coverage", "local-p", "location", "multihead", "general")
 )
-@pytest.mark.parametrize("num_models", [1, 2])
+@pytest.mark.parametrize("num_models", others_slow(1, 2))
 def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, num_models):
     """One model, and an ensemble with one of two layers. Newcomers of any length enter the search that runs, whose
     sources get more padding for the longer ones, and lose it when these have left."""
@@ -297,7 +299,9 @@ def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, n
             assert not one.weights_TS[:, own_width:].any()
 
 
-@pytest.mark.parametrize("attention", ["additive", "neural-coverage", "local-p", "location", "multihead", "general"])
+@pytest.mark.parametrize(
+    "attention", others_slow("additive", "neural-coverage", "local-p", "location", "multihead", "general")
+)
 def test_models_laid_out_for_translation_find_what_models_in_training_find(attention):
     """To the last bit, so that a validation and a translation agree."""
     ids = of_lengths([3 + 7 * number % 50 for number in range(24)])
