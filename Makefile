@@ -65,7 +65,7 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 
 # The long tests, among them those of all browsers, of other compilers, of Ray and of installation; then all quick tests
 # with the oldest versions.
-soak: install browser compilers node ray $(OLDEST)/.ready
+soak: install browser compilers ray $(OLDEST)/.ready
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray or install'
 	$(OLDEST)/bin/pytest -n 2 --dist worksteal
 
@@ -104,9 +104,5 @@ compilers:
 		apt-get install -qq -y --no-install-recommends \
 		clang clang-19 lld libomp-dev g++-aarch64-linux-gnu qemu-user >/dev/null; }
 
-# The library that ONNX exports need in Node.js, for their tests. Its own script would download code for GPUs.
-node:
-	test -d node_modules/onnxruntime-node || npm install --no-save --ignore-scripts onnxruntime-node@1.30.0
-
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
