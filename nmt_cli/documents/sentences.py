@@ -19,8 +19,9 @@ from nmt_cli.language_codes import primary
 Splitter = Callable[[str], Sequence[str]]
 """Returns the sentences of a text, which are the text when they are joined."""
 _AT_EDGES = (Kind.ALONE, Kind.SEAM)
-_AT_ONCE = 50_000
-"""Characters that are split at once: nothing can stop the splitter, and no other thread runs meanwhile."""
+_AT_ONCE, _AT_MOST = 50_000, 800_000
+"""Characters that are split at once, and those beyond which a sentence is cut: nothing can stop the splitter, and no
+other thread runs meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +157,10 @@ def _ends_of_sentences(text: str, split: Splitter, work: Work) -> Iterator[int]:
         sentences = split(text[start : start + length])
         work.count(len(sentences))
         if start + length < len(text):
-            if 2 * len(sentences[-1]) > length:
+            if 2 * len(sentences[-1]) > length and length < _AT_MOST:
                 length *= 2
                 continue
-            sentences = sentences[:-1]
+            sentences = sentences[:-1] or sentences
         for sentence in sentences:
             start += len(sentence)
             yield start
