@@ -8,6 +8,7 @@ import torch
 from command_line import run_here
 
 from nmt_cli.errors import NmtError
+from nmt_cli.processors import Usage
 from nmt_cli.training.precision import TYPES
 from nmt_cli.training.trainer import Trainer
 
@@ -192,3 +193,13 @@ def test_one_processor_is_not_measured(machine, config, monkeypatch):
     assert machine.tried == []
     assert "cpu in fp32, 1 thread\n" in said
     assert "going on with 1 thread" not in train(config, 2, "--set", "training.precision=fp32")
+
+
+def test_a_training_that_others_slow_down_says_so_once(machine, config, monkeypatch):
+    """Every update is a slow one here, and the others take all of the time of both processors."""
+    monkeypatch.setattr("nmt_cli.training.crowding.WINDOW_SECONDS", 0.0)
+    monkeypatch.setattr("nmt_cli.training.crowding.SLOW", 1e9)
+    clock = iter(range(1000))
+    monkeypatch.setattr("nmt_cli.processors.usage", lambda: Usage(now := float(next(clock)), 0.0, 2.0 * now))
+    said = train(config, 8, "--set", "training.precision=fp32")
+    assert said.count("because other programs use 2.0 of the 2 processors, and the 2 threads of the training wait") == 1
