@@ -109,7 +109,7 @@ def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_lengt
     num_sentences = training.batch_size / (target_length if in_tokens else 1.0) / (training.accumulate * world.size)
     times = timed(model, max(1, round(num_sentences)), max(1, round(num_sentences * target_length)))
     log(
-        f"measured: the matrix products of an update take {times.fp32:.3g} s in fp32 and {times.bf16:.3g} s in bf16; "
+        f"measured: bf16 multiplies {times.fp32 / times.bf16:.2f} times as fast as fp32 in the shapes of this run; "
         f"training.precision auto is {'bf16' if times.takes_bf16 else 'fp32'} here"
     )
     return times.takes_bf16

@@ -24,11 +24,12 @@ from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE
 from nmt_cli.ops.matmul import matmul, summed_outer
 from nmt_cli.training.trials import Clock, PrecisionTimes, alternated
 
-SECONDS = 0.5
+SECONDS = 0.7
 """Time after which no further round of trials begins."""
 OPERATIONS = 1e9
-"""Multiplications and additions of one trial; a product that needs more is tried with fewer rows."""
-FEWEST_ROWS = 32
+"""Multiplications and additions of one trial; a product that needs more is tried with a part of its matrix."""
+MOST_ROWS = 512
+"""Rows of a trial at most; more would not change how the precisions compare."""
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -39,10 +40,19 @@ class Product(NamedTuple):
     num_inputs: int
     num_outputs: int
 
+    @property
+    def size(self) -> int:
+        """Multiplications of the product."""
+        return self.num_rows * self.num_inputs * self.num_outputs
+
     def affordable(self) -> Product:
-        """Return the product with no more rows than a trial can afford."""
-        most = round(OPERATIONS / (6 * self.num_inputs * self.num_outputs))
-        return self._replace(num_rows=min(self.num_rows, max(FEWEST_ROWS, most)))
+        """Return a part of the product that a trial can afford.
+
+        It has fewer outputs, not much fewer rows: with few rows the processor waits for memory, in fp32 twice as long.
+        """
+        num_rows = min(self.num_rows, MOST_ROWS)
+        most = max(1, round(OPERATIONS / (6 * num_rows * self.num_inputs)))
+        return Product(num_rows, self.num_inputs, min(self.num_outputs, most))
 
 
 def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Product, float]:
@@ -53,8 +63,8 @@ def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Pro
     counts: dict[Product, float] = defaultdict(float)
     for sizes in _matrices(model, num_sentences, num_tokens):
         if 0 not in sizes:  # without attention there is no context
-            product = Product(*sizes).affordable()
-            counts[product] += num_tokens / product.num_rows
+            whole, part = Product(*sizes), Product(*sizes).affordable()
+            counts[part] += num_tokens / whole.num_rows * whole.size / part.size
     return dict(counts)
 
 
