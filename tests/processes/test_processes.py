@@ -292,7 +292,7 @@ def refused(processes):
     return first.err.splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_processes_that_do_not_belong_together_are_told_so_by_the_first(launch, config, tmp_path):
     told = refused(launch.python(2, *train(config), each=lambda rank: ["--set", f"seed={rank}"]))
     assert told.startswith("nmt: rank 1 on ")
