@@ -619,7 +619,7 @@ def test_links_to_words_that_a_pair_does_not_have_are_told_once(nmt, config: Pat
 def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt, config: Path, monkeypatch):
     from nmt_cli.training import update, weights
 
-    monkeypatch.setattr(update.Plain, "__call__", lambda *_: float("nan"))
+    monkeypatch.setattr(update.Backward, "__call__", lambda *_: float("nan"))
     monkeypatch.setattr(weights.Weights, "clip", lambda *_: torch.tensor(1.0))
     result = nmt("train", "--config", config)
     assert result.code == 1
@@ -645,7 +645,7 @@ def test_the_log_file_says_why_a_training_has_ended(nmt, config: Path, monkeypat
     assert nmt("train", "--config", config).code == 1
     assert last_line() == "nmt: [Errno 28] No space left on device: 'step-00000003'"
     monkeypatch.undo()
-    monkeypatch.setattr(update.Plain, "__call__", lambda *_: float("nan"))
+    monkeypatch.setattr(update.Backward, "__call__", lambda *_: float("nan"))
     monkeypatch.setattr(weights.Weights, "clip", lambda *_: torch.tensor(1.0))
     result = nmt("train", "--config", config)
     assert last_line() == result.err.splitlines()[-1]
@@ -1047,7 +1047,7 @@ def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(
 def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config: Path, monkeypatch):
     from nmt_cli.training import update
 
-    real = update.Plain.__call__
+    real = update.Backward.__call__
     refused: list[int] = []
 
     def greedy(self, part):
@@ -1056,7 +1056,7 @@ def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
         return real(self, part)
 
-    monkeypatch.setattr(update.Plain, "__call__", greedy)
+    monkeypatch.setattr(update.Backward, "__call__", greedy)
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")
     assert result.code == 0, result.err
     assert "out of memory at step 1; going on with the batch in 2 parts" in result.err

@@ -135,7 +135,7 @@ class Stub:
     def __init__(self, limits):
         self.limits, self.metrics = limits, Metrics()
 
-    def task(self, fields):
+    def task(self, fields, cancellation):
         return fields
 
     def translate(self, task, cancellation):
