@@ -909,9 +909,9 @@ class Signal:
     def __del__(self):  # whose exceptions Python shows and forgets
         os.kill(os.getpid(), number)
         time.sleep(0.2)
-def app(run=cli.app, **options):
+def app(words, run=cli.app, **options):
     Signal()
-    return run(**options)
+    return run(words, **options)
 cli.app = app
 """
 

@@ -120,7 +120,7 @@ def test_a_run_that_ends_before_its_first_line_is_logged_at_its_end(nmt, config:
 
 
 @pytest.mark.slow
-def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, config: Path):
+def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, config: Path, translated_dev_set):
     # Seen to fail with the metrics not cut at the restored checkpoint, with the sums behind a log line left out of the
     # state, and with a checkpoint's event written after the index.
     command = ("train", "--config", config, "--set", "training.logging_freq=5")  # the end has a line of its own

@@ -245,6 +245,33 @@ def packed(wheel: Path) -> dict[str, bytes | None]:
         return {name: None if name.endswith(".so") else archive.read(name) for name in names}
 
 
+FEW = (
+    "nmt --version", "nmt import odd/pairs.csv ", "nmt init --source",
+    "nmt train --config tiny.yaml --set model_dir=runs/trained", "nmt translate < file.txt",
+)  # fmt: skip
+"""Beginnings of the commands that are tried in CI too; all others are tried by `make soak`."""
+
+
+@pytest.mark.install
+def test_the_package_alone_trains_translates_and_scores(tmp_path: Path):
+    with installed(tmp_path) as package:
+        write_text(package.directory)
+        write_odd_files(package.directory)
+        compiled = package.run('python -c "from nmt_cli.ops import native; print(native.is_built())"')
+        assert compiled.stdout == f"{native.is_built()}\n", compiled.stderr
+        chosen = [script for script in NEED_NOTHING if script.startswith(FEW)]
+        assert len(chosen) == len(FEW)
+        for script in chosen:
+            ran = package.run(script, NMT_MODEL="runs/trained")
+            assert ran.returncode == 0, (script, ran.stderr)
+            assert "Warning" not in ran.stderr, (script, ran.stderr)
+        script, extra = NEED_MORE[2]
+        ran = package.run(script)
+        assert ran.returncode == 2, (script, ran.stderr)
+        assert re.fullmatch(rf"nmt: .*pip install '{re.escape(extra)}'.*\n", ran.stderr), (script, ran.stderr)
+
+
+@pytest.mark.soak
 @pytest.mark.install
 @pytest.mark.timeout(3600)
 def test_the_package_alone_runs_what_needs_no_extra_and_says_how_to_install_what_the_rest_needs(tmp_path: Path):
