@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path("/")
-"""Where /proc and /sys are; tests put others in its place."""
+"""Directory that holds /proc and /sys. Tests replace it."""
 
 
 def num_available() -> int:

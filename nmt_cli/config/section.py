@@ -36,7 +36,7 @@ Name = Annotated[
 
 
 class PathKind(Enum):
-    """What lies at a path. Every key whose value is a path has a type with this mark (`config/paths.py`)."""
+    """The kind of file to which a path leads; the type of every key that holds a path has it (`config/paths.py`)."""
 
     DATA = "data"
     """A file that the user gives. No command that reads the configuration overwrites it."""

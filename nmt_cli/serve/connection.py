@@ -35,7 +35,7 @@ KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}
 
 @dataclass(slots=True)
 class Serving:
-    """What all connections of a server share."""
+    """The state that all connections of a server share."""
 
     app: ASGIApp
     limits: Limits
@@ -43,7 +43,7 @@ class Serving:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """Requests that are being answered, also of clients that have gone."""
     buffer: bytearray = field(default_factory=lambda: bytearray(READ_BYTES))
-    """What was read last, of whichever connection."""
+    """The bytes that were read last, of any connection."""
     is_ending: bool = False
 
     def end(self) -> None:

@@ -24,7 +24,7 @@ CUT = "the request is not complete"
 
 
 class Wrong(Exception):  # noqa: N818 (an answer)
-    """What the client sends is no request. The client gets the status and the message."""
+    """A client has sent bytes that are no request. It gets the status and the message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

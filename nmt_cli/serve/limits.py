@@ -54,7 +54,7 @@ class Limits:
     body_seconds: float = 60.0
     """Time within which the whole body must arrive."""
     thrown_bytes: int = 256_000_000
-    """What a client may send after the answer to its request, or after the last one. It is read and thrown away."""
+    """Bytes that are read and thrown away after the answer to a request, or after the last answer."""
     answer_seconds: float = 60.0
     """Time within which the client must take each piece of an answer (`app.PIECE` bytes)."""
 

@@ -167,6 +167,9 @@ class SearchProcess:
                 self._connection.send(call)
             except OSError:  # the other end is closed, so `_listen` fails all calls
                 return
+            except Exception as error:  # nothing of it was sent, and others' calls go on
+                log(f"error: a call cannot be sent: {place_of(error)}")
+                self._settle(Reply(call.number, None, NmtError("the request cannot be given to the search")))
 
     def _opened(self) -> list[Abilities]:
         try:

@@ -26,7 +26,7 @@ _EDGES = re.compile(r"(\W*)(\w(?:.*\w)?)(\W*)", re.S)
 _LONG_WORD = 15
 """Characters around a placeholder beyond which they are text, as where a script writes no spaces."""
 _NOT_FREE = re.compile(rf"\d|{WITHOUT_SPACES.pattern}")
-"""What makes a word a number, or perhaps a whole sentence."""
+"""A digit, or a character of a script that writes no spaces: the word is a number, or perhaps a whole sentence."""
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
 """Names of HTML tags that stand alone without a slash."""
 UNKNOWN = "⁇"

@@ -133,6 +133,14 @@ def test_a_request_that_is_refused_and_cancelled_leaves_the_search_as_it_was(eng
     assert "error" not in capsys.readouterr().err
 
 
+def test_a_call_that_cannot_be_sent_fails_alone(engine):
+    """Fails if it ends the thread that sends: all later calls would wait for ever."""
+    _, unsent = engine._process.call(0, "translate", [lambda: None], Wanted())
+    with pytest.raises(NmtError, match="the request cannot be given to the search"):
+        unsent.result(30)
+    assert translations(engine.translate(["the car"], Wanted()))
+
+
 def test_a_second_reply_to_a_call_is_thrown_away(search, engine, capsys):
     search._settle(Reply(10**9, None, None))
     assert "error: a second reply to call 1000000000 was thrown away" in capsys.readouterr().err
