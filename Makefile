@@ -49,7 +49,7 @@ slow: install chromium
 # With the oldest versions that pyproject.toml allows: the quick tests of the files behind which an outside library stands.
 # PyTorch and the system are the same as everywhere. `make soak` runs all quick tests so.
 BEHIND_DOORS := $(addprefix tests/unit/,config formats export data/test_tokenizer.py \
-	$(addprefix serve/test_,app.py connection.py service.py) test_checkpoint_files.py test_plots.py test_scoring.py) \
+	$(addprefix serve/test_,app.py connection.py service.py) training/test_checkpoint_files.py test_plots.py test_scoring.py) \
 	$(addprefix tests/end_to_end/test_,commands.py export.py score_command.py) \
 	tests/end_to_end/test_train.py::test_tensorboard_is_written_if_asked \
 	tests/properties/test_text.py tests/reliability/test_yesterdays_models.py

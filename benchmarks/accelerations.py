@@ -24,7 +24,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks import speed
-from nmt_cli.allocator import keep_freed_memory
 from nmt_cli.config.loader import load_config
 from nmt_cli.data.batch import Batch
 from nmt_cli.model import attention, cells, encoder, lexical
@@ -32,6 +31,7 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
 from nmt_cli.ops import additive, cross_entropy, deferred, gru, log_softmax, loop_product, matmul, native
 from nmt_cli.search import beam
+from nmt_cli.system.memory import keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.translation.step_model import TrainedModels
 

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.speed import TRAINING_SIZES, captions, our_model
 from nmt_cli.data.batch import Batch
-from nmt_cli.distributed import World, make_deterministic
+from nmt_cli.system.distributed import World, make_deterministic
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
 from nmt_cli.training.update import Backward, Objective, Part

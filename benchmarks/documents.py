@@ -25,8 +25,8 @@ from xml.parsers import expat
 from nmt_cli.documents.codes import CODE, FORMAT_CODE, counts_of
 from nmt_cli.documents.document import ENDINGS, translate_document
 from nmt_cli.documents.sentences import splitter
-from nmt_cli.errors import InputError
 from nmt_cli.formats.po import plural_rule
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation
 
 
@@ -201,7 +201,7 @@ def po_placeholders(content: bytes) -> tuple[int, int]:
 
 def speed(translator: object, source: Path) -> None:
     """Print the sentences per second of lines, and of the same sentences in a page and a catalogue, and the ratios."""
-    from nmt_cli.commands.document import translations_of
+    from nmt_cli.assembly.document import translations_of
 
     lines = list(dict.fromkeys(line for line in source.read_text("utf-8").split("\n") if line))
     page = "".join(f"<p>{line}</p>\n" for line in lines).replace(" & ", " &amp; ").encode()
@@ -238,8 +238,8 @@ def main() -> None:
     if given.what == "identity":
         identity(given.roots)
         return
-    from nmt_cli.commands.document import translations_of
-    from nmt_cli.commands.loading import open_translator
+    from nmt_cli.assembly.document import translations_of
+    from nmt_cli.assembly.translator import open_translator
 
     translator = open_translator([given.model], threads=1, with_alignment=True, beam_size=given.beam_size)
     if given.what == "model":

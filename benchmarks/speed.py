@@ -25,7 +25,6 @@ from typing import Any
 import torch
 
 from benchmarks.plain import PlainModel
-from nmt_cli.allocator import keep_few_kernels, keep_freed_memory
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.config.loader import load_config
 from nmt_cli.config.model import (
@@ -44,6 +43,7 @@ from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
 from nmt_cli.search.beam import Newcomers, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
+from nmt_cli.system.memory import keep_few_kernels, keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
 from nmt_cli.translation.rows import MULTIPLE, padded_width

@@ -171,7 +171,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def num_processors() -> int:
-    from nmt_cli.processors import num_available
+    from nmt_cli.system.processors import num_available
 
     return num_available()
 
@@ -183,8 +183,8 @@ def work(row: Row, seconds: float) -> None:
     """Do what a row says for each line of standard input, and print how fast that went."""
     import torch
 
-    from nmt_cli.allocator import keep_few_kernels, keep_freed_memory
-    from nmt_cli.processors import usage
+    from nmt_cli.system.memory import keep_few_kernels, keep_freed_memory
+    from nmt_cli.system.processors import usage
 
     keep_freed_memory()
     keep_few_kernels()
@@ -209,7 +209,7 @@ def work(row: Row, seconds: float) -> None:
 
 
 def chosen_threads(units: Callable[[], int]) -> None:
-    from nmt_cli.commands.choosing import fastest_threads
+    from nmt_cli.assembly.measured import fastest_threads
 
     fastest_threads(units)
 

@@ -25,13 +25,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from nmt_cli.commands.loading import open_translator
+from nmt_cli.assembly.translator import open_translator
 from nmt_cli.config.schema import DataConfig
-from nmt_cli.console import log
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.writing import lower, upper
 from nmt_cli.experiment import Experiment
 from nmt_cli.scoring import score_corpus
+from nmt_cli.system.console import log
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 from nmt_cli.translation.numbers import number_spans
 from nmt_cli.translation.terms import find_terms

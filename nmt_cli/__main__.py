@@ -9,7 +9,7 @@ def main() -> None:
     if sys.platform == "win32":
         print("nmt: does not run on Windows; it needs Linux, such as WSL has (wsl --install)", file=sys.stderr)
         sys.exit(2)
-    from nmt_cli import signals  # needs signals that Windows does not have
+    from nmt_cli.system import signals
 
     with signals.answered_by(signal.SIG_DFL):
         from nmt_cli.cli import main as run

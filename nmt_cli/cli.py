@@ -13,10 +13,11 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from nmt_cli import __version__, console, signals
+from nmt_cli import __version__
 from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.commands.options import Command
-from nmt_cli.errors import InputError, NmtError
+from nmt_cli.system import console, signals
+from nmt_cli.system.errors import InputError, NmtError
 
 
 def _summary(command: Callable[..., Any] | None) -> str:
@@ -139,7 +140,7 @@ def _run() -> int:
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
-        from nmt_cli.files import no_space
+        from nmt_cli.system.files import no_space
 
         reason = (error.strerror or str(error)).lower()
         told = f"{error.filename or 'input or output'}: {reason}"
@@ -147,7 +148,7 @@ def _run() -> int:
         _say(f"nmt: {failed}")
         return failed.exit_code
     except (MemoryError, RuntimeError) as error:
-        from nmt_cli.allocator import is_out_of_memory
+        from nmt_cli.system.memory import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise

@@ -21,8 +21,8 @@ from sacrebleu.metrics import base
 from sacrebleu.significance import estimate_ci
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 
-from nmt_cli.console import counted
-from nmt_cli.errors import InputError
+from nmt_cli.system.console import counted
+from nmt_cli.system.errors import InputError
 
 METRICS = ("bleu", "chrf", "ter")
 TOKENIZERS = tuple(BLEU.TOKENIZERS)

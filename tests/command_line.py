@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.cli import main
-from nmt_cli.signals import kept
+from nmt_cli.system.signals import kept
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from command_line import CONFIG, Result, run_here
 from echoing import Echo
 
 from nmt_cli.demo import phrasebook
-from nmt_cli.signals import ENDING
+from nmt_cli.system.signals import ENDING
 
 # Tiny models gain nothing from more threads, and lose much where another program has the core.
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
@@ -38,7 +37,7 @@ def _signals_are_heard():
 @pytest.fixture(autouse=True)
 def _is_measured_briefly(monkeypatch: pytest.MonkeyPatch):
     """`nmt check` trains for a moment, not for seconds, and a training tries its precision and threads as briefly."""
-    for name in ("commands.measuring.SECONDS", "commands.choosing.THREADS_SECONDS", "training.precision.SECONDS"):
+    for name in ("assembly.speed.SECONDS", "assembly.measured.THREADS_SECONDS", "training.precision.SECONDS"):
         monkeypatch.setattr(f"nmt_cli.{name}", 0.0)
 
 
@@ -115,8 +114,7 @@ def echoed_dev_set(monkeypatch: pytest.MonkeyPatch) -> None:
     Its translations and the confidence that is fitted to them take two thirds of the time of a small training.
     """
     monkeypatch.setattr("nmt_cli.training.validation.Translator", Echo)
-    command = import_module("nmt_cli.commands.train")  # the package has a function of this name
-    monkeypatch.setattr(command, "calibrate_after_training", lambda *_: None)
+    monkeypatch.setattr("nmt_cli.assembly.training_run.calibrate_after_training", lambda *_: None)
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from benchmarks.noise.corpora import Pair, french, multi30k, tatoeba, write_pairs
 from benchmarks.noise.kinds import KINDS, MIXED, Noisy, inject
 from benchmarks.noise.opusfilter import Dropped, dropped_by_opusfilter
-from nmt_cli.rules.catalogue import rules_that_drop
-from nmt_cli.rules.corpus import Tally, first_pass, judged_pairs
-from nmt_cli.rules.judge import Judge
+from nmt_cli.corpora.filter_pairs import Tally, first_pass, judged_pairs
+from nmt_cli.corpora.filters import rules_that_drop
+from nmt_cli.corpora.pair_filter import Judge
 
 SHARES = (0.05, 0.30)
 OF_A_PROGRAM = "precision | recall | others dropped | seconds"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.noise.corpora import Pair, french, multi30k, tatoeba
-from nmt_cli.rules.language import LanguageModel
+from nmt_cli.corpora.language_filter import LanguageModel
 
 SIZES = (300, 500, 1_000, 2_000)
 PAIRS = 4_000

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt_cli.commands.options import ModelDir
-from nmt_cli.console import command_line, counted, log, warn
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.experiment import Experiment
+from nmt_cli.system.console import command_line, log, warn
+from nmt_cli.system.errors import InputError, ModelError
+from nmt_cli.training.checkpoints import Snapshot, mean_of, read_meta
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from nmt_cli.checkpoint import Index
 
 
 def average(
@@ -34,8 +33,7 @@ def average(
 
     Example: nmt average --model runs/demo --last 1 --name mean
     """
-    from nmt_cli.checkpoint import Snapshot, mean_of, read_meta
-    from nmt_cli.experiment import Experiment
+    from nmt_cli.assembly.averaging import steps_to_average
 
     if last is not None and best is not None:
         raise InputError("give --last N or --best N, not both")
@@ -44,7 +42,7 @@ def average(
     checkpoints = experiment.checkpoints
 
     def read() -> tuple[list[int], dict[str, Tensor]]:
-        steps = _steps(model, checkpoints.index(), last, best)
+        steps = steps_to_average(model, checkpoints.index(), last, best)
         checkpoints.check_name(name)
         paths = [checkpoints.path_of(step) for step in steps]
         try:
@@ -54,7 +52,7 @@ def average(
         except ModelError as error:
             raise ModelError(f"{error}; --last N and --best N choose which are averaged") from error
 
-    steps, mean = experiment.read_checkpoints(read)
+    steps, mean = experiment.checkpoints.retried(read)
     if len(steps) == 1 and (last, best) == (None, None):
         warn(
             f"only one checkpoint is kept as the newest, so the mean is a copy of step {steps[0]}; --last N averages "
@@ -64,22 +62,3 @@ def average(
     written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
     log(f"mean of steps {', '.join(str(step) for step in steps)} -> {written}")
     log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', model, '--checkpoint', name)}")
-
-
-def _steps(model: Path, index: Index, last: int | None, best: int | None) -> list[int]:
-    """Return the steps to average; `InputError` where there are too few."""
-    # The last need not be among the recent: a run that went on from its best, the others being damaged.
-    recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]
-    if best is not None:
-        kind, steps, wanted = "best checkpoint", [ranked.step for ranked in index.best], best
-    else:
-        # The best may be older than all recent ones, and are kept too.
-        kind, steps, wanted = "checkpoint", list(dict.fromkeys([*recent, *index.steps])), last or len(recent)
-    if not steps:
-        raise InputError(f"{model}: holds no {kind}, so there is nothing to average")
-    if wanted > len(steps):
-        raise InputError(
-            f"{model}: holds only {counted(len(steps), kind)}, but {wanted} are to be averaged; "
-            f"training.keep_{'last' if best is None else 'best'} says how many are kept"
-        )
-    return steps[:wanted]

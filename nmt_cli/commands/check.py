@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.console import warn
-from nmt_cli.errors import InputError
+from nmt_cli.data.pairs import Corpus
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import bleu_tokenizer
 
 
 def check(
@@ -30,16 +32,14 @@ def check(
 
     Example: nmt check --config configs/multi30k_en_de.yaml
     """
-    from nmt_cli.commands.counting import with_updates
-    from nmt_cli.commands.measuring import with_speed
-    from nmt_cli.commands.tokenizer import trained_tokenizers
+    from nmt_cli.assembly.check import check_all
+    from nmt_cli.assembly.check_output import as_text, as_values
+    from nmt_cli.assembly.epoch import with_updates
+    from nmt_cli.assembly.input_checks import check_text_files, warn_of_exchanged_sides
+    from nmt_cli.assembly.speed import with_speed
+    from nmt_cli.assembly.tokenizers import trained_tokenizers
     from nmt_cli.config.idle import idle_keys
     from nmt_cli.config.loader import load_config, with_absolute_paths
-    from nmt_cli.data.pairs import Corpus
-    from nmt_cli.language_codes import bleu_tokenizer
-    from nmt_cli.preflight.check import check_all
-    from nmt_cli.preflight.inputs import check_text_files, warn_of_exchanged_sides
-    from nmt_cli.preflight.wording import as_text, as_values
 
     given = load_config(config, set_ or (), check_files=check_text_files)
     for line in idle_keys(given):

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.options import Checkpoint, DirectionDirs
-from nmt_cli.console import command_line, log, warn
-from nmt_cli.errors import InputError
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.experiment import Experiment
-
-FORMATS = ("html", "onnx")
-PAGE_ENDINGS = (".html", ".htm")
+    pass
 
 
 def export(
@@ -43,8 +40,9 @@ def export(
 
     Example: nmt export --model runs/demo -o translator.html
     """
-    from nmt_cli.commands.overwriting import refuse_overwriting
-    from nmt_cli.experiment import source_of
+    from nmt_cli.assembly.exports import FORMATS, PAGE_ENDINGS, write_onnx, write_page
+    from nmt_cli.assembly.named_models import named_models
+    from nmt_cli.assembly.overwriting import refuse_overwriting
 
     if output is None:
         raise InputError("-o is missing: give the page (FILE.html) or the directory to write")
@@ -58,43 +56,16 @@ def export(
         raise InputError(f"{output}: give a name that ends in .html, or --format onnx for a directory")
     if wanted not in FORMATS:
         raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
-    experiments = source_of(list(model or []))
+    experiments = named_models(list(model or []))
     refuse_overwriting(output, [], experiments)
     if wanted == "html":
         write_page(experiments, output, checkpoint=checkpoint, precision=precision or "int8")
     elif len(experiments) > 1:
         raise InputError("--format onnx: takes one --model; give each model a directory of its own")
     else:
-        _onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
+        write_onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
     if any(experiment.config.decoding.adapt_writing for experiment in experiments):
         warn(
             "the export reads lines as they are written, without decoding.adapt_writing; lines in capitals, for "
             "example, come out worse than from nmt translate"
         )
-
-
-def write_page(
-    experiments: list[Experiment], output: Path, *, checkpoint: str = "best", precision: str = "int8"
-) -> None:
-    """Write a page that translates offline, and say how large it is."""
-    from nmt_cli.export.page import exporting
-
-    exporting.check_request(experiments, output, precision)
-    exported = exporting.export(experiments, output, checkpoint=checkpoint)
-    parts = ", ".join(f"{model.title} ({len(model.packed) / 1e6:,.1f} MB)" for model in exported.models)
-    log(f"a page of {exported.size / 1e6:,.1f} MB that translates offline, {parts} -> {output}")
-
-
-def _onnx(experiment: Experiment, output: Path, *, checkpoint: str, precision: str) -> None:
-    from nmt_cli.export.card import card
-    from nmt_cli.export.new_directory import check_new_directory
-    from nmt_cli.export.onnx import directory
-
-    directory.check_request(precision)
-    check_new_directory(output)
-    sizes = directory.export(
-        experiment, output, checkpoint=checkpoint, precision=precision, card=card([experiment], checkpoint)
-    )
-    models = sum(size for name, size in sizes.items() if name.endswith(".onnx"))
-    log(f"{precision}, {models / 1e6:,.1f} MB in two graphs, {sum(sizes.values()) / 1e6:,.1f} MB in all -> {output}")
-    log(f"try: echo 'A sentence.' | {command_line('python', output / 'translate.py')}")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import stat
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt_cli.console import counted
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.checkpoint import Checkpoints
-    from nmt_cli.experiment import Experiment
+    pass
 
 
 def inspect(
@@ -33,13 +29,14 @@ def inspect(
 
     Example: nmt inspect runs/demo
     """
-    from nmt_cli.experiment import source_of
+    from nmt_cli.assembly.description import report_of
+    from nmt_cli.assembly.named_models import named_models
 
     named = [path for path in (directory, model) if path is not None]
     if len(named) > 1:
         raise InputError("give one model directory, as DIR or with --model")
-    (experiment,) = source_of(named)
-    report = _report(experiment)
+    (experiment,) = named_models(named)
+    report = report_of(experiment)
     if as_json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
         return
@@ -50,113 +47,3 @@ def inspect(
         print(section)
         for key, value in values.items():
             print(f"  {key:22} {f'{value:,}' if isinstance(value, int) else value}")
-
-
-def _report(experiment: Experiment) -> dict[str, Any]:
-    from nmt_cli.config.architecture import architecture
-    from nmt_cli.improve.record import RESULT, Provenance
-
-    config = experiment.config
-    training = config.training
-    report: dict[str, Any] = {
-        "name": config.name,
-        "languages": f"{config.data.source_lang} -> {config.data.target_lang}",
-        "architecture": architecture(config.model),
-    }
-    if not experiment.has_tokenizers(joint=config.tokenizer.joint):
-        report["tokenizer"] = "not trained yet"
-    else:
-        source, target = experiment.tokenizers
-        sides = {"joint": source} if source is target else {"source": source, "target": target}
-        report["tokenizer"] = {
-            side: f"{config.tokenizer.model_type}, {tokenizer.vocab_size:,} pieces, sha256 {tokenizer.fingerprint[:12]}"
-            for side, tokenizer in sides.items()
-        }
-    checkpoints = experiment.checkpoints
-    index = checkpoints.index()
-    metas, damaged = _metas(checkpoints)
-    if metas:
-        shapes = next(reversed(metas.values()))["shapes"]
-        report["parameters"] = _parameters(shapes)
-    report["training"] = {
-        "optimizer": f"{training.optimizer}, learning rate {training.learning_rate:g}, {training.schedule}",
-        "batch": f"{training.batch_size:,} {'target pieces' if training.batch_type == 'tokens' else 'sentences'}",
-        "last step": index.last if index.last is not None else "none yet",
-        "finished": index.finished or "no",
-    }
-    ranks = {str(ranked.step): place for place, ranked in enumerate(index.best, start=1)}
-    report["checkpoints"] = {
-        name: _describe(meta, checkpoints.path_named(name), ranks.get(name)) for name, meta in metas.items()
-    } | {name: f"damaged: {problem}" for name, problem in damaged.items()}
-    if experiment.confidence_path.is_file():
-        report["confidence"] = _confidence(experiment)
-    made_by = Provenance(experiment.directory / RESULT)
-    if made_by.path.is_file():
-        report |= made_by.sections()
-    sizes = _sizes(experiment.directory)
-    report["size"] = f"{sum(sizes) / 1e6:,.1f} MB in {counted(len(sizes), 'file')}"
-    return report
-
-
-def _metas(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return what each checkpoint says of itself, and what is wrong with those that are damaged.
-
-    A training may remove checkpoints meanwhile. Those are left out.
-    """
-    from nmt_cli.checkpoint import MODEL_FILE, read_meta
-
-    metas: dict[str, dict[str, Any]] = {}
-    damaged = {}
-    for name in checkpoints.names():
-        path = checkpoints.path_named(name)
-        try:
-            meta = read_meta(path)
-        except ModelError as error:
-            problem = str(error)
-        else:
-            problem = "" if (path / MODEL_FILE).is_file() else f"{path / MODEL_FILE}: there is no such file"
-            metas |= {} if problem else {name: meta}
-        if problem and path.is_dir():
-            damaged[name] = problem
-    return metas, damaged
-
-
-def _sizes(directory: Path) -> list[int]:
-    """Return the bytes of each file in a directory and those below it, which may come and go meanwhile."""
-    sizes = []
-    for path in directory.rglob("*"):
-        with suppress(FileNotFoundError):
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode):
-                sizes.append(status.st_size)
-    return sizes
-
-
-def _confidence(experiment: Experiment) -> str:
-    """Return the calibration of `nmt translate --confidence` in one line."""
-    from nmt_cli.commands.calibrating import described
-    from nmt_cli.confidence.calibration import Calibration
-
-    try:
-        calibration = Calibration.read(experiment.confidence_path)
-    except ModelError as error:
-        return f"damaged: {error}"
-    origin = calibration.origin
-    return f"fitted to {origin.checkpoint} on {counted(origin.lines, 'line')}: {described(calibration)}"
-
-
-def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
-    from math import prod
-
-    parts: dict[str, int] = {}
-    for name, shape in shapes.items():
-        part = name.split(".")[0]
-        parts[part] = parts.get(part, 0) + prod(shape)
-    return parts | {"all": sum(parts.values())}
-
-
-def _describe(meta: dict[str, Any], path: Path, rank: int | None) -> str:
-    size = sum(_sizes(path)) / 1e6
-    scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
-    marked = "" if rank is None else "  (best)" if rank == 1 else f"  (number {rank} by score)"
-    return f"{size:,.1f} MB{scores}{marked}"

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from nmt_cli.console import warn
-from nmt_cli.errors import InputError
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
 
 SEARCH, OUTPUT, SPEED = "Search", "Output", "Speed"
 """Groups of options in the help of a command. Options without a group come first."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, InputFile, ModelDirs, Threads, output_file
-from nmt_cli.console import counted, log, warn
-from nmt_cli.errors import InputError
+from nmt_cli.data.lines import input_name
+from nmt_cli.experiment import Experiment
+from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.attention_page import AttentionPicture, SearchStep
-    from nmt_cli.plots.curves import LengthBucket
-    from nmt_cli.search.beam import Candidate
-    from nmt_cli.translation.translator import Translator
+    pass
 
 plot = typer.Typer(help="Draw attention, learning curves, or scores by length.", no_args_is_help=True)
 Picture = Annotated[
@@ -27,8 +23,6 @@ Picture = Annotated[
         "--output", "-o", help="The file to write. Its ending chooses the kind.", metavar="OUT", parser=output_file
     ),
 ]
-MAX_SENTENCES = 200
-"""More sentences than this on one page help nobody."""
 
 
 @plot.command()
@@ -53,17 +47,17 @@ def attention(
 
     Example: echo 'The red car is here.' | nmt plot attention --model runs/demo -o attention.html
     """
-    from nmt_cli.commands.loading import open_translator
-    from nmt_cli.commands.overwriting import refuse_overwriting
-    from nmt_cli.commands.reading import read_parallel
-    from nmt_cli.data.lines import input_name
-    from nmt_cli.experiment import source_of
+    from nmt_cli.assembly.inputs import read_parallel
+    from nmt_cli.assembly.named_models import named_models
+    from nmt_cli.assembly.overwriting import refuse_overwriting
+    from nmt_cli.assembly.pictures import MAX_SENTENCES, pictures_of
+    from nmt_cli.assembly.translator import open_translator
     from nmt_cli.plots.attention import draw_attention
     from nmt_cli.plots.canvas import check_picture
 
     is_page = check_picture(output, draws_pages=False) == ".html"
     inputs = [file] if target is None else [file, target]
-    experiments = source_of(list(model or []))
+    experiments = named_models(list(model or []))
     refuse_overwriting(output, inputs, experiments)
     lines, *given = read_parallel(inputs)
     targets = given[0] if given else None
@@ -82,7 +76,7 @@ def attention(
         without = translator.models.without_attention
         raise InputError(f"{without} (model.attention.type: none), so there is nothing to draw")
     untranslated: list[int] = []
-    pictures = _pictures(translator, lines, targets, untranslated)  # made as they are drawn: a figure takes only some
+    pictures = pictures_of(translator, lines, targets, untranslated)  # made as they are drawn: a figure takes only some
     num_drawn = draw_attention(pictures, output)
     if untranslated:
         lines_left = counted(len(untranslated), "line")
@@ -114,19 +108,20 @@ def curves(
 
     Example: nmt plot curves runs/demo -o curves.png
     """
-    from nmt_cli.commands.overwriting import refuse_overwriting
-    from nmt_cli.experiment import Experiment, source_of
+    from nmt_cli.assembly.named_models import named_models
+    from nmt_cli.assembly.overwriting import refuse_overwriting
+    from nmt_cli.assembly.pictures import read_metrics, run_name
     from nmt_cli.plots.curves import draw_curves
 
-    runs = [*(runs or []), *(model or [])] or [experiment.directory for experiment in source_of([])]
-    names = [_run_name(path) for path in runs]
+    runs = [*(runs or []), *(model or [])] or [experiment.directory for experiment in named_models([])]
+    names = [run_name(path) for path in runs]
     if len(set(names)) < len(names):  # the whole paths tell them apart
         names = [str(path) for path in runs]
     if twice := next((path for path in runs if runs.count(path) > 1), None):
         raise InputError(f"{twice}: is named twice. Name each run once")
     experiments = [Experiment(path if path.is_dir() else path.parent) for path in runs]
     refuse_overwriting(output, runs, [one for one in experiments if one.checkpoints.directory.is_dir()])
-    draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
+    draw_curves({name: list(read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
     log(f"{counted(len(runs), 'run')} -> {output}")
 
 
@@ -149,8 +144,9 @@ def lengths(
 
     Example: nmt plot lengths --source a.en --reference a.de --hypothesis search=b.de -o lengths.png
     """
-    from nmt_cli.commands.overwriting import refuse_overwriting
-    from nmt_cli.commands.reading import read_parallel
+    from nmt_cli.assembly.inputs import read_parallel
+    from nmt_cli.assembly.overwriting import refuse_overwriting
+    from nmt_cli.assembly.pictures import length_buckets
     from nmt_cli.plots.canvas import check_picture
     from nmt_cli.plots.curves import draw_lengths
     from nmt_cli.scoring import check_tokenizer
@@ -182,121 +178,3 @@ def lengths(
         output,
     )
     log(f"{counted(len(systems), 'system')} -> {output}")
-
-
-def _pictures(
-    translator: Translator, lines: Sequence[str], targets: Sequence[str] | None, untranslated: list[int]
-) -> Iterator[AttentionPicture]:
-    """Yield a picture for each line with text on both sides; `untranslated` gets the numbers of lines for which the
-    model writes nothing.
-
-    Raises:
-        InputError: it writes nothing for any line.
-    """
-    has_pictures = False
-    for number, line in enumerate(lines, start=1):
-        picture = picture_of(translator, line, None if targets is None else targets[number - 1])
-        if picture is not None:
-            has_pictures = True
-            yield picture
-        elif targets is None and line.strip():
-            untranslated.append(number)
-    if untranslated and not has_pictures:
-        raise InputError("every translation of the model is empty, so there is nothing to draw; train it for longer")
-
-
-def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:
-    """Return the attention of a line and its translation with the steps of the search, or of a given pair; None if
-    blank."""
-    from nmt_cli.attention_page import AttentionPicture, SearchStep
-    from nmt_cli.translation.forced import PairScorer
-
-    if not line.strip() or (target is not None and not target.strip()):
-        return None
-    steps: list[SearchStep] = []
-
-    def observe(_: int, candidates: list[Candidate]) -> None:
-        beams = {prefix: beam for beam, prefix in enumerate(dict.fromkeys(c.prefix for c in candidates))}
-        steps.append(SearchStep(tuple(_shown(translator, c, beams[c.prefix]) for c in candidates)))
-
-    if target is None:
-        cut_before = translator.counts.cut
-        best = translator.translate_window([line.encode("utf-8", errors="replace")], observe)[0].translations[0]
-        target, weights = best.text, best.weights_with_end
-        if translator.counts.cut > cut_before:
-            steps.clear()  # the steps of all parts, mixed
-    else:
-        scorer = PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
-        weights = scorer.scores([(line, target)])[0].weights_with_end
-    if weights is None or 0 in weights.shape:
-        return None
-    return AttentionPicture(
-        source=tuple(line.split()),
-        target=tuple(target.split()),
-        weights=tuple(tuple(row) for row in weights.tolist()),
-        translation=target,
-        steps=tuple(steps),
-    )
-
-
-def length_buckets(
-    sources: list[str], hypotheses: list[str], references: list[str], edges: list[int], tokenize: str | None
-) -> list[LengthBucket]:
-    """Return BLEU of the sentences of each length, with the 95 % interval of a bootstrap over them."""
-    from nmt_cli.plots.curves import LengthBucket
-    from nmt_cli.scoring import bootstrap_interval, length_groups
-
-    longest = max(len(source.split()) for source in sources)
-    buckets = []
-    for low, high, rows in length_groups(sources, edges):
-        score, estimate = bootstrap_interval(
-            [hypotheses[row] for row in rows], [[references[row] for row in rows]], tokenize=tokenize
-        )
-        interval = (estimate.mean - estimate.half_width, estimate.mean + estimate.half_width)
-        buckets.append(LengthBucket(low, longest if high is None else high, len(rows), score.score, *interval))
-    return buckets
-
-
-def _shown(translator: Translator, candidate: Candidate, beam: int) -> Any:
-    from nmt_cli.attention_page import Candidate as Shown
-
-    tokenizer = translator.tokenizers[1]
-    return Shown(
-        text=tokenizer.pieces([candidate.piece])[0],
-        probability=math.exp(candidate.log_prob),
-        score=candidate.total,
-        prefix=tokenizer.decode(candidate.prefix),
-        beam=beam,
-        kept=candidate.kept,
-        ended=candidate.ended,
-    )
-
-
-def _run_name(path: Path) -> str:
-    from nmt_cli.experiment import Experiment
-
-    return Experiment(path).name if path.is_dir() else path.parent.name or path.name
-
-
-def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
-    from nmt_cli.data.lines import read_text_lines
-    from nmt_cli.experiment import Experiment
-
-    if not path.exists():
-        raise InputError(f"{path}: there is no such file. Give a model directory or its metrics.jsonl")
-    file = Experiment(path).metrics_path if path.is_dir() else path
-    lines = read_text_lines(str(file)).lines
-    has_records = False
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            if has_records and number == len(lines):  # what a full disk or a power cut leaves
-                warn(f"{file}:{number}: the last line was cut off, and is left out")
-                return
-            raise InputError(f"{file}:{number}: is not JSON; give a model directory or its metrics.jsonl") from None
-        if isinstance(record, dict):
-            has_records = True
-            yield record

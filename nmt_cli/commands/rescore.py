@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, SourceText, TargetText, Threads
+from nmt_cli.data.output import open_output
+from nmt_cli.translation.windows import windows_of_pairs
 
 
 def rescore(
@@ -21,15 +23,13 @@ def rescore(
 
     Example: nmt rescore source.txt target.txt --model runs/demo
     """
-    from nmt_cli.commands.loading import open_scorer
-    from nmt_cli.commands.overwriting import refuse_overwriting
-    from nmt_cli.commands.reading import refuse_standard_input_twice
-    from nmt_cli.data.output import open_output
-    from nmt_cli.experiment import source_of
-    from nmt_cli.translation.windows import windows_of_pairs
+    from nmt_cli.assembly.inputs import refuse_standard_input_twice
+    from nmt_cli.assembly.named_models import named_models
+    from nmt_cli.assembly.overwriting import refuse_overwriting
+    from nmt_cli.assembly.translator import open_scorer
 
     refuse_standard_input_twice([source, target])
-    experiments = source_of(list(model or []))
+    experiments = named_models(list(model or []))
     refuse_overwriting(output, [source, target], experiments)
     directories = [experiment.directory for experiment in experiments]
     scorer = open_scorer(directories, checkpoint=checkpoint, device=device, threads=threads)

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
-import signal
-from collections.abc import Mapping
-from contextlib import closing
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, DirectionDirs, Precision, Threads
-from nmt_cli.console import counted, log, warn
-from nmt_cli.errors import InputError, Interrupted, NmtError
+from nmt_cli.serve.limits import Keys, Limits
 
 if TYPE_CHECKING:
-    from nmt_cli.data.profile import LanguageProfile
-    from nmt_cli.experiment import Experiment
-    from nmt_cli.serve.limits import Keys, Limits
-    from nmt_cli.serve.process import RemoteEngine
-    from nmt_cli.serve.watching import Watched
-    from nmt_cli.translation.translator import Translator
+    pass
 
 ACCESS, LIMITS = "Access", "Limits"
 
@@ -91,175 +79,13 @@ def serve(
 
     Example: nmt serve --model runs/demo
     """
-    _need_libraries()
-    from nmt_cli.serve.limits import Keys, Limits
+    from nmt_cli.assembly.server import check_address, need_libraries, origin, serve_models
+
+    need_libraries()
 
     keys = None if api_key_file is None else Keys.read(api_key_file)
-    _check_address(host, keys, public=public)
-    origins = [_origin(given) for given in cors or []]
+    check_address(host, keys, public=public)
+    origins = [origin(given) for given in cors or []]
     limits = Limits(characters=max_characters, sentences=max_sentences, requests_per_minute=requests_per_minute)
     loading = {"checkpoint": checkpoint, "device": device, "precision": precision, "threads": threads}
-    _serve(model or [], host, port, keys, limits, loading, origins=origins, watches=watch, logs_text=log_text)
-
-
-def _need_libraries() -> None:
-    from importlib.util import find_spec
-
-    for name in ("starlette", "python_multipart", "h11", "sentencex"):
-        if find_spec(name) is None:
-            raise InputError("nmt serve needs Starlette, h11 and sentencex: pip install 'nmt-cli[serve]'")
-
-
-def _check_address(host: str, keys: Keys | None, *, public: bool) -> None:
-    """Refuse an address that others can reach, unless that is asked for, and what is no address."""
-    from nmt_cli.serve.running import found_address
-
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-        found_address(host, 0)
-    if not is_loopback and keys is None and not public:
-        raise InputError(
-            f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
-            "translate here"
-        )
-
-
-def _origin(given: str) -> str:
-    """Return the origin of a site as browsers name it."""
-    if given in ("*", "null"):  # all sites, and pages from disk
-        return given
-    try:
-        parts = urlsplit(given)
-    except ValueError:
-        parts = urlsplit("")
-    is_origin = parts.scheme and parts.netloc and given.isascii() and "@" not in parts.netloc
-    if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise InputError(f"--cors {given}: must be the scheme and the host of a site, such as https://example.org")
-    usual_port = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
-    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual_port)}"
-
-
-def _serve(
-    model_dirs: list[Path], host: str, port: int, keys: Keys | None, limits: Limits, loading: dict[str, Any], *,
-    origins: list[str], watches: bool, logs_text: bool,
-) -> None:  # fmt: skip
-    from nmt_cli.experiment import source_of
-    from nmt_cli.serve.app import App
-    from nmt_cli.serve.directions import Directions
-    from nmt_cli.serve.metrics import Metrics
-    from nmt_cli.serve.process import SearchProcess
-    from nmt_cli.serve.running import bound_socket, end_by_itself, serve_until_told
-    from nmt_cli.serve.service import Service
-    from nmt_cli.serve.watching import Watcher
-
-    experiments = source_of(model_dirs)
-    for experiment in experiments:
-        _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
-    listening = bound_socket(host, port)
-    with listening:
-        openers = [partial(open_served, experiment.directory, loading) for experiment in experiments]
-        seen = [_newest(experiment, loading["checkpoint"]) for experiment in experiments]
-        search = SearchProcess(openers, max_waiting=limits.sentences, lost=end_by_itself)
-        with closing(search):
-            watched = [
-                _watched(*of_one, loading["checkpoint"])
-                for of_one in zip(experiments, search.engines, seen, strict=True)
-            ]
-            profiles: dict[str, LanguageProfile] = {}
-            for experiment in experiments:
-                profiles |= _profiles(experiment)
-            directions = Directions([one.direction for one in watched], profiles)
-            metrics = Metrics()
-            service = Service(directions, limits, metrics, search.problem, needs_key=keys is not None)
-            app = App(service, keys, logs_text=logs_text)
-            watcher = Watcher(watched, metrics) if watches else None
-            shown = f"[{host}]" if ":" in host else host
-            address = f"http://{shown}:{listening.getsockname()[1]}"
-            number = serve_until_told(
-                app.asgi(origins),
-                listening,
-                limits,
-                ready=lambda: log(f"serving {_named(directions)} at {address}"),
-                ending=search.end_when_stuck,
-            )
-            if watcher is not None:
-                watcher.close()
-        app.close()
-    if search.is_lost:
-        raise NmtError("the process of the search has ended; begin the server again")
-    log("ended; all requests are answered")
-    if number == signal.SIGINT:
-        raise Interrupted("", number)
-
-
-def _named(directions: Any) -> str:
-    return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
-
-
-def open_served(directory: Path, loading: dict[str, Any]) -> Translator:
-    """Return the translator of a model as it is now, with all of it in memory."""
-    from nmt_cli.commands.loading import open_translator
-    from nmt_cli.experiment import Experiment
-
-    has_calibration = Experiment(directory).confidence_path.is_file()
-    return open_translator([directory], confidence=has_calibration, in_memory=True, **loading)
-
-
-def _newest(experiment: Experiment, checkpoint: str) -> str:
-    """Return a name of what `open_served` would load now, so that another name means another checkpoint."""
-    from nmt_cli.experiment import Experiment
-
-    path = Experiment(experiment.directory).checkpoints.resolve(checkpoint)
-    calibration = experiment.confidence_path
-    calibrated = f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" if calibration.is_file() else ""
-    return f"{path.name} of {(path / 'model.safetensors').stat().st_mtime_ns / 1e9:.6f}{calibrated}"
-
-
-def _watched(experiment: Experiment, engine: RemoteEngine, seen: str, checkpoint: str) -> Watched:
-    from nmt_cli.documents.sentences import splitter
-    from nmt_cli.serve.texts import Direction
-    from nmt_cli.serve.watching import Watched
-
-    data = experiment.config.data
-    direction = Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang))
-    return Watched(direction, partial(_newest, experiment, checkpoint), partial(_reload, experiment, engine), seen)
-
-
-def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
-    """Have the engine load the model as it is now.
-
-    Raises:
-        InputError: it translates between other languages than the server has said.
-    """
-    from nmt_cli.experiment import Experiment
-
-    served, now = experiment.config.data, Experiment(experiment.directory).config.data
-    if (now.source_lang, now.target_lang) != (served.source_lang, served.target_lang):
-        raise InputError(
-            f"{experiment.directory}: translates from {now.source_lang} to {now.target_lang} now; begin the server "
-            "again to serve it"
-        )
-    engine.reload()
-
-
-def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
-    """Return the profiles of a model's languages. For an older model they are made from its training text."""
-    from nmt_cli.commands.languages import learn_profiles, read_profiles
-
-    kept = read_profiles(experiment)
-    if kept is not None:
-        return kept
-    try:
-        found = learn_profiles(experiment.config)
-    except InputError as error:
-        data = experiment.config.data
-        warn(
-            f"{experiment.directory}: keeps no profiles of its languages, and its training text is gone, so "
-            f"{data.source_lang} and {data.target_lang} are not detected ({error})"
-        )
-        return {}
-    lines = counted(len(found), "language")
-    log(f"{experiment.directory}: keeps no profiles of its languages, so {lines} were learnt from its training text")
-    return found
+    serve_models(model or [], host, port, keys, limits, loading, origins=origins, watches=watch, logs_text=log_text)

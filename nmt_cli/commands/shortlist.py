@@ -8,8 +8,12 @@ from typing import Annotated
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, ModelDir, SourceText, TargetText, Threads, output_file
-from nmt_cli.console import Progress, log
-from nmt_cli.errors import InputError
+from nmt_cli.data.lines import input_name
+from nmt_cli.data.output import open_output
+from nmt_cli.experiment import Experiment
+from nmt_cli.system.console import Progress, log
+from nmt_cli.system.errors import InputError
+from nmt_cli.translation.windows import windows_of_pairs
 
 
 def shortlist(
@@ -44,14 +48,10 @@ def shortlist(
 
     Example: nmt shortlist train.en train.fr --model runs/demo -o runs/demo/shortlist.safetensors
     """
-    from nmt_cli.commands.loading import open_scorer
-    from nmt_cli.commands.overwriting import refuse_overwriting
-    from nmt_cli.commands.reading import refuse_standard_input_twice
-    from nmt_cli.data.lines import input_name
-    from nmt_cli.data.output import open_output
-    from nmt_cli.experiment import Experiment
+    from nmt_cli.assembly.inputs import refuse_standard_input_twice
+    from nmt_cli.assembly.overwriting import refuse_overwriting
+    from nmt_cli.assembly.translator import open_scorer
     from nmt_cli.translation.shortlist import LinkCounts, write_shortlist
-    from nmt_cli.translation.windows import windows_of_pairs
 
     refuse_standard_input_twice([source, target])
     refuse_overwriting(output, [source, target], [Experiment(model)])

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
-from shutil import copyfile
 from typing import TYPE_CHECKING
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.console import log, warn
-from nmt_cli.errors import InputError
-from nmt_cli.files import sync
-from nmt_cli.preflight.inputs import check_tokenizer_inputs, tokenizer_origin
-from nmt_cli.preflight.resuming import check_replaceable, config_to_train
+from nmt_cli.experiment import Experiment
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.config.schema import Config
-    from nmt_cli.data.tokenizer import Tokenizer
-    from nmt_cli.experiment import Experiment
+    pass
 
 
 def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
@@ -26,11 +18,14 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
 
     Example: nmt tokenizer --config configs/multi30k_en_de.yaml
     """
-    from nmt_cli.experiment import Experiment
+    from nmt_cli.assembly.input_checks import check_tokenizer_inputs
+    from nmt_cli.assembly.resume_checks import config_to_train
+    from nmt_cli.assembly.run_lock import locked_run
+    from nmt_cli.assembly.tokenizers import renew_tokenizers
 
     effective = config_to_train(config, set_ or ())
     experiment = Experiment(Path(effective.model_dir))
-    with experiment.lock():
+    with locked_run(experiment):
         if experiment.has_begun:
             raise InputError(
                 f"{experiment.directory}: has a trained model already, and a model keeps its tokenizer; choose "
@@ -38,121 +33,3 @@ def tokenizer(config: ConfigFile, set_: Overrides = None) -> None:
             )
         check_tokenizer_inputs(experiment, effective)
         renew_tokenizers(experiment, effective)
-
-
-def renew_tokenizers(experiment: Experiment, config: Config) -> None:
-    """Make the tokenizers of a run, and put them and the configuration in the place of what is there.
-
-    They are taken from the run that it goes out from, or trained on its corpora. What is there stays if they cannot be
-    made.
-
-    Raises:
-        InputError: the text does not allow the vocabulary; there are tokenizers that no run has made.
-    """
-    check_replaceable(experiment)
-    origin, made = tokenizer_origin(config), tokenizers_of(config)
-    for path in experiment.tokenizer_paths():  # before the configuration by which they were not made
-        path.unlink()
-        sync(path.parent)  # or a power cut could bring it back under the new configuration
-    write_config(experiment, config)
-    for side, tokenizer in made.items():
-        _write(experiment.tokenizer_path(side), tokenizer)
-        if origin is None:
-            path, kind = experiment.tokenizer_path(side), config.tokenizer.model_type
-            log(f"tokenizer: {side}, {kind}, {tokenizer.vocab_size:,} pieces -> {path}")
-    if origin is not None:
-        log(f"tokenizer: the one of {config.training.init_from}")
-
-
-def write_config(experiment: Experiment, config: Config) -> None:
-    """Write the effective configuration into the model directory; what no run has written there is kept aside."""
-    from nmt_cli.config.loader import dump_config
-    from nmt_cli.files import atomic_path, make_directory
-
-    make_directory(experiment.directory)
-    if not experiment.has_begun and not _is_of_a_run(experiment.config_path):
-        names = (experiment.config_path.with_name(f"config.{number}.yaml") for number in count(1))
-        kept = next(path for path in names if not path.exists())
-        with atomic_path(kept) as temporary:  # a copy: whoever is killed here finds the file that the command names
-            copyfile(experiment.config_path, temporary)
-        warn(
-            f"{experiment.config_path}: the run writes its own configuration to this name. Your file was moved "
-            f"to {kept.name}"
-        )
-    with atomic_path(experiment.config_path) as temporary:
-        temporary.write_text(dump_config(config), encoding="utf-8")
-    experiment.forget_config()
-
-
-def _is_of_a_run(config_path: Path) -> bool:
-    """Return whether a configuration is one that a run writes, or none is there."""
-    from nmt_cli.config.loader import dump_config, load_config
-
-    try:
-        return not config_path.exists() or config_path.read_bytes() == dump_config(load_config(config_path)).encode()
-    except InputError:
-        return False
-
-
-def _taken(origin: Path) -> dict[str, Tokenizer]:
-    """Return another run's tokenizers by side."""
-    from nmt_cli.experiment import Experiment
-
-    source, target = Experiment(origin).tokenizers
-    return {"joint": source} if source is target else {"source": source, "target": target}
-
-
-def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
-    """Return the tokenizers of a run by side: taken from the run that it goes out from, or trained on its corpora.
-
-    Raises:
-        InputError: the text does not allow the vocabulary.
-    """
-    origin = tokenizer_origin(config)
-    return trained_tokenizers(config) if origin is None else _taken(origin)
-
-
-def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
-    """Return tokenizers by side, trained on the corpora of a run.
-
-    Raises:
-        InputError: the text does not allow the vocabulary.
-    """
-    from nmt_cli.data.tokenizer import train_tokenizer
-
-    settings = config.tokenizer
-    sides = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
-    return {
-        side: train_tokenizer(
-            _training_lines(config, columns),
-            model_type=settings.model_type,
-            vocab_size=settings.vocab_size,
-            normalization=settings.normalization,
-            character_coverage=settings.character_coverage,
-            symbols=settings.symbols,
-        )
-        for side, columns in sides.items()
-    }
-
-
-def _write(path: Path, tokenizer: Tokenizer) -> None:
-    from nmt_cli.files import atomic_path, make_directory
-
-    make_directory(path.parent)
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(tokenizer.model)
-
-
-def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
-    """Yield the lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
-    from nmt_cli.data.pairs import Corpus, count_pairs, read_pairs
-
-    corpora = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
-    limit = config.tokenizer.max_training_lines
-    stride = -(-sum(map(count_pairs, corpora)) * len(columns) // limit)
-    number = 0
-    for corpus in corpora:
-        for pair in read_pairs(corpus, invalid_utf8=config.data.invalid_utf8):
-            if number % stride == 0:
-                yield from ((pair.source, pair.target)[column] for column in columns)
-            number += 1

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from nmt_cli import signals
-from nmt_cli.cluster import Resources
 from nmt_cli.commands.options import (
     BatchTokens,
     BeamSize,
@@ -30,15 +23,12 @@ from nmt_cli.commands.options import (
     Shortlist,
     Temperature,
 )
-from nmt_cli.console import Progress, counted, log, warn
-from nmt_cli.errors import InputError, Interrupted
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.translation.json_lines import JsonField, is_json_lines
 
 if TYPE_CHECKING:
-    from nmt_cli.config.decoding import DecodingOptions
-    from nmt_cli.translation.results import Counts
-    from nmt_cli.translation.shards import Answer, Corpus, Request
-
-LOG_SECONDS = 10.0
+    pass
 
 
 def translate_corpus(
@@ -105,13 +95,14 @@ def translate_corpus(
 
     Example: nmt translate-corpus shards/*.gz --output translated --model runs/demo
     """  # fmt: skip
+    from nmt_cli.assembly.bulk_translation import conditions_of, interruptible, open_work, translate_shards
+    from nmt_cli.assembly.named_models import named_models
+
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {device}: must be auto, cpu or cuda; Ray says which worker gets which GPU")
-    from nmt_cli.cluster import require_ray
-    from nmt_cli.commands.loading import PRECISIONS, requested_options, warn_of_idle_options
+    from nmt_cli.assembly.translator import PRECISIONS, requested_options, warn_of_idle_options
     from nmt_cli.config.decoding import DecodingOptions
-    from nmt_cli.experiment import source_of
-    from nmt_cli.translation.json_lines import JsonField, is_json_lines
+    from nmt_cli.system.cluster import require_ray
     from nmt_cli.translation.shards import Corpus
 
     if precision not in PRECISIONS:
@@ -128,14 +119,14 @@ def translate_corpus(
         batch_tokens=batch_tokens,
         seed=seed if sample else None,  # else another one would be another beginning of the same translations
     )
-    experiments = source_of(list(model or []))
+    experiments = named_models(list(model or []))
     decoding = DecodingOptions.of(experiments[0].config.decoding, **options)
     of_search = {"--beam-size": beam_size, "--length-penalty": length_penalty}
     warn_of_idle_options(decoding, {"--temperature": temperature, "--seed": seed}, of_search)
     if output_field and not field:
         warn("--output-field does nothing without --field")
     fingerprints = [experiment.fingerprint(checkpoint) for experiment in experiments]
-    conditions = _conditions(decoding, fingerprints, shortlist, precision, device, threads)
+    conditions = conditions_of(decoding, fingerprints, shortlist, precision, device, threads)
     settings = {
         "checkpoint": checkpoint,
         "precision": precision,
@@ -146,7 +137,7 @@ def translate_corpus(
     start = partial(open_work, [experiment.directory.resolve() for experiment in experiments], fingerprints, settings)
     if field and not any(map(is_json_lines, inputs)):
         raise InputError(f"--field {field}: no input is called .jsonl or .jsonl.gz")
-    with _interruptible(), Corpus.held(output):
+    with interruptible(), Corpus.held(output):
         corpus = Corpus(
             output,
             inputs,
@@ -154,155 +145,6 @@ def translate_corpus(
             part_lines=part_lines,
             json_field=JsonField(field, output_field or "translation") if field else None,
         )
-        counts = _translate(corpus, start, address=address, workers=workers, threads=threads, device=device)
+        counts = translate_shards(corpus, start, address=address, workers=workers, threads=threads, device=device)
         counts.report(decoding.max_source_pieces)
         corpus.close()
-
-
-def _conditions(
-    decoding: DecodingOptions,
-    fingerprints: list[str],
-    shortlist: Path | None,
-    precision: str,
-    device: str,
-    threads: int,
-) -> dict[str, Any]:
-    """Return what has a part in the translations, so must be the same when the command goes on."""
-    from nmt_cli.files import sha256_of
-
-    return {
-        "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),
-        # The batch may have to be smaller where memory did not suffice, and does not matter in fp32.
-        **decoding.model_dump(exclude={"batch_tokens"}),
-        "shortlist": None if shortlist is None else sha256_of(shortlist)[:16],
-        "precision": "fp32" if precision == "auto" else precision,
-        "device": device,
-        "threads": threads,
-    }
-
-
-def open_work(
-    model_dirs: list[Path], fingerprints: list[str], settings: dict[str, Any], device: str
-) -> Callable[[Request], Answer]:
-    """Load the model in a worker, on the worker's own machine, once; return what does the work.
-
-    Raises:
-        InputError: there is no model in its place, or another one.
-    """
-    from nmt_cli.commands.loading import need_attention, open_translator
-    from nmt_cli.experiment import Experiment
-    from nmt_cli.translation.shards import translate_request
-
-    translator = open_translator(model_dirs, device=device, **settings)
-    need_attention(translator)
-    for directory, fingerprint in zip(model_dirs, fingerprints, strict=True):
-        if Experiment(directory).fingerprint(settings["checkpoint"]) != fingerprint:
-            raise InputError(
-                f"{directory}: holds another model here than where the command was given; every machine of the "
-                "cluster must see the same model under the same path"
-            )
-    return partial(translate_request, translator)
-
-
-def _translate(
-    corpus: Corpus,
-    start: Callable[..., Callable[[Request], Answer]],
-    *,
-    address: str | None,
-    workers: int | None,
-    threads: int,
-    device: str,
-) -> Counts:
-    """Do all parts that are to be done; return what was counted."""
-    from nmt_cli.cluster import connect
-    from nmt_cli.translation.results import Counts
-
-    log(
-        f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
-        f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
-        f"({corpus.num_lines:,} lines)"
-    )
-    counts = Counts()
-    if not corpus.num_parts:
-        return counts
-    with connect(address, num_cpus=workers and workers * threads) as cluster:
-        found_device, needs, available = _share(cluster.resources(), device, threads)
-        num_workers = min(workers or available, corpus.num_parts)
-        pool = cluster.hire(partial(start, found_device), num_workers=num_workers, needs=needs)
-        pool.wait_for_one()
-        pace = _Pace(corpus.num_lines, counts)
-        with Progress("translating", total=corpus.num_lines, unit="line") as progress:
-            for done in pool.answers((part, corpus.request(part)) for part in corpus.parts()):
-                if done is not None:
-                    part, answer = done
-                    corpus.put(part, answer.texts)
-                    counts.add(answer.counts)
-                    pace.note()
-                    progress.advance(answer.counts.lines)
-                if pace.is_due() and not progress.is_shown:
-                    log(pace.so_far())
-    assert not corpus.num_parts
-    log(f"{pace.in_all()}, {num_workers} workers -> {corpus.directory}")
-    return counts
-
-
-def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources, int]:
-    """Return the device of each worker, what Ray keeps for it, and for how many there is room."""
-    if device == "cuda" and not there.gpus:
-        raise InputError("--device cuda: Ray has no GPU; take cpu or auto")
-    if device != "cpu" and there.gpus:
-        return "cuda", Resources(cpus=1, gpus=1), there.gpus
-    # More threads than cores are the user's business; Ray would wait for the cores for ever.
-    return "cpu", Resources(cpus=min(threads, max(1, there.cpus)), gpus=0), max(1, there.cpus // threads)
-
-
-class _Pace:
-    """The speed from when the first worker was ready to the last answer, and the time left."""
-
-    def __init__(self, num_lines: int, counts: Counts) -> None:
-        self._num_lines, self._counts = num_lines, counts
-        self._began = self._noted = self._logged = monotonic()
-
-    def note(self) -> None:
-        """Note that an answer has come and is counted."""
-        self._noted = monotonic()
-
-    def is_due(self) -> bool:
-        """Return True every ten seconds."""
-        if monotonic() - self._logged < LOG_SECONDS:
-            return False
-        self._logged = monotonic()
-        return True
-
-    def so_far(self) -> str:
-        lines = self._counts.lines
-        if not lines:
-            return f"0 of {self._num_lines:,} lines"
-        left = (self._num_lines - lines) * self._seconds() / lines
-        return f"{lines:,} of {self._num_lines:,} lines  {self._speed()}  {timedelta(seconds=round(left))} left"
-
-    def in_all(self) -> str:
-        return f"{counted(self._counts.lines, 'line')} in {self._seconds():.1f} s: {self._speed()}"
-
-    def _seconds(self) -> float:
-        return max(self._noted - self._began, 1e-9)
-
-    def _speed(self) -> str:
-        seconds = self._seconds()
-        return f"{self._counts.lines / seconds:,.1f} lines/s, {self._counts.target_pieces / seconds:,.0f} pieces/s"
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let every signal come as a KeyboardInterrupt: Ray lets no other exception through its calls."""
-    received: list[int] = [signal.SIGINT]
-
-    def stop(number: int, _: object) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    try:
-        with signals.answered_by(stop):
-            yield
-    except KeyboardInterrupt:
-        raise Interrupted("stopped; what is done is kept, and the same command goes on", received[-1]) from None

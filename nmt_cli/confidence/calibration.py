@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from nmt_cli.checkpoint import read_json, write_json
 from nmt_cli.confidence.features import FEATURES, Values
 from nmt_cli.confidence.logistic import Logistic
-from nmt_cli.errors import ModelError
+from nmt_cli.system.errors import ModelError
+from nmt_cli.system.storage import read_json, write_json
 
 FORMAT = 1
 LINE_FEATURES = ("log_odds_of_all_words", "log_prob_per_word", "log_words")
@@ -60,6 +60,14 @@ class Calibration:
             return 0.0
         features = line_features(of_words, log_prob)[None]
         return float(self.lines.probabilities(features, features[:, 0])[0])
+
+    def summary(self) -> str:
+        """Return the cross-validated quality in short."""
+        quality = self.quality
+        return (
+            f"{quality['words']:,.0f} words, {quality['correct']:.1%} correct; area under the ROC curve "
+            f"{quality['area_under_roc']:.3f}, calibration error {quality['calibration_error']:.3f}"
+        )
 
     def write(self, path: Path) -> None:
         """Write the calibration, whole or not at all."""

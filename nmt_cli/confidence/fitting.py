@@ -14,8 +14,8 @@ from nmt_cli.confidence.features import Values
 from nmt_cli.confidence.labels import correct_words, is_correct
 from nmt_cli.confidence.logistic import Logistic
 from nmt_cli.confidence.quality import area_under_roc, calibration_error
-from nmt_cli.console import counted
-from nmt_cli.errors import InputError
+from nmt_cli.system.console import counted
+from nmt_cli.system.errors import InputError
 
 MIN_WORDS = 10
 """Fewest correct words, and fewest wrong words, that tell something."""

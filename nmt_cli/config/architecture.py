@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt_cli.config.model import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
-from nmt_cli.console import counted
+from nmt_cli.system.console import counted
 
 
 def architecture(model: ModelConfig) -> dict[str, str]:

@@ -16,8 +16,8 @@ from nmt_cli.config.explanation import explain
 from nmt_cli.config.paths import made_absolute
 from nmt_cli.config.schema import IGNORED_KEYS, REMOVED_KEYS, Config
 from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
-from nmt_cli.console import warn
-from nmt_cli.errors import ConfigError, InputError
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import ConfigError, InputError
 
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")

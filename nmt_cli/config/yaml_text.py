@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from nmt_cli.errors import ConfigError
+from nmt_cli.system.errors import ConfigError
 
 _FIRST_CHARACTERS = list("-+0123456789.")
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt_cli.data.lines import iter_lines, open_input
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 WORD_BEGINS = "▁"
 

@@ -19,9 +19,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from nmt_cli.console import warn
-from nmt_cli.errors import InputError
 from nmt_cli.formats.recognise import HEAD_BYTES, advice_on, suspicion, why_not_text
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
 
 MAX_LINE_BYTES = 256_000_000
 """A few bytes of gzip can stand for a line of any length."""

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from nmt_cli.console import counted, warn
-from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_path, new_paths, no_space, why_not_writable
+from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import atomic_path, new_paths, no_space, why_not_writable
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
-from nmt_cli.console import counted
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
-from nmt_cli.errors import InputError, UnequalLinesError
+from nmt_cli.system.console import counted
+from nmt_cli.system.errors import InputError, UnequalLinesError
 
 MAX_LINKED_WORD = 2**16 - 1
 """The last word that a word alignment can name, as the store keeps it."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt_cli.data.permutation import Permutation
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 BATCHES_IN_POOL = 100
 _ORDER, _SHARE, _BATCHES = 1, 2, 3

@@ -22,7 +22,6 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.console import Progress, log, warn
 from nmt_cli.data.pairs import (
     Corpus,
     FilterReport,
@@ -35,8 +34,9 @@ from nmt_cli.data.pairs import (
 )
 from nmt_cli.data.sampler import Lengths
 from nmt_cli.data.tokenizer import EOS, PieceWords, Tokenizer
-from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_directory, atomic_path, make_directory, sha256_of
+from nmt_cli.system.console import Progress, log, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import atomic_directory, atomic_path, make_directory, sha256_of
 
 FORMAT = 4
 MANIFEST = "manifest.json"

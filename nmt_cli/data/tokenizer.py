@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import sentencepiece
 
-from nmt_cli import signals
-from nmt_cli.console import counted
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.system import signals
+from nmt_cli.system.console import counted
+from nmt_cli.system.errors import InputError, ModelError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 TRAINING_THREADS = 4  # a fixed number, so that a tokenizer depends on its text and not on the machine

@@ -11,8 +11,8 @@ from typing import Any
 from unicodedata import category
 
 from nmt_cli.data.tokenizer import Tokenizer
-from nmt_cli.errors import ModelError
-from nmt_cli.language_codes import is_turkic, primary
+from nmt_cli.system.errors import ModelError
+from nmt_cli.text.language_codes import is_turkic, primary
 
 MAX_LINES = 300_000
 """Lines of each corpus that are read."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from nmt_cli.demo.grammar import PhrasePair, spell
 from nmt_cli.demo.sentences import KINDS
-from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_path, make_directory, no_space
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import atomic_path, make_directory, no_space
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.attention_page import AttentionPicture
 from nmt_cli.config.loader import validate, with_absolute_paths
 from nmt_cli.config.schema import Config
 from nmt_cli.config.yaml_text import parse_yaml
-from nmt_cli.console import log
 from nmt_cli.demo import phrasebook
 from nmt_cli.demo.grammar import PhrasePair
-from nmt_cli.errors import NmtError, is_refusal
-from nmt_cli.files import remove_made
 from nmt_cli.plots.attention import draw_attention
+from nmt_cli.plots.attention_page import AttentionPicture
 from nmt_cli.scoring import score_corpus
+from nmt_cli.system.console import log
+from nmt_cli.system.errors import NmtError, is_refusal
+from nmt_cli.system.files import remove_made
 from nmt_cli.translation.translator import Translator
 
 NUM_SAMPLES = 5

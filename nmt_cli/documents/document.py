@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from nmt_cli.console import counted, warn
 from nmt_cli.documents import html, po, subtitles, xliff
 from nmt_cli.documents.codes import CODE, with_codes
 from nmt_cli.documents.division import Shown
@@ -16,8 +15,9 @@ from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment, splic
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
 from nmt_cli.documents.work import SEGMENT, Work
-from nmt_cli.errors import InputError
 from nmt_cli.formats.po import in_utf8
+from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 from typing import NamedTuple, NoReturn
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import declared_codec, text_codec
 from nmt_cli.formats.recognise import utf16_encoding, why_not_text
+from nmt_cli.system.errors import InputError
 
 MAX_BYTES = 32_000_000
 """A document is held in memory, several times; catalogues and pages of people are far smaller."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from nmt_cli.documents.encoding import Characters
-from nmt_cli.language_codes import primary
+from nmt_cli.text.language_codes import primary
 
 
 def language_after(declared: str, code: str) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import counts_of, with_codes
 from nmt_cli.documents.encoding import Characters
@@ -16,6 +15,7 @@ from nmt_cli.documents.po_entries import Entry, Text, entries_of
 from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
 from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.formats.po import FIELD, PluralRule, declared_charset, plural_rule
+from nmt_cli.system.console import counted
 
 HAS_REFERENCES = False
 _UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))

@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 
 from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.work import SENTENCE, Work
-from nmt_cli.errors import InputError
-from nmt_cli.language_codes import primary
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import primary
 
 Splitter = Callable[[str], Sequence[str]]
 """Returns the sentences of a text, which are the text when they are joined."""

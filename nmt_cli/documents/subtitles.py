@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.encoding import Characters
@@ -16,6 +15,7 @@ from nmt_cli.documents.segments import Atom, Kind, Located, Segment
 from nmt_cli.documents.work import SEGMENT, Work
 from nmt_cli.formats.encoding import LINE
 from nmt_cli.formats.subtitles import ASIDE, MARKUP, TIMES, end_of_text, seconds_of
+from nmt_cli.system.console import counted
 
 HAS_REFERENCES = False
 MAX_CUES = 8

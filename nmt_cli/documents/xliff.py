@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from nmt_cli.console import counted
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import ANY_CODE, REFERENCE, untranslated, with_codes
 from nmt_cli.documents.encoding import Characters
@@ -20,6 +19,7 @@ from nmt_cli.formats.inline import BREAK, LINE_ENDS
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.xliff import SIDES, UNITS, UNTRANSLATED
 from nmt_cli.formats.xml import DECLARED
+from nmt_cli.system.console import counted
 
 HAS_REFERENCES = True
 _AROUND = frozenset(("g", "mrk", "pc"))

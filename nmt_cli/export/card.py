@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.errors import InputError, ModelError
-from nmt_cli.experiment import REPORT, read_report
+from nmt_cli.data.pairs import Filters
+from nmt_cli.export.evaluation_report import REPORT, read_report
+from nmt_cli.system.errors import InputError, ModelError
+from nmt_cli.training.checkpoints import read_meta, read_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,7 +125,6 @@ class _Model:
     """One model and the sections of its card."""
 
     def __init__(self, experiment: Experiment, checkpoint: str) -> None:
-        from nmt_cli.checkpoint import read_meta
         from nmt_cli.improve.record import RESULT, Provenance
 
         self.experiment = experiment
@@ -223,8 +224,6 @@ class _Model:
 
     def _known_corpora(self) -> dict[str, CorpusRecord]:
         """Return what the cache remembers of the training text. It may hold texts of earlier attempts too."""
-        from nmt_cli.checkpoint import read_progress
-        from nmt_cli.data.pairs import Filters
         from nmt_cli.data.store import records
 
         try:
@@ -376,7 +375,6 @@ def _score(value: Any) -> tuple[float, str] | None:
 
 def _epochs(checkpoint: Path) -> str:
     """Return the epochs after which a checkpoint was written. An average of checkpoints has none."""
-    from nmt_cli.checkpoint import read_progress
 
     try:
         epochs = read_progress(checkpoint).get("epochs_done")

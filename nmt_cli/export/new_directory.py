@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt_cli.errors import InputError
-from nmt_cli.files import make_directory, name_beside, no_space, sync
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import make_directory, name_beside, no_space, sync
 
 
 @contextmanager

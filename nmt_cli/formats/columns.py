@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.languages import LIKE_NUMBERS, Languages, language_in, named_by, order_of, other_language
 from nmt_cli.formats.recognise import HEADER_WORDS
 from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.language_codes import primary
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import primary
 
 SAMPLE_ROWS = 2_000
 _SIDES = ({"source", "src", "original"}, {"target", "tgt", "trg", "translation", "translated"})

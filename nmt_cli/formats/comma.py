@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import ImportReport
 from nmt_cli.formats.tsv import quoted_rows
+from nmt_cli.system.errors import InputError
 
 DELIMITERS = ",;\t|"
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.older_encodings import older_encoding, shown
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import utf16_encoding
+from nmt_cli.system.errors import InputError
 
 MAX_LINE_CHARACTERS = 64_000_000
 SAMPLE_BYTES = 1 << 17

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt_cli.console import warn
-from nmt_cli.errors import InputError
 from nmt_cli.formats.columns import rows_as_pairs
 from nmt_cli.formats.comma import read_csv
 from nmt_cli.formats.encoding import TextFacts, asked_codec, is_plainly_utf8, text_facts, text_head
@@ -25,6 +23,8 @@ from nmt_cli.formats.tsv import read_tsv
 from nmt_cli.formats.xliff import XliffEvents
 from nmt_cli.formats.xlsx import advice_on_formulas, load_openpyxl, read_xlsx
 from nmt_cli.formats.xml import declared_encoding, read_events
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
 
 _LIBRARIES = {"PO": load_polib, "XLSX": load_openpyxl}
 """Formats that need an extra, and who refuses where it is missing."""

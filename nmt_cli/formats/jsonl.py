@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.columns import SAMPLE_ROWS, two_parts
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, named_by
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found, ImportReport
+from nmt_cli.system.errors import InputError
 
 _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("original", "translation"))
 

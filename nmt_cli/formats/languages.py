@@ -13,8 +13,8 @@ from itertools import islice
 from typing import NamedTuple
 from unicodedata import normalize
 
-from nmt_cli.console import warn
-from nmt_cli.language_codes import ALIASES, primary
+from nmt_cli.system.console import warn
+from nmt_cli.text.language_codes import ALIASES, primary
 
 _SCRIPTS = {
     "zh": r"[\u3400-\u9fff]", "ja": r"[\u3040-\u30ff\u3400-\u9fff]", "ko": r"[\uac00-\ud7a3]",

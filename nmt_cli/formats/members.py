@@ -6,11 +6,11 @@ import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, text_head
 from nmt_cli.formats.languages import Languages, language_of_name
 from nmt_cli.formats.opening import Input, opened, zip_archive
 from nmt_cli.formats.recognise import json_objects, other_format, text_format, utf16_encoding, why_not_text
+from nmt_cli.system.errors import InputError
 
 FORMATS = {
     "text": "text", "tsv": "TSV", "csv": "CSV", "tmx": "TMX", "xliff": "XLIFF", "po": "PO", "jsonl": "JSON lines",

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input, check_no_declarations, zip_archive
 from nmt_cli.formats.xlsx import only_sheet
 from nmt_cli.formats.xml import read_events
+from nmt_cli.system.errors import InputError
 
 MAX_COLUMNS = 1_000
 MAX_ROWS = 1 << 20

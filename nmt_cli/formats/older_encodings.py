@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.languages import Languages
-from nmt_cli.language_codes import primary
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import primary
 
 _OLDER = {
     "zh": ("gb18030", "big5"), "ja": ("cp932", "euc_jp"), "ko": ("cp949",), "el": ("cp1253",), "tr": ("cp1254",),

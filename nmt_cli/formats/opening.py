@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import IO, cast
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.recognise import Foreign, why_not_text
+from nmt_cli.system.errors import InputError
 
 CHUNK_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from nmt_cli.console import counted, warn
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, language_of_name, order_of, stem_of_name
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found
-from nmt_cli.language_codes import primary
+from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import primary
 
 Side = tuple[Input, TextFacts]
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.languages import Languages, warn_of_region
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.language_codes import primary
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import primary
 
 MAX_BYTES = 1 << 29
 _SOME = 200

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, read_lines
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import Found, ImportReport
+from nmt_cli.system.errors import InputError
 
 _TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[,.](\d{1,3})"
 TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")

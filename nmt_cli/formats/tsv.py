@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import LINE, TextFacts, read_lines
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import ImportReport
+from nmt_cli.system.errors import InputError
 
 _STRICT_CELL = re.compile(r'"(?:[^"]|"")*"')
 _TAG = re.compile(r"<(?:br|/?(?:b|i|u|div|span|p|font|sub|sup|em|strong|a|img))\b[^<>]*>", re.I)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
 from nmt_cli.formats.languages import Languages, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.language_codes import primary
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import primary
 
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
 UNITS = ("trans-unit", "segment")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.opening import Input, check_no_declarations
+from nmt_cli.system.errors import InputError
 
 _NUM_SURVEYED = 50
 """Rows by which the sheet is found that has a table."""

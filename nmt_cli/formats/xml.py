@@ -9,10 +9,10 @@ from html.entities import name2codepoint
 from typing import NoReturn, Protocol, TypeVar
 from xml.parsers import expat
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.encoding import TextFacts, asked_codec, declared_codec, text_codec
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import utf16_encoding
+from nmt_cli.system.errors import InputError
 
 DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
 MAX_DEPTH = 1000

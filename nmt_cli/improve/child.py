@@ -11,7 +11,7 @@ from functools import partial
 from types import FrameType
 from typing import IO
 
-from nmt_cli.signals import answered_by, exit_code
+from nmt_cli.system.signals import answered_by, exit_code
 
 _PR_SET_PDEATHSIG = 1
 

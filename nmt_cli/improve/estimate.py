@@ -17,10 +17,10 @@ from nmt_cli.config.schema import Config
 from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.data.lines import iter_lines, open_input
 from nmt_cli.data.tokenizer import Tokenizer
-from nmt_cli.errors import Interrupted, NmtError
 from nmt_cli.experiment import Experiment
 from nmt_cli.improve.child import Child
 from nmt_cli.improve.stages import Stage
+from nmt_cli.system.errors import Interrupted, NmtError
 
 TRIAL_PAIRS = 20_000
 TRIAL_STEPS = 30

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt_cli.config.schema import Config
+from nmt_cli.corpora.filter_pairs import cleaned_names
 from nmt_cli.improve.stages import STAGES, Stage, Work
 from nmt_cli.improve.training import Corpus, files_read, training_config, visits
-from nmt_cli.rules.corpus import cleaned_names
 
 TAG = "<BT>"
 """The first piece of a source that a machine wrote."""

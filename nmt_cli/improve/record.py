@@ -11,14 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-from nmt_cli.checkpoint import MODEL_FILE, Checkpoints, write_json
 from nmt_cli.config.loader import differing_values, validate
 from nmt_cli.config.schema import Config
 from nmt_cli.data.lines import iter_lines
-from nmt_cli.errors import ConfigError, InputError
-from nmt_cli.files import make_directory, remove_unfinished, sha256_of
 from nmt_cli.improve.plan import Recipe
 from nmt_cli.improve.stages import STAGES, Stage
+from nmt_cli.system.errors import ConfigError, InputError
+from nmt_cli.system.files import make_directory, remove_unfinished, sha256_of
+from nmt_cli.system.storage import write_json
+from nmt_cli.training.checkpoints import MODEL_FILE, Checkpoints
 
 FORMAT = 1
 LOCK = ".improve.lock"

@@ -8,12 +8,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt_cli.checkpoint import Ranked, sign
 from nmt_cli.config.loader import dump_config
 from nmt_cli.config.schema import Config
-from nmt_cli.errors import NmtError
 from nmt_cli.experiment import Experiment
-from nmt_cli.files import atomic_directory, atomic_path, make_directory
+from nmt_cli.system.errors import NmtError
+from nmt_cli.system.files import atomic_directory, atomic_path, make_directory
+from nmt_cli.training.checkpoints import Ranked, sign
 
 
 def best_of(models: Sequence[Path]) -> Path:

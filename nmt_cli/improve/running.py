@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nmt_cli.config.loader import dump_config
-from nmt_cli.console import log, warn
-from nmt_cli.errors import InputError, Interrupted, NmtError, ToldElsewhere
-from nmt_cli.files import atomic_path, make_directory
 from nmt_cli.improve.child import Child
 from nmt_cli.improve.estimate import Speed, duration
 from nmt_cli.improve.record import Ledger, count_lines
 from nmt_cli.improve.result import dev_score
 from nmt_cli.improve.stages import Stage
+from nmt_cli.system.console import log, warn
+from nmt_cli.system.errors import InputError, Interrupted, NmtError, ToldElsewhere
+from nmt_cli.system.files import atomic_path, make_directory
 
 USELESS_BLEU = 1.0
 """Dev BLEU below which a model is not worth learning from."""

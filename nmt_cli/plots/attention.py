@@ -9,11 +9,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.attention_page import END, AttentionPicture, render_page
-from nmt_cli.console import counted, warn
 from nmt_cli.data.output import open_output
-from nmt_cli.errors import InputError
+from nmt_cli.plots.attention_page import END, AttentionPicture, render_page
 from nmt_cli.plots.canvas import canvas, check_picture, printable, save
+from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

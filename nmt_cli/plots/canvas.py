@@ -13,9 +13,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.console import warn
 from nmt_cli.data.output import open_output
-from nmt_cli.errors import InputError
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.errors import InputError
 from nmt_cli.plots.canvas import canvas, check_picture, printable, save
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,12 +19,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt_cli import __version__
-from nmt_cli.console import log
-from nmt_cli.errors import InputError, ModelError, NmtError
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, place_of
 from nmt_cli.serve.limits import Budget, Keys, Rate
 from nmt_cli.serve.requests import Fields, Refused, client_of, read_fields
 from nmt_cli.serve.service import Service
+from nmt_cli.system.console import log
+from nmt_cli.system.errors import InputError, ModelError, NmtError
 
 Result = TypeVar("Result")
 PAGE = {
@@ -33,7 +33,7 @@ PAGE = {
     "/page.js": ("serve/page.js", "text/javascript; charset=utf-8"),
     "/engine.js": ("serve/engine.js", "text/javascript; charset=utf-8"),
     "/server_engine.js": ("serve/server_engine.js", "text/javascript; charset=utf-8"),
-    "/attention_words.js": ("attention_words.js", "text/javascript; charset=utf-8"),
+    "/attention_words.js": ("plots/attention_words.js", "text/javascript; charset=utf-8"),
 }
 """The files of the page: where they stand in the package, and their types."""
 POLICY = (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from nmt_cli.errors import ModelError, NmtError
+from nmt_cli.system.errors import ModelError, NmtError
 from nmt_cli.translation.results import Translated
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nmt_cli.data.profile import LanguageProfile, probabilities
-from nmt_cli.errors import InputError
-from nmt_cli.language_codes import english_name, primary
+from nmt_cli.serve.language_profile import LanguageProfile, probabilities
 from nmt_cli.serve.texts import Direction
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import english_name, primary
 
 MIN_ALONE = 40
 """Characters of a text whose language is told by itself; the shorter ones of a list may be judged together."""

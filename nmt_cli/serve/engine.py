@@ -19,8 +19,6 @@ from functools import partial
 from time import monotonic
 from typing import cast
 
-from nmt_cli.console import log
-from nmt_cli.errors import InputError, NmtError
 from nmt_cli.serve.asking import (
     PROBE,
     Abilities,
@@ -34,6 +32,8 @@ from nmt_cli.serve.asking import (
 )
 from nmt_cli.serve.measurement import Measurement
 from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting
+from nmt_cli.system.console import log
+from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Counts, Part, Translated
 from nmt_cli.translation.splitting import PartTranslations

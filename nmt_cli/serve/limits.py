@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 MAX_CLIENTS = 10_000
 """Clients whose requests are counted; of more, those are forgotten that have not asked for longest."""

@@ -24,8 +24,6 @@ from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nmt_cli.console import log
-from nmt_cli.errors import ConfigError, InputError, ModelError, NmtError, PredictionError
 from nmt_cli.serve.asking import (
     PROBE,
     Abilities,
@@ -37,7 +35,9 @@ from nmt_cli.serve.asking import (
     Wanted,
     place_of,
 )
-from nmt_cli.signals import ENDING
+from nmt_cli.system.console import log
+from nmt_cli.system.errors import ConfigError, InputError, ModelError, NmtError, PredictionError
+from nmt_cli.system.signals import ENDING
 from nmt_cli.translation.results import Translated
 
 if TYPE_CHECKING:

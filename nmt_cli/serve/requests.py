@@ -14,8 +14,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from nmt_cli.errors import InputError
 from nmt_cli.serve.limits import Budget, Limits
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Entry, Glossary
 
 MAX_FIELDS = 1_000

@@ -15,11 +15,11 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from nmt_cli.errors import InputError
 from nmt_cli.serve.connection import Connection, Serving
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.proxies import BehindProxies
-from nmt_cli.signals import answered_by
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.signals import answered_by
 
 BACKLOG = 1024
 TRUSTED_PROXIES = ("127.0.0.1", "::1")

@@ -22,9 +22,9 @@ from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.documents.work import Work
-from nmt_cli.errors import InputError
 from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
 from nmt_cli.serve.documents import Document, Documents
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Translated, Translation
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from nmt_cli.console import log, warn
 from nmt_cli.serve.metrics import Metrics
 from nmt_cli.serve.texts import Direction
+from nmt_cli.system.console import log, warn
 
 SECONDS = 1.0
 """Between two looks at the model directories."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nmt_cli.console import counted, warn
-from nmt_cli.processors import Usage
+from nmt_cli.system.console import counted, warn
+from nmt_cli.system.processors import Usage
 
 WINDOW_SECONDS = 30.0
 """Seconds of training over which a speed is taken."""

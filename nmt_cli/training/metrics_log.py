@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_path, sync
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import atomic_path, sync
 
 
 class MetricsLog:

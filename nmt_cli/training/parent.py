@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmt_cli.checkpoint import load_parameters, parameters_of, read_tensors
+from nmt_cli.system.storage import read_tensors
+from nmt_cli.training.checkpoints import load_parameters, parameters_of
 
 SOURCE_ROWS = ("source_embedding",)
 TARGET_ROWS = ("target_embedding", "output_weight", "output_bias")

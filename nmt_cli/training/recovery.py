@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from nmt_cli.checkpoint import PROGRESS_FILE, Checkpoints, Index, Ranked, Snapshot, read_meta, read_progress, sign
-from nmt_cli.console import warn
-from nmt_cli.distributed import World
-from nmt_cli.errors import DivergenceError, ModelError
+from nmt_cli.system.console import warn
+from nmt_cli.system.distributed import World
+from nmt_cli.system.errors import DivergenceError, ModelError
+from nmt_cli.training.checkpoints import (
+    PROGRESS_FILE,
+    Checkpoints,
+    Index,
+    Ranked,
+    Snapshot,
+    read_meta,
+    read_progress,
+    sign,
+)
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.state import Limits, Rhythm, TrainingState
 from nmt_cli.training.weights import Weights

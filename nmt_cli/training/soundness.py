@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from nmt_cli.console import warn
 from nmt_cli.data.batch import Batch
-from nmt_cli.distributed import World
+from nmt_cli.system.console import warn
+from nmt_cli.system.distributed import World
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.training.weights import Weights
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt_cli.checkpoint import sign
 from nmt_cli.data.sampler import Cursor, Drawn
-from nmt_cli.errors import ModelError
 from nmt_cli.ops import native
+from nmt_cli.system.errors import ModelError
+from nmt_cli.training.checkpoints import sign
 
 ADDED = (
     "pool", "rewinds", "path", "text", "accumulate", "validated_step", "num_threads", "configuration",

@@ -10,12 +10,12 @@ from typing import NoReturn
 
 import torch
 
-from nmt_cli.checkpoint import sign
-from nmt_cli.console import Progress, log, warn
-from nmt_cli.distributed import World
-from nmt_cli.errors import Interrupted, PredictionError
 from nmt_cli.ops import native
-from nmt_cli.signals import Deferred
+from nmt_cli.system.console import Progress, log, warn
+from nmt_cli.system.distributed import World
+from nmt_cli.system.errors import Interrupted, PredictionError
+from nmt_cli.system.signals import Deferred
+from nmt_cli.training.checkpoints import sign
 from nmt_cli.training.crowding import Crowding
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmt_cli.allocator import is_out_of_memory
-from nmt_cli.console import log
 from nmt_cli.data.batch import Batch
 from nmt_cli.data.sampler import Drawn, Sampler
-from nmt_cli.distributed import World
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
+from nmt_cli.system.console import log
+from nmt_cli.system.distributed import World
+from nmt_cli.system.memory import is_out_of_memory
 from nmt_cli.training.loss import LossSum, TranslationLoss
 from nmt_cli.training.state import TrainingState
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.console import log
 from nmt_cli.data.batch import make_batch
 from nmt_cli.data.pairs import Corpus, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
-from nmt_cli.distributed import World
-from nmt_cli.errors import InputError, PredictionError
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.scoring import score_corpus
-from nmt_cli.signals import Deferred
+from nmt_cli.system.console import log
+from nmt_cli.system.distributed import World
+from nmt_cli.system.errors import InputError, PredictionError
+from nmt_cli.system.signals import Deferred
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import find_terms

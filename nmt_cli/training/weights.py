@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nmt_cli.checkpoint import TRAINER_FILE, parameters_of, read_trainer_tensors
-from nmt_cli.errors import ModelError
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.system.errors import ModelError
+from nmt_cli.training.checkpoints import TRAINER_FILE, parameters_of, read_trainer_tensors
 from nmt_cli.training.optim import WeightAverage, load_optimizer_tensors, optimizer_tensors
 
 

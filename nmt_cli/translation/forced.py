@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt_cli.allocator import without_running_out
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords, Tokenizer
-from nmt_cli.translation.alignment import Matrix, merge_to_words
+from nmt_cli.system.memory import without_running_out
+from nmt_cli.text.alignment import Matrix, merge_to_words
 from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.step_model import TrainedModels
 

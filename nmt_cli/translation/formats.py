@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from nmt_cli.translation.alignment import Matrix, pharaoh
+from nmt_cli.text.alignment import Matrix, pharaoh
 from nmt_cli.translation.results import Translated, Translation
 
 Formatter = Callable[[int, Translated], str]

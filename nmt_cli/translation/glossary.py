@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.data.writing import MARKS
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
-from nmt_cli.translation.alignment import Matrix
+from nmt_cli.text.alignment import Matrix
 from nmt_cli.translation.elements import Tag, placed
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 

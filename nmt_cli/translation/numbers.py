@@ -15,7 +15,7 @@ from copy import copy
 from typing import NamedTuple
 
 from nmt_cli.data.tokenizer import CharSpan
-from nmt_cli.language_codes import writes_spaces
+from nmt_cli.text.language_codes import writes_spaces
 from nmt_cli.translation.glossary import WITHOUT_SPACES, Glossary
 
 MIN_REWRITTEN = 4

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from nmt_cli.console import counted
 from nmt_cli.data.tokenizer import EOS, UNK, PieceWords, Tokenizer
-from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import FREE, Constraints
-from nmt_cli.translation.alignment import Matrix
+from nmt_cli.system.console import counted
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.alignment import Matrix
 from nmt_cli.translation.elements import Tag
 from nmt_cli.translation.markup import PLACEHOLDER, TAG, PlainLine
 from nmt_cli.translation.results import Translation

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nmt_cli.confidence.features import Values
-from nmt_cli.console import counted, warn
 from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.search.constraints import Constraints, Term
-from nmt_cli.translation.alignment import Link, Matrix, hard_links
+from nmt_cli.system.console import counted, warn
+from nmt_cli.text.alignment import Link, Matrix, hard_links
 from nmt_cli.translation.signs import Signs
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from nmt_cli.data.lines import is_special_file, iter_lines, open_input
 from nmt_cli.data.output import open_output
-from nmt_cli.errors import InputError, NmtError
-from nmt_cli.files import atomic_path, locked, remove_directory, remove_unfinished, sync
+from nmt_cli.system.errors import InputError, NmtError
+from nmt_cli.system.files import atomic_path, locked, remove_directory, remove_unfinished, sync
 from nmt_cli.translation.json_lines import JsonField, LineFormat, PlainText, is_json_lines
 from nmt_cli.translation.results import Counts
 from nmt_cli.translation.translator import Translator

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt_cli.checkpoint import read_metadata, read_tensors, tensors_as_bytes
 from nmt_cli.data.batch import Sources, round_up
 from nmt_cli.data.tokenizer import EOS
-from nmt_cli.errors import ModelError
+from nmt_cli.system.errors import ModelError
+from nmt_cli.system.storage import read_metadata, read_tensors, tensors_as_bytes
 
 SMALLEST_SHARE = 0.05
 """Share of a target piece's attention below which there is no link."""

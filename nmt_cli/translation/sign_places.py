@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nmt_cli.data.tokenizer import CharSpan, replaced
-from nmt_cli.translation.alignment import Matrix
+from nmt_cli.text.alignment import Matrix
 from nmt_cli.translation.elements import Tag
 from nmt_cli.translation.inner_signs import InnerSign, left_out
 from nmt_cli.translation.markup import tagged_words

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_cli.data.tokenizer import SEGMENT_LENGTH, Tokenizer
-from nmt_cli.translation.alignment import MAX_WEIGHTS, Link, hard_links
+from nmt_cli.text.alignment import MAX_WEIGHTS, Link, hard_links
 from nmt_cli.translation.prefix import Prefix
 from nmt_cli.translation.results import Part, Translation
 

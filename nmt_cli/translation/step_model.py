@@ -18,10 +18,10 @@ from torch.nn import functional as F
 
 from nmt_cli.data.batch import Sources
 from nmt_cli.data.tokenizer import PAD
-from nmt_cli.errors import PredictionError
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.search.hypothesis import Prediction, Reading, SearchState
+from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation.precision import prepared
 from nmt_cli.translation.rows import MULTIPLE, Rows, Words, padded_rows
 from nmt_cli.translation.shortlist import Candidates, Shortlist

@@ -10,8 +10,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from nmt_cli.data.tokenizer import UNK, Tokenizer
-from nmt_cli.errors import InputError
 from nmt_cli.search.constraints import Term
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import WITHOUT_SPACES, Entry, Glossary, is_of_word
 from nmt_cli.translation.numbers import Numbers
 from nmt_cli.translation.results import Part, TermFound, TermUse

@@ -17,7 +17,6 @@ from typing import cast
 import numpy as np
 import torch
 
-from nmt_cli.allocator import halved, is_out_of_memory, without_running_out
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.lines import decode_line
@@ -26,7 +25,8 @@ from nmt_cli.search.beam import Newcomers, Observer, beam_search
 from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
-from nmt_cli.translation.alignment import MAX_WEIGHTS, merge_to_words
+from nmt_cli.system.memory import halved, is_out_of_memory, without_running_out
+from nmt_cli.text.alignment import MAX_WEIGHTS, merge_to_words
 from nmt_cli.translation.doubts import Doubts
 from nmt_cli.translation.markup import PlainLine, strip_tags
 from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from nmt_cli.console import counted, warn
 from nmt_cli.data.lines import is_special_file, is_standard_input
 from nmt_cli.data.pairs import Corpus, FilterReport, Pair, count_pairs, read_pairs
+from nmt_cli.system.console import counted, warn
 
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000

@@ -20,7 +20,7 @@ from dataclasses import replace
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import Adapted, CharSpan, Tokenizer, replaced
 from nmt_cli.data.writing import SIGN_WORD, WORD, WritingProfile, upper
-from nmt_cli.language_codes import writes_spaces
+from nmt_cli.text.language_codes import writes_spaces
 from nmt_cli.translation.casing import Casing, with_capital
 from nmt_cli.translation.characters import Characters
 from nmt_cli.translation.glossary import Glossary

@@ -13,106 +13,44 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "nmt_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
-ROOMS = (
-    "config",
-    "data",
-    "formats",
-    "ops",
-    "model",
-    "search",
-    "training",
-    "translation",
-    "confidence",
-    "documents",
-    "rules",
-    "preflight",
-    "demo",
-    "improve",
-    "export",
-    "serve",
-    "commands",
-)
-COMPOSERS = {"cli", "__main__", "experiment"}
-"""Modules at the root that put the rooms together."""
-ANYWHERE = {"", "allocator", "console", "errors", "files", "language_codes"}
-"""The package itself (its version), and what anyone may import."""
+ANYWHERE = {"", "system", "text"}
+"""The package itself (its version), and the rooms that anyone may import, but for the pure ones."""
+PURE = ("model", "ops", "search", "text")
+"""Rooms that know no files, clocks, environment or global random state."""
 
 MAY_IMPORT = {
+    "system": set(),
+    "text": set(),
     "config": set(),
-    "data": {"signals", "formats.recognise"},
-    "formats": set(),
-    "rules": {"data"},
     "ops": set(),
     "model": {"ops"},
     "search": {"ops", "config.decoding"},
-    "confidence": {"checkpoint"},
-    "translation": {"confidence", "data", "search", "model", "ops", "checkpoint", "config.decoding"},
-    "documents": {
-        "formats",
-        "translation.alignment",
-        "translation.elements",
-        "translation.glossary",
-        "translation.markup",
-        "translation.results",
-    },
-    "training": {
-        "translation",
-        "scoring",
-        "checkpoint",
-        "data",
-        "model",
-        "ops",
-        "distributed",
-        "signals",
-        "config.decoding",
-        "processors",
-    },
-    "preflight": {
-        "config",
-        "data",
-        "model.build",
-        "checkpoint",
-        "distributed",
-        "experiment",
-        "formats",
-        "rules",
-        "scoring",
-        "training.metrics_log",
-        "training.state",
-    },
-    "improve": {"checkpoint", "config", "data", "experiment", "rules.corpus", "signals"},
-    "demo": {"attention_page", "config", "plots", "scoring", "translation"},
+    "confidence": set(),
+    "formats": set(),
+    "data": {"formats.recognise"},
+    "scoring": set(),
+    "translation": {"confidence", "search", "data", "model", "ops", "config.decoding"},
+    "training": {"translation", "data", "model", "ops", "scoring", "config.decoding"},
+    "experiment": {"config", "data.tokenizer", "training.checkpoints"},
+    "documents": {"formats", "translation"},
+    "plots": {"data.output"},
+    "corpora": {"config", "data", "formats"},
+    "improve": {"config", "corpora.filter_pairs", "data", "experiment", "training.checkpoints"},
     "export": {
-        "checkpoint",
         "config",
         "data",
         "experiment",
         "improve.record",
         "model",
+        "training.checkpoints",
         "translation.precision",
     },
-    "serve": {
-        "data.profile",
-        "documents",
-        "signals",
-        "translation",
-    },
-    "plots": {"attention_page", "data.output"},
-    "attention_page": set(),
-    "experiment": {"checkpoint", "config", "data.tokenizer", "model"},
-    "allocator": set(),
-    "checkpoint": set(),
-    "cluster": {"signals"},
-    "distributed": set(),
-    "scoring": set(),
-    "console": set(),
-    "errors": {"signals"},
-    "files": set(),
-    "language_codes": set(),
-    "processors": set(),
-    "signals": set(),
+    "serve": {"documents", "translation"},
+    "demo": {"config", "plots", "scoring", "translation"},
 }
-"""Beside themselves; `model.build` alone knows `config.model` too."""
+"""What each room may import beside itself and `ANYWHERE`. `model.build` alone knows `config.model` too. `assembly` may
+import all of these, and the commands all and `assembly`."""
+ABOVE = {"cli", "__main__", "commands", "assembly"}
 
 DOORS = {
     "typer": {"cli", "commands"},
@@ -120,11 +58,11 @@ DOORS = {
     "yaml": {"config.yaml_text"},
     "sentencepiece": {"data.tokenizer", "export.onnx.translate"},
     "sacrebleu": {"scoring", "confidence.labels"},
-    "tqdm": {"console"},
-    "safetensors": {"checkpoint"},
+    "tqdm": {"system.console"},
+    "safetensors": {"system.storage"},
     "matplotlib": {"plots"},
     "pydantic": {"config"},
-    "ray": {"cluster"},
+    "ray": {"system.cluster"},
     "charset_normalizer": {"formats.older_encodings"},
     "openpyxl": {"formats.xlsx"},
     "polib": {"formats.po"},
@@ -191,7 +129,7 @@ def files_of(room):
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_a_room_imports_only_what_is_below_it(room):
-    allowed = MAY_IMPORT[room] | ANYWHERE | {room}
+    allowed = MAY_IMPORT[room] | {room} | (set() if room in PURE else ANYWHERE)
     files = files_of(room)
     assert files
     for path in files:
@@ -199,43 +137,90 @@ def test_a_room_imports_only_what_is_below_it(room):
         assert {name for name in own_imports(path) if not in_any(name, allowed | also)} == set(), name_of(path)
 
 
-@pytest.mark.parametrize("room", ["model", "search"])
-def test_pure_rooms_know_torch_and_the_standard_library_and_nothing_of_the_world(room):
+@pytest.mark.parametrize("room", PURE)
+def test_pure_rooms_know_nothing_of_the_world(room):
+    touching = TOUCHES_THE_WORLD - ({"os", "pathlib"} if room == "ops" else set())  # where the kernels lie
     for path in files_of(room):
-        outside = roots_of(path) - {"nmt_cli", "torch"}
+        outside = roots_of(path) - {"nmt_cli", "torch", "numpy"}
         assert outside <= set(sys.stdlib_module_names), name_of(path)
-        assert outside.isdisjoint(TOUCHES_THE_WORLD), name_of(path)
-        assert {name for name in own_imports(path) if in_any(name, {"errors", "console"})} == set(), name_of(path)
+        assert outside.isdisjoint(touching), name_of(path)
 
 
-def test_a_composer_or_a_command_is_imported_by_nobody_but_the_command_line():
+def test_every_module_has_a_place_in_this_plan():
+    at_root = {name_of(path).partition(".")[0] for path in FILES} - {""}
+    assert at_root == set(MAY_IMPORT) | ABOVE
+
+
+def test_commands_are_imported_by_the_command_line_alone_and_assembly_by_commands():
     for path in FILES:
         name, imported = name_of(path), own_imports(path)
         if not in_any(name, {"cli", "commands"}):
             assert not any(is_within(other, "commands") for other in imported), name
+        if not in_any(name, ABOVE):
+            assert not any(is_within(other, "assembly") for other in imported), name
         if name != "__main__":
             assert "cli" not in imported, name
 
 
-def test_every_module_has_a_place_in_this_plan():
-    """A new module at the root is a leaf, a composer or a mistake."""
-    leaves = {
-        "allocator",
-        "checkpoint",
-        "cluster",
-        "distributed",
-        "scoring",
-        "console",
-        "errors",
-        "files",
-        "language_codes",
-        "processors",
-        "signals",
-        "plots",
-        "attention_page",
-    }
-    at_root = {name_of(path).partition(".")[0] for path in FILES} - {""}
-    assert at_root <= leaves | set(ROOMS) | COMPOSERS
+def imports_when_loaded(path):
+    """Modules of the package, and other libraries, that a file imports when it is loaded: not for type checking, and
+    not within functions."""
+    own, others = set(), set()
+    known = {name_of(file) for file in FILES}
+
+    def look(body):
+        for node in body:
+            match node:
+                case ast.Import():
+                    others.update(alias.name.partition(".")[0] for alias in node.names)
+                case ast.ImportFrom() if is_within(node.module, "nmt_cli"):
+                    names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+                    own.update({name.removeprefix("nmt_cli").removeprefix(".") for name in names} & known)
+                case ast.ImportFrom():
+                    others.add(node.module.partition(".")[0])
+                case ast.If() if ast.unparse(node.test) != "TYPE_CHECKING":
+                    look(node.body)
+                    look(node.orelse)
+                case ast.Try():
+                    look(node.body)
+
+    look(tree_of(path).body)
+    return own - {name_of(path), ""}, others
+
+
+LOADED = {name_of(path): imports_when_loaded(path) for path in FILES}
+
+
+def closure(name):
+    """All modules of the package that are loaded with one."""
+    found, waiting = set(), [name]
+    while waiting:
+        if (one := waiting.pop()) not in found:
+            found.add(one)
+            waiting += LOADED[one][0]
+    return found
+
+
+def test_no_files_import_one_another_in_a_circle():
+    """Imports for type checking aside."""
+    for name in LOADED:
+        assert not any(name in closure(other) for other in LOADED[name][0]), name
+
+
+def test_imports_stand_at_the_top_unless_they_load_other_libraries():
+    """A command loads what it needs when it is called, so that `nmt --help` answers at once."""
+    for path in FILES:
+        if name_of(path) == "__main__":  # which looks first whether the system has signals
+            continue
+        for function in ast.walk(tree_of(path)):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.ImportFrom) and is_within(node.module, "nmt_cli"):
+                    name = node.module.removeprefix("nmt_cli").removeprefix(".")
+                    names = {f"{name}.{alias.name}".removeprefix(".") for alias in node.names} & set(LOADED) or {name}
+                    loaded = {library for one in names for other in closure(one) for library in LOADED[other][1]}
+                    assert loaded - set(sys.stdlib_module_names), f"{name_of(path)}: {ast.unparse(node)}"
 
 
 @pytest.mark.parametrize("library", DOORS)
@@ -259,7 +244,7 @@ def test_every_outside_library_is_declared():
 def test_torch_distributed_is_known_in_one_place():
     """As an import, and as an attribute of torch."""
     for path in FILES:
-        if name_of(path) == "distributed":
+        if name_of(path) == "system.distributed":
             continue
         assert not any(is_within(name, "torch.distributed") for name in imports_of(path)), name_of(path)
         assert "torch.distributed" not in {
@@ -306,7 +291,7 @@ def test_the_command_line_is_there_without_torch(module):
 
 def test_the_process_that_speaks_http_does_without_torch():
     """So it needs 67 MB. Breaks with one `import torch` at the top of what the server uses beside the search."""
-    modules = ["commands.languages", "commands.serve", "checkpoint", "experiment"]
+    modules = ["commands.serve", "assembly.server", "experiment"]
     modules += [f"serve.{name}" for name in ("app", "process", "running", "service", "watching")]
     code = f"import sys, {', '.join(f'nmt_cli.{name}' for name in modules)}; print('torch' in sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

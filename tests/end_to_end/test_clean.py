@@ -309,7 +309,7 @@ def test_tokenised_text_and_sources_with_many_targets_are_advised_on(here):
 
 
 def test_a_large_corpus_is_judged_by_a_part_and_that_is_said(here, monkeypatch):
-    monkeypatch.setattr("nmt_cli.preflight.advice.MAX_JUDGED", 5_000)
+    monkeypatch.setattr("nmt_cli.corpora.advice.MAX_JUDGED", 5_000)
     write(here, NOISY * 8, "a")
     write(here, PAIRS[:1], "dev")
     write(here, PAIRS[:1], "test")
@@ -367,7 +367,7 @@ def test_every_command_of_the_check_works_as_it_is_printed(here):
 
 
 def test_files_where_nothing_can_be_written_are_cleaned_into_the_working_directory(here, monkeypatch):
-    monkeypatch.setattr("nmt_cli.preflight.advice.os.access", lambda path, mode: not os.path.samefile(path, "locked"))
+    monkeypatch.setattr("nmt_cli.corpora.advice.os.access", lambda path, mode: not os.path.samefile(path, "locked"))
     (here / "locked").mkdir()
     write(here / "locked", NOISY, "a")
     languages = ("--source-lang", "en", "--target-lang", "fr")

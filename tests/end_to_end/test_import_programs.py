@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from nmt_cli.commands.import_ import import_pairs
+from nmt_cli.assembly.imported_pairs import import_pairs
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.members import Settings
 

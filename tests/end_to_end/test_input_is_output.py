@@ -83,7 +83,7 @@ def test_every_command_that_writes_a_file_is_in_the_tables():
 
 @pytest.mark.parametrize("command", COMMAND_LINES)
 def test_an_output_that_is_an_input_is_refused(nmt, model: Path, corpus: Path, texts: Path, command: str, monkeypatch):
-    monkeypatch.setattr("nmt_cli.cluster.require_ray", lambda: None)  # which is not reached
+    monkeypatch.setattr("nmt_cli.system.cluster.require_ray", lambda: None)  # which is not reached
     shutil.copytree(model, texts / "MODEL")
     config = texts / "MODEL/config.yaml"
     config.write_text(
@@ -187,7 +187,7 @@ def refused(result: Result, output: str, key: str, path: Path, model: str = "MOD
 
 @pytest.mark.parametrize("command", DATA)
 def test_data_of_the_model_is_not_overwritten(nmt, named, texts: Path, command: str, monkeypatch):
-    monkeypatch.setattr("nmt_cli.cluster.require_ray", lambda: None)  # which is not reached
+    monkeypatch.setattr("nmt_cli.system.cluster.require_ray", lambda: None)  # which is not reached
     output, data = DATA[command]
     (texts / data).parent.mkdir(exist_ok=True)
     (texts / data).write_text("0-0\n")

@@ -632,7 +632,7 @@ def test_a_loss_that_is_not_finite_is_skipped_and_ten_in_a_row_end_training(nmt,
 
 
 def test_the_log_file_says_why_a_training_has_ended(nmt, config: Path, monkeypatch):
-    from nmt_cli import checkpoint
+    from nmt_cli.training import checkpoints as checkpoint
     from nmt_cli.training import update, weights
 
     def last_line() -> str:
@@ -904,7 +904,7 @@ def test_a_training_goes_back_if_only_the_dev_set_shows_at_its_end_that_it_broke
     nmt, config: Path, monkeypatch, freq: int
 ):
     """The last step is judged once, as one that is validated anyway and as one that is not."""
-    from nmt_cli.errors import PredictionError
+    from nmt_cli.system.errors import PredictionError
     from nmt_cli.training.validation import Validator
 
     real, judged = Validator.__call__, []
@@ -1104,7 +1104,7 @@ def test_a_directory_that_is_moved_meanwhile_ends_the_training_and_is_not_made_a
 
 @pytest.mark.slow
 def test_a_full_disk_ends_with_one_message_and_the_last_checkpoint_stays(nmt, config: Path, monkeypatch):
-    from nmt_cli import checkpoint
+    from nmt_cli.training import checkpoints as checkpoint
 
     real = checkpoint.Checkpoints._write_files
 
@@ -1134,7 +1134,7 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began_and_says_where_that_is
     """Fails if a resumed run takes what `auto` means on the new machine."""
 
     def train(steps, *, native, precision="auto"):
-        monkeypatch.setattr("nmt_cli.distributed.multiplies_bf16", lambda device: native)
+        monkeypatch.setattr("nmt_cli.assembly.measured.multiplies_bf16", lambda device: native)
         sets = ("--set", f"training.max_steps={steps}", "--set", f"training.precision={precision}")
         result = nmt("train", "--config", config, *sets)
         assert result.code == 0, result.err
@@ -1150,7 +1150,7 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began_and_says_where_that_is
 
 
 def test_auto_takes_float32_where_bfloat16_is_not_native_and_says_so(nmt, config: Path, monkeypatch):
-    monkeypatch.setattr("nmt_cli.distributed.multiplies_bf16", lambda device: False)
+    monkeypatch.setattr("nmt_cli.assembly.measured.multiplies_bf16", lambda device: False)
     result = nmt("train", "--config", config, "--set", "training.max_steps=1", "--set", "training.precision=auto")
     assert "this hardware does not multiply bfloat16 natively: training in float32\n" in result.err
     assert "cpu in fp32" in result.err

@@ -238,8 +238,8 @@ def test_stopped_in_the_middle_the_same_command_goes_on(nmt, model: Path, long: 
 POOL = """
 import os, sys, time
 from pathlib import Path
-from nmt_cli.cluster import Resources, connect
-from nmt_cli.errors import InputError, NmtError
+from nmt_cli.system.cluster import Resources, connect
+from nmt_cli.system.errors import InputError, NmtError
 
 folder, case = Path(sys.argv[1]), sys.argv[2]
 
@@ -324,9 +324,9 @@ ELSEWHERE = """
 import sys
 from functools import partial
 from pathlib import Path
-from nmt_cli.cluster import Resources, connect
+from nmt_cli.system.cluster import Resources, connect
 from nmt_cli.commands.translate_corpus import open_work
-from nmt_cli.errors import NmtError
+from nmt_cli.system.errors import NmtError
 
 with connect(sys.argv[1]) as cluster:
     for path in sys.argv[2:]:

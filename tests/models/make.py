@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nmt_cli.checkpoint import FORMAT
 from nmt_cli.demo import phrasebook
+from nmt_cli.training.checkpoints import FORMAT
 
 HERE = Path(__file__).parent
 CONFIG = """

@@ -42,7 +42,7 @@ def test_several_processes_make_the_updates_of_one(launch, tmp_path, size, accum
 
 THREADS_AFTER = """
 from pathlib import Path
-from nmt_cli.distributed import open_world
+from nmt_cli.system.distributed import open_world
 def threads():
     return [name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")]
 with open_world() as world:
@@ -211,7 +211,7 @@ def test_a_signal_to_one_ends_all_after_the_same_step_with_a_checkpoint(launch, 
 BREAKS_IN_ONE = """
 import os, sys
 from nmt_cli.cli import main
-from nmt_cli.errors import PredictionError
+from nmt_cli.system.errors import PredictionError
 from nmt_cli.training import soundness
 from nmt_cli.translation.step_model import TrainedModels
 where = sys.argv.pop(1)
@@ -318,10 +318,10 @@ def test_processes_that_do_not_belong_together_are_told_so_by_the_first(launch, 
 DIFFERENT = """
 import os, sys
 from pathlib import Path
-from nmt_cli.checkpoint import Checkpoints, Index
+from nmt_cli.training.checkpoints import Checkpoints, Index
 from nmt_cli.cli import main
 from nmt_cli.experiment import Experiment
-from nmt_cli.preflight import processes
+from nmt_cli.assembly import process_checks as processes
 what = sys.argv.pop(1)
 if os.environ["RANK"] == "1" and what == "directory":
     Experiment.lock_path = property(lambda self: Path("/nowhere/.lock"))

@@ -12,13 +12,14 @@ from random import Random
 import numpy as np
 import torch
 
-from nmt_cli.checkpoint import Checkpoints, parameters_of, save_tensors
 from nmt_cli.config.model import AttentionConfig, DecoderConfig, DropoutConfig, EncoderConfig, ModelConfig
 from nmt_cli.data.batch import BatchMaker
 from nmt_cli.data.sampler import Sampler
 from nmt_cli.data.store import PairStore
-from nmt_cli.distributed import open_world
 from nmt_cli.model.build import build_model, initialize
+from nmt_cli.system.distributed import open_world
+from nmt_cli.system.storage import save_tensors
+from nmt_cli.training.checkpoints import Checkpoints, parameters_of
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule, build_optimizer

@@ -14,10 +14,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 
-from nmt_cli.commands.import_ import import_pairs
-from nmt_cli.errors import InputError
+from nmt_cli.assembly.imported_pairs import import_pairs
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.members import Settings
+from nmt_cli.system.errors import InputError
 
 WORDS = {
     "en": ["the", "cat", "is", "not", "here", "and", "you", "have", "seven", "old", "houses", "with", "a", "red"],

@@ -13,7 +13,7 @@ from nmt_cli.config.loader import dump_config, validate
 from nmt_cli.config.yaml_text import parse_yaml
 from nmt_cli.data.tokenizer import UNK, Tokenizer, segments, train_tokenizer
 from nmt_cli.demo import phrasebook
-from nmt_cli.errors import ConfigError
+from nmt_cli.system.errors import ConfigError
 
 BOOK = phrasebook.generate(seed=3, num_train=300, num_dev=1, num_test=1).train
 TEXT = [text for pair in BOOK for text in (pair.source, pair.target)]

@@ -212,7 +212,7 @@ def _command(args: Sequence[str]) -> int:
     import traceback
 
     from nmt_cli.cli import main
-    from nmt_cli.signals import kept
+    from nmt_cli.system.signals import kept
 
     sys.argv = ["nmt", *args]
     try:

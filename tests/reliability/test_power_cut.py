@@ -19,8 +19,9 @@ from command_line import contents, run_here
 from faults import Faulty, watched
 from test_killed import train
 
-from nmt_cli.checkpoint import read_trainer_tensors
+from nmt_cli.assembly.model import load_model
 from nmt_cli.experiment import Experiment
+from nmt_cli.training.checkpoints import read_trainer_tensors
 
 Entry = tuple[int, bool]
 """The inode behind a name, and whether it is a directory."""
@@ -92,7 +93,7 @@ def last_step(run: Path) -> int:
     index = experiment.checkpoints.index()
     assert index.last is not None
     for name in ("last", "best"):
-        experiment.load_model(name)
+        load_model(experiment, name)
     assert read_trainer_tensors(experiment.checkpoints.path_of(index.last))
     told = {json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines() if "check" in line}
     assert {step for step in (3, 6, 9, 12) if step <= index.last} <= told

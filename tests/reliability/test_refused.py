@@ -13,8 +13,8 @@ import pytest
 from marks import others_slow
 
 from nmt_cli.config.loader import load_config
-from nmt_cli.errors import InputError, NmtError
-from nmt_cli.files import locked
+from nmt_cli.system.errors import InputError, NmtError
+from nmt_cli.system.files import locked
 
 REFUSED = {
     "no corpus": "data.train.0.source=typo.en",

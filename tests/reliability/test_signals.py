@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from faults import Faulty, Operation
 from marks import others_soak
 from test_killed import resume_and_compare, telling, train
 
-from nmt_cli import signals
+from nmt_cli.system import signals
 from nmt_cli.training import validation
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +143,7 @@ def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: 
 
 SAYS_WHAT_IT_HEARS = """
 import os
-from nmt_cli.signals import Deferred
+from nmt_cli.system.signals import Deferred
 def hear(*given, real=Deferred._hear):
     real(*given)
     os.write(2, b"heard\\n")
@@ -167,7 +168,7 @@ def test_a_signal_that_comes_twice_leaves_the_checkpoint(start: Start, config: P
 
 SAVES_FOREVER = """
 import sys, time
-from nmt_cli.checkpoint import Checkpoints
+from nmt_cli.training.checkpoints import Checkpoints
 def save(*_):
     print("saving", file=sys.stderr, flush=True)
     time.sleep(10_000)
@@ -352,7 +353,7 @@ def test_stopped_between_its_checkpoints_a_training_leaves_the_files_of_an_undis
 @pytest.mark.slow
 def test_stopped_while_it_fits_the_confidence_a_training_fits_it_when_it_goes_on(nmt, config: Path, monkeypatch):
     """Fails if a run counts as finished before."""
-    command = sys.modules["nmt_cli.commands.train"]  # the package has a function of this name
+    command = import_module("nmt_cli.assembly.training_run")
     with monkeypatch.context() as patched:
         patched.setattr(command, "calibrate_after_training", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert nmt(*train(config, "run")).code == 143
@@ -500,7 +501,7 @@ def test_a_signal_does_not_wait_for_sentencepiece(start: Start, config: Path, nu
 
 TWICE = """
 import signal, time
-from nmt_cli import signals
+from nmt_cli.system import signals
 with signals.ending():
     try:
         signal.raise_signal(signal.SIGHUP)
@@ -514,7 +515,7 @@ with signals.ending():
 """
 FORGOTTEN = """
 import signal, time
-from nmt_cli import signals
+from nmt_cli.system import signals
 class Forgets:
     def __del__(self):  # whose exceptions Python shows and forgets
         signal.raise_signal(signal.SIGTERM)
@@ -523,7 +524,7 @@ def swallow():
 """
 CLEARED = """
 import signal, time
-from nmt_cli import signals
+from nmt_cli.system import signals
 def swallow():
     try:  # as C does where it asks if an object has an attribute
         signal.raise_signal(signal.SIGTERM)

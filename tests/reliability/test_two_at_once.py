@@ -10,8 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from nmt_cli.checkpoint import Checkpoints, Index, Ranked, Snapshot
+from nmt_cli.assembly.model import load_model
 from nmt_cli.experiment import Experiment
+from nmt_cli.training.checkpoints import Checkpoints, Index, Ranked, Snapshot
 
 
 def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model: Path, tmp_path: Path):
@@ -19,7 +20,7 @@ def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model
     directory = tmp_path / "run"
     shutil.copytree(model, directory, ignore=shutil.ignore_patterns("cache", "logs"))
     experiment = Experiment(directory)
-    shapes = {name: parameter.shape for name, parameter in experiment.load_model().model.named_parameters()}
+    shapes = {name: parameter.shape for name, parameter in load_model(experiment).model.named_parameters()}
     checkpoints, tokenizers = experiment.checkpoints, experiment.fingerprints
     ended = threading.Event()
 
@@ -37,7 +38,7 @@ def test_a_reader_gets_all_of_one_checkpoint_though_better_ones_replace_it(model
     seen = []
     while not ended.is_set():
         for name in ("best", "last"):
-            loaded = Experiment(directory).load_model(name).model
+            loaded = load_model(Experiment(directory), name).model
             values = torch.cat([parameter.flatten() for parameter in loaded.parameters()])
             if values[0] >= 101:
                 assert values.min() == values.max()
@@ -55,7 +56,7 @@ def test_an_average_is_of_checkpoints_that_are_there_though_a_training_goes_on(
     directory = tmp_path / "run"
     shutil.copytree(model, directory, ignore=shutil.ignore_patterns("cache", "logs"))
     experiment = Experiment(directory)
-    shapes = {name: parameter.shape for name, parameter in experiment.load_model().model.named_parameters()}
+    shapes = {name: parameter.shape for name, parameter in load_model(experiment).model.named_parameters()}
     read, coming = Checkpoints.index, [101, 102, 103]
 
     def index(self: Checkpoints) -> Index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nmt_cli.commands.tokenizer import write_config
+from nmt_cli.assembly.tokenizers import write_config
 from nmt_cli.config.loader import validate
 from nmt_cli.experiment import Experiment
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from nmt_cli.attention_page import AttentionPicture, Candidate, SearchStep, render_page
-from nmt_cli.commands.plot import _pictures
-from nmt_cli.errors import InputError
+from nmt_cli.assembly.pictures import pictures_of
 from nmt_cli.plots.attention import draw_attention
+from nmt_cli.plots.attention_page import AttentionPicture, Candidate, SearchStep, render_page
 from nmt_cli.plots.curves import LengthBucket, draw_curves, draw_lengths
+from nmt_cli.system.errors import InputError
 
 PICTURE = AttentionPicture(("the", "house"), ("das", "Haus"), ((0.8, 0.1, 0.1), (0.2, 0.8, 0.0)))
 TRAINED = [
@@ -269,17 +269,17 @@ def test_attention_of_no_sentence_is_refused(tmp_path):
 
 def test_lines_for_which_the_model_writes_nothing_are_told(monkeypatch):
     monkeypatch.setattr(
-        sys.modules[_pictures.__module__],
+        sys.modules[pictures_of.__module__],
         "picture_of",
         lambda _, line, target: line if "cat" in line and target != "" else None,
     )
     left_out = []
-    assert list(_pictures(None, ["a dog", " ", "a cat", "two dogs"], None, left_out)) == ["a cat"]
+    assert list(pictures_of(None, ["a dog", " ", "a cat", "two dogs"], None, left_out)) == ["a cat"]
     assert left_out == [1, 4]
-    assert list(_pictures(None, ["a cat", "a cat"], ["x", ""], left_out)) == ["a cat"]
+    assert list(pictures_of(None, ["a cat", "a cat"], ["x", ""], left_out)) == ["a cat"]
     assert left_out == [1, 4]
     with pytest.raises(InputError, match=r"every translation of the model is empty.*train it for longer"):
-        list(_pictures(None, ["", "a dog"], None, []))
+        list(pictures_of(None, ["", "a dog"], None, []))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import sys
 import pytest
 
 from nmt_cli import scoring
-from nmt_cli.errors import InputError
 from nmt_cli.scoring import (
     bootstrap_interval,
     looks_like_pieces,
@@ -20,6 +19,7 @@ from nmt_cli.scoring import (
     score_by_length,
     score_corpus,
 )
+from nmt_cli.system.errors import InputError
 
 LABELS = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
 TEXT = """the cat Sat on a Mat, it's 3,000 dogs' barking. Hello World! \u00fcber \u00dcber Stra\u00dfe \u0130stanbul

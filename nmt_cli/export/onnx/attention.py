@@ -14,7 +14,6 @@ import numpy as np
 from torch import nn
 
 from nmt_cli.config.model import AttentionConfig
-from nmt_cli.errors import InputError
 from nmt_cli.export.onnx.cells import array, linear
 from nmt_cli.export.onnx.graph import Graph, Value
 from nmt_cli.model.attention import (
@@ -30,6 +29,7 @@ from nmt_cli.model.attention import (
     NoAttention,
     Score,
 )
+from nmt_cli.system.errors import InputError
 
 Memory = Mapping[str, Value]
 """Outputs of the encoder that the decoder reads: states (B, S, C), keys (B, S, A), valid (B, S), final (B, C)."""

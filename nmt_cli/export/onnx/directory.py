@@ -7,11 +7,14 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.errors import InputError
+from nmt_cli import __version__
+from nmt_cli.export.card import plain
 from nmt_cli.export.new_directory import new_directory
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
+    from nmt_cli.model.seq2seq import Seq2Seq
 
 FORMAT = 1
 """The version of `defaults.json` and of the graphs' names."""
@@ -76,16 +79,15 @@ def check_request(precision: str) -> None:
     library()
 
 
-def export(experiment: Experiment, directory: Path, *, checkpoint: str, precision: str, card: str) -> dict[str, int]:
+def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision: str, card: str) -> dict[str, int]:
     """Write the directory, whole or not at all, and return the size in bytes of each file.
 
     Raises:
-        InputError: the directory holds something; the model cannot be loaded, or not be expressed.
+        InputError: the directory holds something; ONNX cannot express the model.
     """
     from nmt_cli.export.onnx.graphs import Graphs
 
     config, tokenizers = experiment.config, experiment.tokenizers
-    model, _ = experiment.load_model(checkpoint)
     graphs = Graphs(
         model,
         config.model,
@@ -109,7 +111,6 @@ def export(experiment: Experiment, directory: Path, *, checkpoint: str, precisio
 
 
 def _defaults(experiment: Experiment, sides: list[str], precision: str, *, has_attention: bool) -> dict[str, Any]:
-    from nmt_cli import __version__
     from nmt_cli.data.tokenizer import BOS, EOS
     from nmt_cli.export.onnx.graph import OPSET
 
@@ -163,6 +164,5 @@ def _readme(defaults: dict[str, Any], sides: list[str], graphs: list[tuple[str, 
 
 
 def _plain(text: str) -> str:
-    from nmt_cli.export.card import plain
 
     return plain(text)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.errors import InputError, NmtError
+from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation.precision import SMALLEST
 
 OPSET = 17

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nmt_cli.config.model import ModelConfig
-from nmt_cli.errors import InputError
 from nmt_cli.export.onnx import attention as attentions
 from nmt_cli.export.onnx.attention import Attended, Look
 from nmt_cli.export.onnx.cells import Cell, array, encoder_layers, linear, upper_layers
 from nmt_cli.export.onnx.graph import Graph, Value
 from nmt_cli.model.decoder import BahdanauRecurrence, ConditionalRecurrence, DeepReadout, LuongRecurrence
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.system.errors import InputError
 
 Axes = tuple[str | int, ...]
 DTYPES: dict[str, type[np.generic]] = {"valid": np.bool_}

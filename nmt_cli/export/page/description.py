@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt_cli.data.tokenizer import BOS, EOS
-from nmt_cli.errors import InputError
 from nmt_cli.export.page.packing import Packer, Record
-from nmt_cli.language_codes import english_name
 from nmt_cli.model.attention import (
     AdditiveScore,
     Attention,
@@ -39,6 +37,8 @@ from nmt_cli.model.decoder import (
 )
 from nmt_cli.model.encoder import EncoderLayer
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import english_name
 from nmt_cli.translation.precision import is_large
 
 if TYPE_CHECKING:
@@ -49,13 +49,12 @@ FORMAT = 1
 """The version of descriptions; the page reads this one only."""
 
 
-def packed_model(experiment: Experiment, checkpoint: str) -> bytes:
+def packed_model(experiment: Experiment, model: Seq2Seq) -> bytes:
     """Return a model with its tokenizers as bytes for the page.
 
     Raises:
-        InputError: there is no such model or checkpoint, it is damaged, or the page cannot compute it.
+        InputError: the page cannot compute the model.
     """
-    model, _ = experiment.load_model(checkpoint)
     packer = Packer()
     with torch.inference_mode():
         try:

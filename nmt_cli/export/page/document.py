@@ -18,8 +18,8 @@ from importlib import resources
 from pathlib import Path
 
 from nmt_cli import __version__
-from nmt_cli.errors import InputError
-from nmt_cli.files import atomic_path, no_space
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import atomic_path, no_space
 
 MODULES = (
     "export/page/sentencepiece.mjs",
@@ -35,7 +35,7 @@ MODULES = (
     "export/page/service.mjs",
 )
 """The modules of the engine; each stands after those that it imports."""
-SCRIPTS = ("attention_words.js", "serve/engine.js", "export/page/local_engine.js", "serve/page.js")
+SCRIPTS = ("plots/attention_words.js", "serve/engine.js", "export/page/local_engine.js", "serve/page.js")
 """The scripts of the page, in their order; the server's page has server_engine.js in the place of local_engine.js."""
 ENGINE_ID = "local-translation"
 """The script of the engine, which the page also gives to a worker."""

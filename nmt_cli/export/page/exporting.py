@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt_cli.errors import InputError
 from nmt_cli.export.card import card
 from nmt_cli.export.page.description import packed_model
 from nmt_cli.export.page.document import PageModel, check_replaceable, write
-from nmt_cli.language_codes import english_name
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import english_name
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
+    from nmt_cli.model.seq2seq import Seq2Seq
 
 PRECISIONS = ("int8",)
 
@@ -43,16 +44,16 @@ def check_request(experiments: Sequence[Experiment], path: Path, precision: str)
         pairs.add(pair)
 
 
-def export(experiments: Sequence[Experiment], path: Path, *, checkpoint: str) -> Exported:
+def export(loaded: Sequence[tuple[Experiment, Seq2Seq]], path: Path, *, checkpoint: str) -> Exported:
     """Write a page that translates with these models, one for each direction.
 
     Raises:
-        InputError: a model cannot be loaded, or not be computed by a page; the file cannot be written.
+        InputError: a page cannot compute a model; the file cannot be written.
     """
     models = []
-    for experiment in experiments:
+    for experiment, model in loaded:
         data = experiment.config.data
-        packed = packed_model(experiment, checkpoint)
+        packed = packed_model(experiment, model)
         names = (english_name(data.source_lang), english_name(data.target_lang))
         models.append(PageModel(packed, *names, card([experiment], checkpoint)))
     return Exported(write(models, path), tuple(models))

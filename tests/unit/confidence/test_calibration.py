@@ -10,7 +10,7 @@ import pytest
 from nmt_cli.confidence.calibration import Calibration, Origin, line_features
 from nmt_cli.confidence.features import FEATURES
 from nmt_cli.confidence.fitting import Labelled, fit
-from nmt_cli.errors import InputError, ModelError
+from nmt_cli.system.errors import InputError, ModelError
 
 ORIGIN = Origin("f" * 64, "step-00000012", "0" * 64, 80)
 NUM_FEATURES = len(FEATURES)

@@ -4,7 +4,7 @@ import pytest
 
 from nmt_cli.config.loader import dump_config, json_schema, load_config, validate
 from nmt_cli.config.yaml_text import parse_yaml, setting
-from nmt_cli.errors import ConfigError
+from nmt_cli.system.errors import ConfigError
 
 GOOD = """
 name: x

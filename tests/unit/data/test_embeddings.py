@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from nmt_cli.data.embeddings import check_embeddings, load_embeddings
-from nmt_cli.errors import InputError
 from nmt_cli.model.build import freeze_rows
+from nmt_cli.system.errors import InputError
 
 PIECES = ["<unk>", "\u2581the", "the", "x", "\u2581is"]
 

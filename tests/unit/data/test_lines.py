@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt_cli.data.lines import decode_line, input_name, is_standard_input, iter_lines, open_input, read_text_lines
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 
 class _BrokenStream(io.BytesIO):

@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from nmt_cli.data.output import check_prefix, open_new_outputs
-from nmt_cli.errors import InputError
-from nmt_cli.files import removed_on_failure
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import removed_on_failure
 
 
 @pytest.fixture(params=("with hard links", "without hard links"))

@@ -12,7 +12,7 @@ from nmt_cli.data import store as store_module
 from nmt_cli.data.pairs import Corpus, Filters
 from nmt_cli.data.store import open_store
 from nmt_cli.data.tokenizer import EOS, train_tokenizer
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 WORDS = ["the", "old", "bicycle", "costs", "nothing", "where", "is", "my", "station", "teacher"]
 RANDOM = np.random.default_rng(1)

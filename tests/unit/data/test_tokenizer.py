@@ -7,7 +7,7 @@ import re
 import pytest
 
 from nmt_cli.data.tokenizer import MAX_TRAINING_BYTES, train_tokenizer
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 TEXT = ["the house is red", "the car is old", "where is the house", "the old car"] * 5
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from nmt_cli.checkpoint import read_json, write_json
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
-from nmt_cli.errors import ModelError
+from nmt_cli.system.errors import ModelError
+from nmt_cli.system.storage import read_json, write_json
 
 LINES = [
     "The cat of Tom sleeps.",

@@ -12,7 +12,7 @@ import pytest
 from document_translators import SPLIT, backwards, translator, unchanged, upper
 
 from nmt_cli.documents.document import translate_document
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 HEADER = """# A catalogue
 msgid ""

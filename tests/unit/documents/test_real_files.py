@@ -13,7 +13,7 @@ from document_translators import SPLIT, unchanged
 
 from benchmarks.documents import with_sources_copied
 from nmt_cli.documents.document import translate_document
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 PAGES = ("/usr/share/doc", "/usr/share/gtk-doc", "/usr/lib/node_modules", sys.prefix)
 NUM_FILES = 80

@@ -9,7 +9,7 @@ from document_translators import SPLIT, translator, upper
 
 from nmt_cli.documents.division import MAX_CHARACTERS_PER_SECOND, Shown, divided
 from nmt_cli.documents.document import translate_document
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 TWO = """1
 00:00:01,000 --> 00:00:03,000

@@ -9,7 +9,7 @@ from document_translators import SPLIT, backwards, translator, unchanged, upper
 
 from nmt_cli.documents.document import translate_document
 from nmt_cli.documents.encoding import decoded
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\r\n<xliff version="1.2"><file source-language="en"{language}><body>\r\n'

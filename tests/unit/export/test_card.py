@@ -11,9 +11,9 @@ import yaml
 
 from nmt_cli.config.loader import validate
 from nmt_cli.config.yaml_text import parse_yaml
-from nmt_cli.errors import ConfigError
 from nmt_cli.export.card import LABELS, card, plain
 from nmt_cli.scoring import METRICS
+from nmt_cli.system.errors import ConfigError
 
 ODD = ['it\'s: "so"', "no", "1e3", "- a", "#x", "{a: b}", "a | b", "yes: 'x\"", "\u2028line", "x\x85y", "😀", "`b`"]
 

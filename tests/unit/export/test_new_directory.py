@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt_cli.errors import InputError
 from nmt_cli.export.new_directory import new_directory
+from nmt_cli.system.errors import InputError
 
 
 def fill(path, write):

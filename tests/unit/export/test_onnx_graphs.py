@@ -17,9 +17,9 @@ from unit.model.tiny_models import (
 )
 
 from nmt_cli.config.model import AttentionConfig, DecoderConfig, EncoderConfig
-from nmt_cli.errors import InputError
 from nmt_cli.export.onnx.attention import uses
 from nmt_cli.model.build import build_model, initialize
+from nmt_cli.system.errors import InputError
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -12,10 +12,10 @@ import pytest
 import torch
 from unit.model.tiny_models import tiny_config, tiny_model
 
-from nmt_cli.errors import InputError
 from nmt_cli.export.page.description import model_record
 from nmt_cli.export.page.document import PageModel, check_replaceable, render, write
 from nmt_cli.export.page.packing import Packer
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.precision import Int8Product, prepared
 
 MODELS = (

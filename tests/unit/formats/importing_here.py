@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt_cli.commands.import_ import import_pairs
+from nmt_cli.assembly.imported_pairs import import_pairs
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.members import Settings
 

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 from importing_here import imported
 
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 TMX = '<tmx version="1.4"><header srclang="en"/><body>{}</body></tmx>'
 XLIFF = '<xliff version="1.2"><file source-language="en" target-language="fr"><body>{}</body></file></xliff>'

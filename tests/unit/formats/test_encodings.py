@@ -5,8 +5,8 @@ import codecs
 import pytest
 from importing_here import imported
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.recognise import misread_lines, utf16_encoding, xml_format
+from nmt_cli.system.errors import InputError
 
 TEXTS = {
     "fr": ["Où est la gare ?", "Il a très faim à Noël.", "« Ça va ? » dit-elle.", "C’était l’été dernier."],

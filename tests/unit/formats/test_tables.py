@@ -7,8 +7,8 @@ from unicodedata import normalize
 import pytest
 from importing_here import imported
 
-from nmt_cli.errors import InputError
 from nmt_cli.formats.recognise import suspicion, text_format
+from nmt_cli.system.errors import InputError
 
 PAIRS = [
     ("The cat is here.", "Le chat est ici."), ("You have it.", "Vous avez ça."), ("I am not old.", "Je suis ici."),

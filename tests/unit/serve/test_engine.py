@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 from marks import others_slow
 
-from nmt_cli.commands.loading import open_translator
-from nmt_cli.errors import NmtError, PredictionError
+from nmt_cli.assembly.translator import open_translator
 from nmt_cli.serve import engine as engine_module
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
 from nmt_cli.serve.engine import Engine
 from nmt_cli.serve.waiting import Job, Waiting
-from nmt_cli.translation.alignment import hard_links
+from nmt_cli.system.errors import NmtError, PredictionError
+from nmt_cli.text.alignment import hard_links
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.results import Part
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from marks import others_slow
 
-from nmt_cli.commands.loading import open_translator
-from nmt_cli.commands.serve import open_served
-from nmt_cli.errors import InputError, Interrupted, NmtError
+from nmt_cli.assembly.server import open_served
+from nmt_cli.assembly.translator import open_translator
 from nmt_cli.serve import engine as engine_module
 from nmt_cli.serve import process as process_module
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, EngineCounts, TooMuch, Wanted
 from nmt_cli.serve.process import Reply, SearchProcess
+from nmt_cli.system.errors import InputError, Interrupted, NmtError
 from nmt_cli.translation.glossary import Glossary
 
 LOADING = {"checkpoint": "best", "device": "cpu", "precision": "fp32", "threads": 1}

@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from nmt_cli.errors import InputError
 from nmt_cli.serve.limits import Limits
 from nmt_cli.serve.running import bound_socket, connections_with_room, end_by_itself, serve_until_told
+from nmt_cli.system.errors import InputError
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

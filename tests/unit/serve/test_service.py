@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from nmt_cli.documents.sentences import splitter
-from nmt_cli.errors import InputError
 from nmt_cli.serve.asking import Abilities, Cancellation, Cancelled, EngineCounts
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.limits import Limits
@@ -13,6 +12,7 @@ from nmt_cli.serve.metrics import Metrics
 from nmt_cli.serve.requests import Fields, File, Refused
 from nmt_cli.serve.service import Service
 from nmt_cli.serve.texts import Direction
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translated, Translation
 
 

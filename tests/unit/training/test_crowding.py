@@ -2,8 +2,8 @@
 
 import pytest
 
-from nmt_cli.console import begin
-from nmt_cli.processors import Usage
+from nmt_cli.system.console import begin
+from nmt_cli.system.processors import Usage
 from nmt_cli.training.crowding import WINDOW_SECONDS, Crowding
 
 

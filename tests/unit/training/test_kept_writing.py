@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from nmt_cli.commands.writing import keep_writing
+from nmt_cli.assembly.normalization import keep_writing
 from nmt_cli.config.loader import load_config
 from nmt_cli.experiment import Experiment
 

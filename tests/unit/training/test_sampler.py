@@ -8,7 +8,7 @@ import pytest
 
 from nmt_cli.data import sampler as sampler_module
 from nmt_cli.data.sampler import Cursor, Sampler
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 
 NUM_PAIRS = 230
 

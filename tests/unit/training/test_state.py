@@ -6,7 +6,7 @@ import json
 import pytest
 
 from nmt_cli.data.sampler import Cursor
-from nmt_cli.errors import ModelError
+from nmt_cli.system.errors import ModelError
 from nmt_cli.training.state import TrainingState
 
 PLATEAU = {"plateau_factor": 0.5, "plateau_patience": 2}

@@ -10,8 +10,8 @@ from unit.model.tiny_models import VOCAB_SIZE, every_kind, name_of, tiny_model
 
 from nmt_cli.data.batch import make_batch
 from nmt_cli.data.sampler import Cursor, Drawn
-from nmt_cli.distributed import World
 from nmt_cli.ops import native
+from nmt_cli.system.distributed import World
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.state import TrainingState
 from nmt_cli.training.update import Backward, Feed, Objective, Part, Share, Updates

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from nmt_cli.config.model import ModelConfig
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords
-from nmt_cli.errors import PredictionError
 from nmt_cli.model.build import build_model, initialize
+from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation.doubts import Doubts
 from nmt_cli.translation.results import Part, Translation
 from nmt_cli.translation.rows import MULTIPLE

@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import pytest
 
-from nmt_cli.errors import InputError
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.glossary import Entry, Glossary
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt_cli.data.lines import decode_line
-from nmt_cli.errors import InputError, NmtError
+from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation import shards
 from nmt_cli.translation.json_lines import JsonField
 from nmt_cli.translation.shards import FOLDER, Corpus, Part, cut

@@ -12,7 +12,7 @@ import torch
 
 from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.tokenizer import EOS
-from nmt_cli.errors import ModelError
+from nmt_cli.system.errors import ModelError
 from nmt_cli.translation.shortlist import (
     NONE,
     SMALLEST_SHARE,

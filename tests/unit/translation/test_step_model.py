@@ -15,7 +15,6 @@ from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.config.model import ModelConfig
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import BOS, EOS, PAD
-from nmt_cli.errors import PredictionError
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
@@ -24,6 +23,7 @@ from nmt_cli.search.constraints import Constraints, Term
 from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample
+from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation import step_model
 from nmt_cli.translation.rows import MULTIPLE
 from nmt_cli.translation.shortlist import NONE, Shortlist

@@ -11,15 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt_cli.allocator import without_running_out
 from nmt_cli.config.decoding import DecodingConfig, DecodingOptions
 from nmt_cli.config.model import ModelConfig
 from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import PAD
-from nmt_cli.errors import InputError
 from nmt_cli.model.build import build_model, initialize
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.memory import without_running_out
+from nmt_cli.text.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
 from nmt_cli.translation import splitting
-from nmt_cli.translation.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
 from nmt_cli.translation.results import Part
 from nmt_cli.translation.splitting import _cuts
 from nmt_cli.translation.step_model import TrainedModels

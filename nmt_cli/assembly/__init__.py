@@ -1,0 +1,1 @@
+"""Builds tokenizers, models, trainers and translators from a configuration or a model directory."""

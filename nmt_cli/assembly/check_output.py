@@ -1,0 +1,229 @@
+"""The words in which `nmt check` tells what it found, for people and for machines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.assembly.check import Check
+from nmt_cli.config.yaml_text import setting
+from nmt_cli.corpora.advice import Advised
+from nmt_cli.corpora.corpus_report import CorpusReport, SideReport
+from nmt_cli.corpora.expectations import OWN_SOURCE, OWN_TEXT, Expectations, Quality
+from nmt_cli.corpora.filters import TOO_LITTLE
+from nmt_cli.system.console import counted
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+
+LABELS = {
+    "empty_source": "empty source",
+    "empty_target": "empty target",
+    "invalid_utf8": "lines not UTF-8",
+    "control_characters": "lines with control characters",
+    "too_long": "longer than data.max_length",
+    "beyond_ratio": "beyond data.max_length_ratio",
+    "length_ratio": "lengths out of proportion",
+    "duplicates": "repeated pairs",
+    "copies": "target is a copy of the source",
+    "overlap": "source stands in training",
+    "dev_overlap": "source stands in the dev set",
+    "bad_alignment": "lines that are no alignment",
+    "missing_words": "links to words beyond a line",
+}
+OF_ONE_KIND = {"too_long": True, "overlap": False, "dev_overlap": False}
+"""Findings that only training corpora have (True), or only held-out ones."""
+IF_ANY = ("beyond_ratio", "bad_alignment", "missing_words", "dev_overlap")
+"""Findings that are rare; they are shown only where there are any."""
+_INDENT = " " * 21
+
+
+def as_text(found: Check, options: Sequence[str] = ()) -> str:
+    """Return the report for people: sizes, then each corpus, then the verdict.
+
+    `options` name the configuration in a command.
+    """
+    config, model, memory = found.config, found.model, found.model.memory
+    in_pieces = found.pieces.tokenizers is not None
+    parts = ", ".join(f"{part} {count:,}" for part, count in model.parameters.items() if count)
+    size = f"{config.training.batch_size:,} {'pieces' if config.training.batch_type == 'tokens' else 'sentences'}"
+    setting = f"float32, batches of {size}, pairs of up to {model.longest:,} pieces"
+    held = ", ".join(f"{part} {_bytes(count)}" for part, count in asdict(memory).items() if count)
+    counted_in = f"pieces of {found.pieces.origin}" if in_pieces else "words: there is no tokenizer yet"
+    lines = [
+        f"name        {config.name}",
+        f"model_dir   {config.model_dir}",
+        f"parameters  {sum(model.parameters.values()):,}: {parts}",
+        f"memory      about {_bytes(memory.total)} in training: {held}",
+        f"            ({setting}; PyTorch itself takes about 500 MB more)",
+        f"lengths     in {counted_in}",
+    ]
+    for report in found.reports:
+        lines += ["", *_corpus_lines(report, in_pieces=in_pieces)]
+    lines += _advice_lines(found.advised, train_command(found, options))
+    lines += ["", "to expect, as an estimate", *_expectation_lines(config, found.expected)]
+    num_warnings = sum(finding.count > 0 for report in found.reports for finding in report.findings.values())
+    verdict = [_verdict(found)]
+    if num_warnings:
+        verdict.append(f"{num_warnings} {'kind' if num_warnings == 1 else 'kinds'} of suspicious lines")
+    if num_severe := sum(one.level == "severe" for one in found.advised.advice):
+        verdict.append(f"{counted(num_severe, 'severe finding')}, see the advice")
+    return "\n".join([*lines, "", "; ".join(verdict)])
+
+
+def train_command(found: Check, options: Sequence[str]) -> str | None:
+    """Return the command that trains on the files that a cleaning makes; None where none is advised."""
+    reports = [report for report in found.reports if report.is_training]
+    sets = [
+        setting(f"data.train.{number}.{side}", path)
+        for number, report in enumerate(reports)
+        if report.name in found.advised.cleaned
+        for side, path in zip(("source", "target"), found.advised.cleaned[report.name], strict=True)
+    ]
+    if not sets or not options:
+        return None
+    return shlex.join(["nmt", "train", *options, *(word for one in sets for word in ("--set", one))])
+
+
+def _advice_lines(advised: Advised, training: str | None) -> list[str]:
+    """Return the kinds of suspicious pairs, worst first, each with what to do."""
+    lines = ["", "advice, worst first"] if advised.advice or advised.not_looked_for else []
+    for one in advised.advice:
+        places = ", ".join(one.places) + (" ..." if one.pairs > len(one.places) else "")
+        lines.append(
+            f"  {one.level:<9}{one.per_cent:>6.2f} %  {one.corpus}: {one.finding}: {one.description} ({places})"
+        )
+        if one.judged < one.read:
+            lines.append(f"{_INDENT}of {one.judged:,} pairs from all over the {one.read:,}, which were judged")
+        lines.append(f"{_INDENT}{one.advice}{': ' if one.command else ''}{one.command}")
+    for corpus, rules in advised.not_looked_for.items():
+        lines.append(f"  not looked for in {corpus}: {', '.join(rules)} ({TOO_LITTLE})")
+    for corpus, links in advised.with_links.items():
+        lines.append(
+            f"  before you train on cleaned files of {corpus}: make their links anew, for {links} does not fit"
+        )
+    if training is not None:
+        lines.append(f"  to train on the cleaned files: {training}")
+    return lines
+
+
+def _expectation_lines(config: Config, expected: Expectations) -> list[str]:
+    """Return what to expect of the training: time, room on the disk, quality."""
+    work, speed, disk = expected.work, expected.speed, expected.disk
+    lines = []
+    if work is not None:
+        amount = f"{counted(work.updates, 'update')}, {work.updates / work.updates_an_epoch:.1f} epochs"
+        if speed is None:
+            lines.append(f"  time      {amount}; the time was not measured")
+        else:
+            rate = work.tokens_an_update / speed.seconds_an_update
+            earlier = ", or less if the training ends early" if config.training.patience and config.data.dev else ""
+            minutes = _minutes(speed.minutes(work.updates))
+            on = f"{speed.device} in {speed.precision}"
+            on += f" with {counted(speed.threads, 'thread')}" if speed.device == "cpu" else ""
+            lines += [
+                f"  time      about {minutes} without validations{earlier}: {amount},",
+                f"            {rate:,.0f} target pieces a second on {on}, measured for {speed.measured_seconds:.0f} s",
+            ]
+    lines.append(
+        f"  disk      up to {_bytes(disk.total)}: checkpoints {_bytes(disk.checkpoints)}, text in pieces "
+        f"{_bytes(disk.tokenised_text)}"
+    )
+    return [*lines, f"  quality   {_quality(expected.quality)}", f"            ({OWN_TEXT}; {OWN_SOURCE})"]
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes / 60:.1f} hours" if minutes >= 90 else counted(max(1, round(minutes)), "minute")
+
+
+def _quality(quality: Quality) -> str:
+    below, above = quality.below, quality.above
+    if below and above:
+        pairs = f"{below.pairs:,} and {above.pairs:,} pairs"
+        return f"our own models with {pairs} reached {below.bleu:.1f} and {above.bleu:.1f} BLEU"
+    if above:
+        return f"our own model with {above.pairs:,} pairs reached {above.bleu:.1f} BLEU; this text has fewer pairs"
+    assert below is not None
+    return f"our own model with {below.pairs:,} pairs, the most that we have trained on, reached {below.bleu:.1f} BLEU"
+
+
+def _verdict(found: Check) -> str:
+    problems = found.problems
+    of_tests = {problem for report in found.reports if report.name.startswith("test ") for problem in report.problems}
+    if not problems:
+        return "training can begin"
+    if of_tests.issuperset(problems):
+        return f"training can begin; nmt evaluate would refuse: {counted(len(problems), 'problem')}"
+    return f"training would refuse: {counted(len(problems), 'problem')}"
+
+
+def _corpus_lines(report: CorpusReport, *, in_pieces: bool) -> list[str]:
+    unit = "pieces" if in_pieces else "words"
+    lines = [f"{report.name}: {report.source} | {report.target}"]
+    if report.problems and not report.num_pairs:
+        return [*lines, *(f"  {problem}" for problem in report.problems)]
+    if report.sides[0].num_lines != report.sides[1].num_lines:
+        lines.append(f"  {'lines':<32}{report.sides[0].num_lines:>12,} | {report.sides[1].num_lines:,}")
+    lines.append(f"  {'pairs':<32}{report.num_pairs:>12,}")
+    if report.is_training:
+        lines.append(f"  {'kept in training':<32}{report.num_kept:>12,}{'' if in_pieces else '  (by words)'}")
+    for label, side in zip(("source", "target"), report.sides, strict=True):
+        mean = side.num_units / max(1, report.num_pairs)
+        shares = f"{_share(side.num_unknown, side)} unknown, {_share(side.num_bytes, side)} spelt in bytes"
+        lines.append(
+            f"  {f'{unit} in a {label}':<32}{mean:>12.1f}  longest {side.longest:,}{f'; {shares}' if in_pieces else ''}"
+        )
+    for name, finding in report.findings.items():
+        if OF_ONE_KIND.get(name, report.is_training) != report.is_training or (name in IF_ANY and not finding.count):
+            continue
+        examples = ", ".join(finding.examples) + (" ..." if finding.count > len(finding.examples) else "")
+        lines.append(f"  {LABELS[name]:<32}{finding.count:>12,}  {examples}".rstrip())
+    return lines
+
+
+def _share(count: int, side: SideReport) -> str:
+    return f"{100 * count / max(1, side.num_units):.2f} %"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
+
+
+def as_values(found: Check, options: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the report for machines; `options` name the configuration in a command."""
+    parameters, memory = found.model.parameters, found.model.memory
+    return {
+        "name": found.config.name,
+        "model_dir": found.config.model_dir,
+        "parameters": {"total": sum(parameters.values()), **parameters},
+        "memory_bytes": {"total": memory.total, **asdict(memory)},
+        "unit": "words" if found.pieces.tokenizers is None else "pieces",
+        "corpora": [_corpus_values(report) for report in found.reports],
+        "problems": found.problems,
+        "advice": [asdict(one) for one in found.advised.advice],
+        "not_looked_for": found.advised.not_looked_for,
+        "train_command": train_command(found, options),
+        "expected": _expected_values(found.expected),
+    }
+
+
+def _expected_values(expected: Expectations) -> dict[str, Any]:
+    work, speed, quality = expected.work, expected.speed, expected.quality
+    minutes = speed.minutes(work.updates) if work and speed else None
+    return {
+        "minutes": minutes,
+        "updates": work.updates if work else 0,
+        "epochs": work.updates / work.updates_an_epoch if work else 0.0,
+        "target_pieces_a_second": work.tokens_an_update / speed.seconds_an_update if work and speed else None,
+        "measured_seconds": speed.measured_seconds if speed else None,
+        "disk_bytes": {"total": expected.disk.total, **asdict(expected.disk)},
+        "bleu": {**asdict(quality), "of": OWN_TEXT, "source": OWN_SOURCE},
+    }
+
+
+def _corpus_values(report: CorpusReport) -> dict[str, Any]:
+    values = asdict(report)
+    source, target = values.pop("sides")
+    return {**values, "source": {"path": report.source, **source}, "target": {"path": report.target, **target}}

@@ -1,0 +1,107 @@
+"""The updates of an epoch, counted as a training will make them: pieces, word pairs and batches with their padding.
+
+It is done for little text only, where an estimate by words would be far too low: small vocabularies cut words into many
+pieces, and of a few batches the last one, which is not full, is a large part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nmt_cli.assembly.tokenizers import trained_tokenizers
+from nmt_cli.assembly.word_pairs import word_pairs_of
+from nmt_cli.corpora.survey import TRIAL_BYTES
+from nmt_cli.data.pairs import Corpus, Filters, read_pairs
+from nmt_cli.data.sampler import Sampler
+from nmt_cli.system.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.assembly.check import Check
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.sampler import Numbers
+    from nmt_cli.data.tokenizer import Tokenizer
+
+WORD_PAIRS_BYTES = 1_000_000
+"""The most text from which word pairs are learned for the count, in a second or two. Those of 29,000 captions, which
+have four times as much, make one update of a hundred."""
+
+
+def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -> float | None:
+    """Return the updates of an epoch with `num_pairs` of the pairs of some text; None for much text.
+
+    A tokenizer is trained for it. Lines that are not UTF-8 are passed over.
+    """
+
+    if _num_bytes(corpora) > TRIAL_BYTES:
+        return None
+    train = [config.data.train[0].model_copy(update={"source": c.source, "target": c.target}) for c in corpora]
+    data = config.data.model_copy(update={"train": train, "invalid_utf8": "skip"})
+    config = config.model_copy(update={"data": data})
+    try:
+        tokenizers = list(trained_tokenizers(config).values())
+        return _updates_an_epoch(corpora, config, (tokenizers[0], tokenizers[-1]), num_pairs)
+    except InputError:  # `nmt check` says what is wrong with the text
+        return None
+
+
+def with_updates(found: Check) -> Check:
+    """Return the check with the updates counted, if its text is little and has been cut into pieces."""
+
+    config, work, tokenizers = found.config, found.expected.work, found.pieces.tokenizers
+    corpora = [Corpus(c.source, c.target, c.weight) for c in config.data.train]
+    if found.problems or work is None or tokenizers is None or _num_bytes(corpora) > TRIAL_BYTES:
+        return found
+    work = work.with_updates(_updates_an_epoch(corpora, config, tokenizers), config.training)
+    return replace(found, expected=replace(found.expected, work=work))
+
+
+def _updates_an_epoch(
+    corpora: Sequence[Corpus], config: Config, tokenizers: tuple[Tokenizer, Tokenizer], num_pairs: int | None = None
+) -> float:
+    """Return the updates of the first epoch, with all pairs that a training takes or with about `num_pairs` of them."""
+
+    texts = [_lines(corpus, config) for corpus in corpora]
+    share = 1.0 if num_pairs is None else num_pairs / max(1, sum(map(len, texts)))
+    weights = [share * corpus.weight for corpus in corpora]
+    if config.data.word_pairs and _num_bytes(corpora) <= WORD_PAIRS_BYTES:
+        sides = word_pairs_of([pair for text in texts for pair in text], config, tokenizers)
+        texts.append(list(zip(*sides, strict=True)))
+        weights.append(1.0)
+    lengths = [_lengths(text, config, tokenizers) for text in texts]
+    source_lengths, target_lengths = np.concatenate(lengths, axis=1)
+    if not len(target_lengths):
+        return 1.0
+    sampler = Sampler(
+        source_lengths, target_lengths, bounds=[0, *accumulate(of.shape[1] for of in lengths)],
+        target_pieces=[int(of[1].sum()) for of in lengths], weights=weights, batch_size=config.training.batch_size,
+        batch_type=config.training.batch_type, seed=config.seed,
+    )  # fmt: skip
+    return max(1, sampler.count_batches())
+
+
+def _lines(corpus: Corpus, config: Config) -> list[tuple[str, str]]:
+    """Return the pairs of lines of a corpus."""
+
+    return [(pair.source, pair.target) for pair in read_pairs(corpus, invalid_utf8=config.data.invalid_utf8)]
+
+
+def _lengths(lines: Sequence[tuple[str, str]], config: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> Numbers:
+    """Return the pieces of the sources and of the targets of all pairs that the filters keep (2, N)."""
+
+    data = config.data
+    filters = Filters(data.max_length, data.max_length_ratio, data.invalid_utf8)
+    encoded = [tokenizers[side].encode_all([pair[side] for pair in lines]) for side in (0, 1)]
+    lengths = [(len(source), len(target)) for source, target in zip(*encoded, strict=True)]
+    kept = [pair for pair in lengths if filters.why_left_out(*pair) is None]
+    return np.array(kept, dtype=np.int64).reshape(-1, 2).T
+
+
+def _num_bytes(corpora: Sequence[Corpus]) -> int:
+    """Return the size of the files; those that are compressed hold more."""
+    return sum(os.stat(path).st_size for corpus in corpora for path in (corpus.source, corpus.target))

@@ -1,0 +1,205 @@
+"""Translations and scores of test sets, and the report of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.assembly.inputs import read_parallel
+from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.overwriting import refuse_overwriting, refuse_overwriting_data
+from nmt_cli.data.lines import is_standard_input
+from nmt_cli.data.output import check_writable, open_output
+from nmt_cli.export.evaluation_report import REPORT, read_report
+from nmt_cli.scoring import score_corpus
+from nmt_cli.system.console import Progress, log
+from nmt_cli.system.errors import InputError
+from nmt_cli.translation.results import Counts
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config, ScoringConfig
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.scoring import Score
+    from nmt_cli.translation.translator import Translator
+
+LENGTH_PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
+"""alpha of ((5+n)/6)^alpha that are tried on the dev set."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TestSet:
+    """A source text and its references; `files` names the source first."""
+
+    name: str
+    files: tuple[str, ...]
+    source: list[str]
+    references: list[list[str]]
+
+    @classmethod
+    def read(cls, name: str, *files: str) -> _TestSet:
+        """Read the files, the source first; `InputError` if one cannot be read or they differ in length."""
+        source, *references = read_parallel(files)
+        return cls(name, files, source, references)
+
+
+def check_together(source: str | None, reference: Sequence[str] | None) -> None:
+    if (source is None) != (not reference):
+        raise InputError("--source and --reference belong together: give both, or neither")
+
+
+def calibrate_on_text(models: list[Path], source: str | None, references: Sequence[str], **how: Any) -> None:
+    """Fit the confidence of a model, and print how good it is."""
+    from nmt_cli.assembly.calibration import calibrate
+
+    check_together(source, references)
+    experiments = named_models(models)
+    if len(experiments) > 1 or len(references) > 1:
+        raise InputError("--calibrate: fits one model to one reference; give one --model and one --reference")
+    experiment = experiments[0]
+    text = dev_set(experiment, "--calibrate") if source is None else _TestSet.read("", source, *references)
+    refuse_overwriting_data(experiment.confidence_path, text.files, [experiment])
+    found = calibrate(experiment, text.source, text.references[0], **how)
+    print(f"confidence: {found.summary()}", flush=True)
+    log(f"the calibration -> {experiment.confidence_path}")
+
+
+def dev_set(experiment: Experiment, option: str) -> _TestSet:
+    dev = experiment.config.data.dev
+    if dev is None:
+        way_out = "give --source and --reference" if option == "--calibrate" else f"leave out {option}"
+        raise InputError(f"{experiment.config_path}: names no dev set, which {option} needs; {way_out}")
+    return _TestSet.read("dev", dev.source, dev.target)
+
+
+def configured_sets(experiment: Experiment, only: Sequence[str] | None) -> list[_TestSet]:
+    sets = {test.name: test for test in experiment.config.data.test}
+    if not sets:
+        raise InputError(
+            f"{experiment.config_path}: names no test set; give --source FILE and --reference FILE, or add data.test "
+            "to the configuration and run `nmt train` again"
+        )
+    if unknown := [name for name in only or () if name not in sets]:
+        raise InputError(f"{experiment.config_path}: no test set {', '.join(unknown)}; there are: {', '.join(sets)}")
+    return [_TestSet.read(name, sets[name].source, sets[name].target) for name in dict.fromkeys(only or sets)]
+
+
+def given_set(source: str, references: Sequence[str], config: Config) -> _TestSet:
+    """Read a set that the configuration does not name.
+
+    Its name is the name of its file and a digest of its text, so that it replaces no other set in a report.
+    """
+    files = [os.path.abspath(path) if path and not is_standard_input(path) else path for path in (source, *references)]
+    test = _TestSet.read("", *files)
+    stem = Path(next(path for path in files if not is_standard_input(path))).name
+    for ending in (".gz", ".txt", f".{config.data.source_lang}", f".{config.data.target_lang}"):
+        stem = stem.removesuffix(ending)
+    digest = sha256(json.dumps([test.source, *test.references]).encode()).hexdigest()
+    return replace(test, name=f"{stem or 'text'}-{digest[:8]}")
+
+
+def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
+    return directory / f"{test.name}.{config.data.target_lang}"
+
+
+def make_directory(
+    directory: Path, sets: Sequence[_TestSet], experiments: Sequence[Experiment], *, is_own: bool
+) -> None:
+    """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, data of a
+    model, or a file that `nmt evaluate` has not made."""
+
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory}: is a file; give -o a directory")
+    inputs = [path for test in sets for path in test.files]
+    report = directory / REPORT
+    check_writable(report)
+    refuse_overwriting(report, inputs, experiments)
+    made = read_report(report)
+    for test in sets:
+        output = _output_path(directory, test, experiments[0].config)
+        check_writable(output)
+        refuse_overwriting(output, inputs, experiments)
+        if output.is_file() and not is_own and test.name not in made:
+            told = f"{REPORT} beside it does not say" if report.exists() else f"no {REPORT} beside it says"
+            raise InputError(
+                f"{output}: exists, and {told} that `nmt evaluate` made it. Move it away or choose another -o"
+            )
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory}: is a file; -o names a directory. Choose another")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{directory}: cannot be made: {str(reason).lower()}") from error
+
+
+def score_set(translator: Translator, test: _TestSet, directory: Path, how: dict[str, Any], config: Config) -> None:
+    """Translate a set, write its translations, add its scores to the report and print them."""
+
+    with open_output(_output_path(directory, test, config)) as file:
+        hypotheses, scores = _translated(translator, test.name, test, config.scoring)
+        file.writelines(f"{line}\n".encode() for line in hypotheses)
+    translator.report()
+    _add_to_report(directory / REPORT, test, how, scores)
+    print(f"{test.name}: " + "  ".join(f"{s.label} = {s.score:.2f}" for s in scores), flush=True)
+    for s in scores:
+        print(f"  {s.label}  {s.signature}")
+
+
+def _translated(
+    translator: Translator, description: str, test: _TestSet, scoring: ScoringConfig
+) -> tuple[list[str], list[Score]]:
+    """Return the translations of a text and their scores."""
+
+    hypotheses = []
+    translator.counts = Counts()
+    with Progress(description, total=len(test.source), unit="line") as progress:
+        for found in translator.translate(test.source):
+            hypotheses.append(found.translations[0].text)
+            progress.advance()
+    return hypotheses, score_corpus(hypotheses, test.references, lowercase=scoring.lowercase, tokenize=scoring.tokenize)
+
+
+def tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, Any]:
+    """Give the translator the length penalty that is best on the dev set; return what the report says of it."""
+    bleu: dict[float, float] = {}
+    for penalty in sorted({*LENGTH_PENALTIES, translator.options.length_penalty}):
+        translator.options = translator.options.model_copy(update={"length_penalty": penalty})
+        _, scores = _translated(translator, f"length penalty {penalty:g}", dev, config.scoring)
+        bleu[penalty] = scores[0].score
+        log(f"length penalty {penalty:g}: dev {scores[0].label} = {scores[0].score:.2f}")
+    # Of equal ones that which is nearest to the usual.
+    best = max(bleu, key=lambda penalty: (bleu[penalty], -abs(penalty - config.decoding.length_penalty)))
+    translator.options = translator.options.model_copy(update={"length_penalty": best})
+    log(f"length penalty {best:g} is best. To use it: nmt translate --length-penalty {best:g}")
+    return {"chosen": best, "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()}}
+
+
+def names(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
+    """Return the models by which a report tells what it is of."""
+    return {
+        "models": [os.path.abspath(experiment.directory) for experiment in experiments],
+        "checkpoint": checkpoint,
+        "checkpoints": [experiment.checkpoints.resolve(checkpoint).name for experiment in experiments],
+        "fingerprints": [experiment.fingerprint(checkpoint) for experiment in experiments],
+    }
+
+
+def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequence[Score]) -> None:
+    """Write the scores of a set into the report. The other sets are read anew, as another command may add to them."""
+
+    source, *references = test.files
+    entry = {
+        **how,
+        "source": source,
+        "references": references,
+        **{score.name: {"score": score.score, "signature": score.signature} for score in scores},
+    }
+    text = json.dumps({"sets": {**read_report(path), test.name: entry}}, indent=2, ensure_ascii=False)
+    with open_output(path) as file:
+        # Names of files that are not UTF-8 become escapes that JSON knows.
+        file.write((text + "\n").encode(errors="backslashreplace"))

@@ -1,0 +1,166 @@
+"""The stages of `nmt improve`, planned, begun and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.assembly.input_checks import check_counts, check_inputs
+from nmt_cli.assembly.tokenizers import tokenizers_of, trained_tokenizers
+from nmt_cli.corpora.sizes import resized, sizes_for
+from nmt_cli.corpora.survey import survey
+from nmt_cli.data.pairs import Corpus
+from nmt_cli.experiment import Experiment
+from nmt_cli.improve.estimate import TRIAL_STEPS, Speed, TrialError, measure, table
+from nmt_cli.improve.plan import Amounts, final_models
+from nmt_cli.improve.record import count_lines
+from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
+from nmt_cli.improve.running import run_stages
+from nmt_cli.system.console import command_line, log, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.training.checkpoints import sign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.tokenizer import Tokenizer
+    from nmt_cli.improve.plan import Recipe
+    from nmt_cli.improve.record import Ledger
+    from nmt_cli.improve.stages import Stage
+
+MIN_LINES_TO_MEASURE = 200_000
+"""Lines of all trainings from which on a short trial is worth its time."""
+
+
+def check(config: Config, directory: Path) -> None:
+    """Refuse what would stop a stage, and a configuration without text in one language."""
+
+    if config.data.monolingual is None:
+        raise InputError(
+            "data.monolingual: is missing. Name text in one language there, such as monolingual: {target: [mono.de]}"
+        )
+    if config.tokenizer.model_type == "word" and config.model.attention.type == "none":
+        raise InputError(
+            "tokenizer.model_type: word models write ⁇ for unknown words, and without attention (model.attention.type: "
+            "none) these cannot be copied from the source. So their translations are no text to learn from. Choose "
+            "another model_type, or an attention"
+        )
+    check_inputs(Experiment(directory), config)
+    check_counts(config)
+    if config.data.dev is None:
+        warn("data.dev: is missing, so no training is stopped or chosen by a score")
+
+
+def amounts_of_text(config: Config) -> Amounts:
+
+    def counted(paths: Sequence[str]) -> tuple[int, ...]:
+        return tuple(count_lines(Path(path)) for path in paths)
+
+    text = config.data.monolingual
+    amounts = Amounts(
+        counted([corpus.source for corpus in config.data.train]),
+        counted(text.target if text else ()),
+        counted(text.source if text else ()),
+    )
+    if not sum((*amounts.target, *amounts.source)):
+        raise InputError("data.monolingual: the files hold no line")
+    return amounts
+
+
+def sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[str, Any]:
+    """Return the sizes for the lines of one epoch, where the configuration has those that `nmt init` gave to the pairs.
+
+    A run that goes out from another one keeps the sizes of that one.
+    """
+    from dataclasses import replace
+
+    text = config.data.monolingual
+    pairs = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
+    alone = survey(pairs)
+    num_lines = sum((*amounts.target, *amounts.source))
+    num_pairs = alone.num_pairs + min(num_lines, round(recipe.ratio * alone.num_pairs))
+    others = [Corpus(path, path) for path in ((*text.target, *text.source) if text else ())]
+    sizes = resized(config, sizes_for(alone), sizes_for(replace(survey([*pairs, *others]), num_pairs=num_pairs)))
+    if sizes:
+        told = ", ".join(f"{key} {value}" for key, value in sizes.items())
+        log(f"sizes for the {num_pairs:,} lines of an epoch (--keep-sizes keeps the sizes for the pairs): {told}")
+    return sizes
+
+
+def first_tokenizers(config: Config) -> dict[str, Tokenizer]:
+    """Return the tokenizers of the first training by side. It learns from the pairs alone, so they allow the fewest
+    pieces.
+
+    Raises:
+        InputError: the pairs do not allow the vocabulary, which the training would find after the text was cleaned.
+    """
+
+    log(f"checking that the pairs allow tokenizer.vocab_size {config.tokenizer.vocab_size}")
+    text = config.data.monolingual
+    # The reverse direction goes out from no other run.
+    return trained_tokenizers(config) if text is not None and text.target else tokenizers_of(config)
+
+
+def measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
+    """Return the speed of this machine; where the trial fails, the speed of a slow one, with a warning."""
+
+    log(f"measuring this machine by a training of {TRIAL_STEPS} steps")
+    try:
+        return measure(config, tokenizers, beam_size=recipe.beam_size, int8=recipe.int8)
+    except TrialError as error:
+        warn(f"{error}. So the times are rough")
+        return Speed()
+
+
+def print_plan(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
+
+    measured = "for this machine as it is now" if speed.is_measured else "rough, because the trial failed"
+    print(f"{len(stages)} stages in {ledger.directory}; times {measured}")
+    for line in table(stages, speed):
+        print(line)
+
+
+def carry_out(
+    planned: Callable[..., list[Stage]],
+    ledger: Ledger,
+    config: Config,
+    recipe: Recipe,
+    tokenizers: Mapping[str, Tokenizer],
+) -> None:
+    """Run what has not been run, and make the result. With tokenizers, the speed of this machine is measured first."""
+
+    stages = planned()
+    if not ledger.plan_path.is_file():
+        ledger.write_plan(config, recipe, stages)
+    speed = measured(config, recipe, tokenizers) if tokenizers else Speed()
+    run_stages(planned, ledger, speed)
+    models = final_models(stages)
+    chosen = best_of(models)
+    copy_model(chosen, ledger.directory)
+    ledger.write_result(recipe, stages, chosen, models)
+    publish(chosen, ledger.directory)
+    log(f"finished: {ledger.directory} holds the model of {chosen.relative_to(ledger.directory)}")
+    _compare(config, chosen)
+    if len(models) > 1:
+        named = (word for model in models for word in ("--model", model))
+        together = command_line("nmt", "translate", "FILE", *named)
+        log(f"all {len(models)} together translate better and more slowly: {together}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', ledger.directory)}")
+
+
+def _compare(config: Config, chosen: Path) -> None:
+    """Tell the dev score of the result, beside the score of the model from the pairs alone, if there is one."""
+
+    now, before = dev_score(chosen), score_before(config)
+    if now is None:
+        return
+    told = f"{now.metric} of the result on the dev set: {now.value:.2f}"
+    if before is None or before.metric != now.metric:
+        log(told)
+        return
+    told += f"; of the model in {config.model_dir}: {before.value:.2f}"
+    if sign(now.metric) * (now.value - before.value) > 0:
+        log(told)
+    else:
+        warn(f"the result is not better than the model before. {told}")

@@ -1,0 +1,320 @@
+"""Checks of what a training reads: files, devices, settings, and the run that it begins with.
+
+Each raises an `InputError` that names every problem, before any work is done.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.config.paths import paths_in
+from nmt_cli.config.section import PathKind
+from nmt_cli.data.lines import is_special_file, iter_lines, open_input
+from nmt_cli.data.output import identity_of
+from nmt_cli.data.pairs import Corpus, count_pairs
+from nmt_cli.experiment import Experiment
+from nmt_cli.formats.languages import Languages, order_of
+from nmt_cli.formats.recognise import HEAD_BYTES, misread_lines
+from nmt_cli.scoring import check_tokenizer
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError, ModelError
+from nmt_cli.system.files import why_not_writable
+from nmt_cli.training.checkpoints import MODEL_FILE, load_parameters
+from nmt_cli.training.metrics_log import check_tensorboard
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+
+OF_EACH_TRAINING = {"sampling_alpha", "max_training_lines"}
+"""Keys of the tokenizer that a training may have otherwise than the one that it goes out from."""
+
+
+_OTHER_ENCODING = (
+    "Most lines with characters beyond ASCII are like it, so the whole file is probably in another encoding, such as "
+    "cp1252; `nmt import` finds it and writes UTF-8"
+)
+
+
+def check_inputs(experiment: Experiment, config: Config) -> None:
+    """Refuse inputs that are not there, and all else at which a training would stop."""
+    from nmt_cli.data.embeddings import check_embeddings
+    from nmt_cli.system.distributed import find_device
+
+    data = config.data
+    pairs, text, paths = _texts(config)
+    vectors = [path for path in dict.fromkeys(vectors_needed(experiment, config)) if path]
+    size = config.model.embedding_size
+    _raise_all(
+        partial(check_directory, experiment.directory),
+        partial(refuse_own_files, experiment, config),
+        partial(_check_files, [*paths, *vectors]),
+        partial(refuse_unfit_text, paths, invalid_utf8=data.invalid_utf8),
+        partial(_check_monolingual, text, pairs),
+        *([partial(_check_dev, data.dev.source, data.dev.target)] if data.dev else []),
+        *(partial(check_embeddings, Path(path), size) for path in vectors if os.path.isfile(path)),
+        partial(find_device, config.training.device),
+        partial(check_tokenizer, config.scoring.tokenize),
+        *([check_tensorboard] if config.training.tensorboard else []),
+        partial(_check_origin, experiment, config),
+    )
+
+
+def check_directory(directory: Path) -> None:
+    """Refuse a model directory that is none, cannot be made, or may not be written to."""
+    there = directory
+    try:
+        while not os.path.lexists(there) and there != there.parent:
+            there = there.parent
+        reason = why_not_writable(there)
+        if not there.is_dir():
+            reason = "a symbolic link in it leads nowhere" if there.is_symlink() else "file exists"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    if reason:
+        raise InputError(f"{directory}: cannot be a model directory: {reason}")
+
+
+def refuse_own_files(experiment: Experiment, config: Config) -> None:
+    """Refuse data that is a file which the run writes in its directory, and would so overwrite."""
+
+    own = {identity_of(path): path for path in _own_files(experiment)}
+    own.pop(None, None)
+    for named in paths_in(config):
+        path = own.get(identity_of(named.path))
+        if named.kind is PathKind.DATA and path is not None:
+            raise InputError(
+                f"{named.key}: {named.path} would be overwritten, because a run writes to {path}. Move the text "
+                "elsewhere, or choose another model_dir"
+            )
+
+
+def _own_files(experiment: Experiment) -> list[Path]:
+    """Return the files that a run writes in its directory, except those in its checkpoints."""
+    one = experiment
+    texts = (one.config_path, one.metrics_path, one.languages_path, one.writing_path, one.confidence_path)
+    return [*texts, *one.tokenizer_paths(), *one.word_pairs_paths, one.log_path, one.lock_path]
+
+
+def check_text_files(config: Config) -> None:
+    """Refuse files of text that are not there: a part of `check_inputs`."""
+    _check_files(_texts(config)[2])
+
+
+def _texts(config: Config) -> tuple[list[str], list[str], list[str]]:
+    """Return the files of all pairs, the files of text in one language, and all of these with the alignments."""
+    data = config.data
+    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
+    pairs = [path for pair in sets for path in (pair.source, pair.target)]
+    text = [] if data.monolingual is None else [*data.monolingual.target, *data.monolingual.source]
+    return pairs, text, [*pairs, *text, *(corpus.alignment for corpus in data.train if corpus.alignment)]
+
+
+def check_test_files(config: Config) -> None:
+    """Refuse files of test sets that are not there."""
+    _check_files([path for test in config.data.test for path in (test.source, test.target)])
+
+
+def check_counts(config: Config) -> None:
+    """Refuse training texts, or their links, that have not as many lines. `check_inputs` has looked at the dev set."""
+
+    pairs = [Corpus(c.source, c.target, alignment=c.alignment) for c in config.data.train]
+    _raise_all(*(partial(count_pairs, corpus) for corpus in pairs))
+
+
+def check_tokenizer_inputs(experiment: Experiment, config: Config) -> None:
+    """Refuse what tokenizers cannot be made of: a part of `check_inputs`."""
+    paths = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
+    _raise_all(
+        partial(_check_files, paths),
+        partial(refuse_unfit_text, paths, invalid_utf8=config.data.invalid_utf8),
+        partial(_check_origin, experiment, config),
+    )
+
+
+def refuse_unfit_text(paths: Iterable[str], *, invalid_utf8: str | None = None) -> None:
+    """Refuse text that training would misread, by the first 64 KiB of each file; what cannot be read is left to others.
+
+    Raises:
+        InputError: a file is plainly no text in UTF-8, has CR line ends, or is in another encoding throughout. Of the
+            last there is only a warning where the configuration skips or replaces invalid UTF-8.
+    """
+    problems = []
+    for path in dict.fromkeys(paths):
+        if not os.path.isfile(path):
+            continue
+        try:
+            with open_input(path) as stream:
+                misread = misread_lines(stream.read(16 * HEAD_BYTES))
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        except (OSError, EOFError, zlib.error):  # of a damaged file, which whoever reads on says
+            continue
+        if misread is None:
+            continue
+        if misread.what == "CR":
+            problems.append(f"{path}: its lines end in CR only, so it would be one line; `nmt import` changes that")
+        elif invalid_utf8 in ("skip", "replace"):
+            warn(f"{path}:{misread.line}: is not valid UTF-8. {_OTHER_ENCODING}")
+        else:
+            mend = "; mend the line, or set data.invalid_utf8 to skip or replace" if invalid_utf8 else ""
+            problems.append(f"{path}:{misread.line}: is not valid UTF-8{mend}. {_OTHER_ENCODING}")
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str]) -> None:
+    """Warn where the source text looks like the target language and the target text like the source language.
+
+    Few lines are read, and what cannot be read is left to others.
+    """
+
+    for corpus in corpora:
+        if not all(map(os.path.isfile, (corpus.source, corpus.target))):  # a pipe would wait for whoever writes
+            continue
+        try:
+            with open_input(corpus.source) as source, open_input(corpus.target) as target:
+                texts = [(line.decode(errors="replace") for line in iter_lines(side)) for side in (source, target)]
+                order = order_of(texts[0], texts[1], Languages(*languages))
+        except (InputError, OSError, EOFError, zlib.error):
+            continue
+        if order.is_swapped and order.is_certain:
+            warn(
+                f"{corpus.source}: its text looks like {languages[1]}, and the text of {corpus.target} like "
+                f"{languages[0]}. If the two files are exchanged, give each in the place of the other"
+            )
+
+
+def problems_of(*checks: Callable[[], object]) -> list[str]:
+    """Return the lines of every `InputError` that the checks raise, each line once."""
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except InputError as error:
+            problems += str(error).splitlines()
+    return list(dict.fromkeys(problems))
+
+
+def _raise_all(*checks: Callable[[], object]) -> None:
+    if problems := problems_of(*checks):
+        raise InputError("\n".join(problems))
+
+
+def _check_files(paths: Sequence[str]) -> None:
+
+    problems = []
+    for path in dict.fromkeys(paths):
+        try:
+            if not Path(path).exists():
+                problems.append(f"{path}: there is no such file")
+            elif Path(path).is_dir():
+                problems.append(f"{path}: is a directory; give a text file")
+            elif is_special_file(path):
+                problems.append(f"{path}: is a pipe or a device, but this text is read more than once. Give a file")
+            elif not os.access(path, os.R_OK):
+                problems.append(f"{path}: cannot be opened: permission denied")
+        except OSError as error:  # in a directory that may not be entered
+            problems.append(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _check_monolingual(text: Sequence[str], of_pairs: Sequence[str]) -> None:
+    """Refuse a file of text in one language that is a side of the training, dev or test pairs."""
+    known = {os.path.realpath(path): path for path in of_pairs}
+    problems = [
+        f"data.monolingual: {path} is the file {known[os.path.realpath(path)]} of data.train, data.dev or data.test. "
+        "Name text there that has no translation"
+        for path in text
+        if os.path.realpath(path) in known
+    ]
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _check_dev(source: str, target: str) -> None:
+    """Refuse a dev set that is empty or has unequal numbers of lines, before tokenizers are trained for nothing."""
+
+    if os.path.isfile(source) and os.path.isfile(target) and not count_pairs(Corpus(source, target)):
+        raise InputError(f"{source}: the dev set is empty")
+
+
+def tokenizer_origin(config: Config) -> Path | None:
+    """Return the run whose tokenizers a training takes, or None if it trains its own.
+
+    A run that `training.init_from` names gives its tokenizers where the languages and the section `tokenizer` are the
+    same. Otherwise it is a parent with another vocabulary.
+
+    Raises:
+        InputError: `training.init_from` names no run.
+    """
+    if config.training.init_from is None:
+        return None
+    origin, _ = _origin(config.training.init_from)
+    own, its = (
+        (c.data.source_lang, c.data.target_lang, c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING))
+        for c in (config, origin.config)
+    )
+    return origin.directory if own == its else None
+
+
+def _origin(init_from: str) -> tuple[Experiment, Path]:
+    """Return the run that `training.init_from` names, and its best checkpoint."""
+
+    origin = Experiment(Path(init_from))
+    if not origin.directory.is_dir():
+        raise InputError(f"training.init_from: {origin.directory}: there is no such model directory")
+    try:
+        return origin, origin.checkpoints.resolve("best")
+    except InputError as error:
+        raise InputError(f"training.init_from: {error}") from None
+
+
+def _check_origin(experiment: Experiment, config: Config) -> None:
+    """Refuse a run to begin with that cannot be found or has other parameters than are configured.
+
+    A run that has begun needs it no more.
+    """
+    import torch
+
+    from nmt_cli.model.build import build_model
+
+    if config.training.init_from is None or experiment.has_begun:
+        return
+
+    origin, best = _origin(config.training.init_from)
+    path = best / MODEL_FILE
+    source, target = origin.tokenizers
+    if config.model.tied_embeddings not in ("none", "target") and source is not target:
+        raise InputError(
+            f"training.init_from: model.tied_embeddings is {config.model.tied_embeddings}, which needs a joint "
+            f"vocabulary, but {origin.directory} has one for each language. Choose the value that it has"
+        )
+    # With the vocabulary of the origin: only the other sizes have to agree.
+    with torch.device("meta"):
+        model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
+    try:
+        load_parameters(model, path)
+    except ModelError as error:
+        raise InputError(
+            f"training.init_from: {error}. All but the vocabulary must be alike: take over the section model of "
+            f"{origin.config_path}"
+        ) from None
+
+
+def vectors_needed(experiment: Experiment, config: Config) -> tuple[str | None, str | None]:
+    """Return the files of pretrained vectors that are needed.
+
+    Where another run or the beginning of this one gives the values, they only say which embeddings are frozen.
+    """
+    pretrained = config.model.pretrained
+    has_values = config.training.init_from is not None or experiment.has_begun
+    if not pretrained.freeze and has_values:
+        return None, None
+    return pretrained.source, pretrained.target

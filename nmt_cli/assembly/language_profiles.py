@@ -1,0 +1,68 @@
+"""Learns what the two languages of a model look like, and keeps that with the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.serve.language_profile import MAX_LINES, LanguageProfile
+from nmt_cli.system.errors import ModelError
+from nmt_cli.system.storage import read_json, write_json
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.experiment import Experiment
+
+
+def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
+    """Return the profiles of both languages, from the first lines of the training text.
+
+    Raises:
+        InputError: a file of the training text is gone.
+    """
+    from nmt_cli.data.tokenizer import without_symbols
+
+    profiles = {}
+    sides = {config.data.source_lang: "source", config.data.target_lang: "target"}
+    for language, side in sides.items():
+        texts: list[str] = []
+        for corpus in config.data.train:
+            with open_input(getattr(corpus, side)) as stream:
+                for line in iter_lines(stream):
+                    texts.append(decode_line(line)[0])
+                    if len(texts) >= MAX_LINES:
+                        break
+            if len(texts) >= MAX_LINES:
+                break
+        profiles[language] = LanguageProfile.of(without_symbols(texts, config.tokenizer.symbols))
+    return profiles
+
+
+def keep_profiles(experiment: Experiment, config: Config) -> None:
+    """Write the profiles into the model directory, if they are not there."""
+
+    if experiment.languages_path.exists() and experiment.has_begun:
+        return
+    profiles = learn_profiles(config)
+    write_json(experiment.languages_path, {language: profile.to_json() for language, profile in profiles.items()})
+
+
+def read_profiles(experiment: Experiment) -> dict[str, LanguageProfile] | None:
+    """Return the profiles that a model directory keeps, or None.
+
+    Raises:
+        ModelError: the file is damaged.
+    """
+
+    path = experiment.languages_path
+    if not path.exists():
+        return None
+    data = experiment.config.data
+    try:
+        values = read_json(path)
+        return {
+            language: LanguageProfile.from_json(values[language], str(path))
+            for language in (data.source_lang, data.target_lang)
+        }
+    except KeyError as error:
+        raise ModelError(f"{path}: has no profile of {error}; delete it, and training writes it") from error

@@ -1,0 +1,220 @@
+"""The precision and the number of threads of a training: measured when it begins, kept with the run, and told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from statistics import median
+from typing import TYPE_CHECKING
+
+import torch
+
+from nmt_cli.assembly.resume_checks import binding_values
+from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.distributed import multiplies_bf16
+from nmt_cli.system.errors import ModelError
+from nmt_cli.system.files import atomic_path
+from nmt_cli.system.processors import num_available, usage
+from nmt_cli.training.crowding import Crowding
+from nmt_cli.training.precision import timed
+from nmt_cli.training.trials import alternated, fastest
+from nmt_cli.training.update import rehearsal
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config, TrainingConfig
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.system.distributed import World
+    from nmt_cli.training.trainer import Trainer
+
+THREADS_SECONDS = 2.0
+"""Time after which no further update is tried to choose the number of threads."""
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables of the environment by which a user sets the number of threads."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The choices of a run, as the file `measured.json` keeps them from before the first update to the end."""
+
+    configuration: str = ""
+    """Digest of the configuration for which they were made. Before the first checkpoint it may still change."""
+    precision: str | None = None
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, experiment: Experiment, config: Config) -> Measured:
+        """Return what the run has measured so far.
+
+        Raises:
+            ModelError: the file is damaged.
+        """
+
+        first = cls(sha256(json.dumps(binding_values(config), sort_keys=True).encode()).hexdigest()[:16])
+        try:
+            values = json.loads(experiment.measured_path.read_text(encoding="utf-8"))
+            kept = cls(values["configuration"], values["precision"], values["threads"])
+            if kept.precision not in (None, "fp32", "bf16") or type(kept.threads) not in (type(None), int):
+                raise ValueError
+        except FileNotFoundError:
+            return first
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ModelError(
+                f"{experiment.measured_path}: is damaged. Remove it, and the same command measures again, or goes on "
+                "with all processors where the run has begun"
+            ) from error
+        return kept if experiment.has_begun or kept.configuration == first.configuration else first
+
+    def write(self, experiment: Experiment) -> Measured:
+        """Write this to the run's directory, and return it."""
+
+        with atomic_path(experiment.measured_path) as temporary:
+            temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        return self
+
+
+# Precision ----------------------------------------------------------------------------------------------------------
+
+
+def choose_precision(
+    experiment: Experiment, config: Config, model: Seq2Seq, world: World, target_length: float
+) -> bool:
+    """Return whether a new training multiplies in bfloat16. The first process decides, and keeps what it measures."""
+
+    def decide() -> bool | None:
+        if not world.is_primary:
+            return None
+        if config.training.precision != "auto" or experiment.has_begun:  # a run goes on as its checkpoint says
+            return config.training.precision == "bf16"
+        kept = Measured.of(experiment, config)
+        if kept.precision is None:
+            bf16 = is_bf16(config.training, model, world, target_length)
+            kept = replace(kept, precision="bf16" if bf16 else "fp32").write(experiment)
+        return kept.precision == "bf16"
+
+    bf16, *_ = world.gathered(world.agreed(decide))
+    return bool(bf16)
+
+
+def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_length: float) -> bool:
+    """Return whether a new training multiplies in bfloat16, by measuring where the configuration leaves it open.
+
+    `target_length` is the average number of pieces of a target, with `</s>`. A processor without instructions for
+    bfloat16 is not measured: it imitates them, many times as slowly. Neither is a GPU that has them.
+    """
+
+    if training.precision != "auto":
+        return training.precision == "bf16"
+    if world.device.type != "cpu" or not multiplies_bf16(world.device):
+        return multiplies_bf16(world.device)
+    in_tokens = training.batch_type == "tokens"
+    num_sentences = training.batch_size / (target_length if in_tokens else 1.0) / (training.accumulate * world.size)
+    times = timed(model, max(1, round(num_sentences)), max(1, round(num_sentences * target_length)))
+    log(
+        f"measured: bf16 multiplies {times.fp32 / times.bf16:.2f} times as fast as fp32 in the shapes of this run; "
+        f"training.precision auto is {'bf16' if times.takes_bf16 else 'fp32'} here"
+    )
+    return times.takes_bf16
+
+
+def tell_precision(asked: str, taken: str, world: World) -> None:
+    """Say it once where the hardware would have it otherwise; a run goes on in the precision in which it began."""
+
+    if multiplies_bf16(world.device):
+        return
+    if taken == "bf16":
+        why = "as training.precision says" if asked == "bf16" else "because the run began in it"
+        warn(f"this hardware does not multiply bfloat16 natively: training in it {why}, more slowly than in float32")
+    elif asked == "auto":
+        log("this hardware does not multiply bfloat16 natively: training in float32")
+
+
+# Threads ------------------------------------------------------------------------------------------------------------
+
+
+def choose_threads(experiment: Experiment, config: Config, trainer: Trainer, world: World) -> None:
+    """Set the number of threads of a training, and warn where a run goes on with another one.
+
+    Of one process on CPUs whose user has not set the number, it is measured when the run begins. Several processes
+    share the processors as torchrun or the user says.
+    """
+    if world.size == 1 and world.device.type == "cpu" and are_free(config.training):
+        kept = Measured.of(experiment, config)
+        if kept.threads is not None and 0 < kept.threads <= num_available():
+            _go_on_with(kept.threads)
+        elif not experiment.has_begun:
+            work = rehearsal(trainer.feed, trainer.updates, trainer.state)
+            replace(kept, threads=fastest_threads(work)).write(experiment)
+    _tell_threads(trainer, config.training.threads)
+
+
+def are_free(training: TrainingConfig) -> bool:
+    """Return whether the user has left the number of threads open."""
+    return training.threads is None and not any(os.environ.get(name) for name in VARIABLES)
+
+
+def fastest_threads(work: Callable[[], object]) -> int:
+    """Set the number of threads with which the work is done fastest, one or all, and return it."""
+
+    def with_threads(number: int) -> None:
+        torch.set_num_threads(number)
+        work()
+
+    most = _most_threads()
+    if most == 1:
+        torch.set_num_threads(1)
+        return 1
+    ways = {number: lambda number=number: with_threads(number) for number in (1, most)}
+    times = alternated(ways, seconds=THREADS_SECONDS)
+    chosen = fastest(times)
+    torch.set_num_threads(chosen)
+    log(
+        f"measured: an update takes {median(times[1]):.3g} s with 1 thread and {median(times[most]):.3g} s with "
+        f"{most}; training has {counted(chosen, 'thread')} (training.threads sets another number)"
+    )
+    return chosen
+
+
+def _most_threads() -> int:
+    """Return a thread for each processor that this process may use, or for each core where torch takes these."""
+
+    return min(torch.get_num_threads(), num_available())
+
+
+def _go_on_with(threads: int) -> None:
+    """Take the number of threads with which the run began."""
+
+    most = _most_threads()
+    torch.set_num_threads(threads)
+    if threads < most:
+        log(
+            f"going on with {counted(threads, 'thread')}, which was the fastest when the run began. With "
+            f"--set training.threads={most} it may be faster now, and rounds differently"
+        )
+
+
+def _tell_threads(trainer: Trainer, configured: int | None) -> None:
+    """Warn where a run goes on with another number of threads."""
+
+    before, now = trainer.state.num_threads, torch.get_num_threads()
+    if before not in (0, now) and trainer.state.step:
+        whose = "training.threads" if configured else "the number of threads (training.threads is null)"
+        warn(
+            f"{whose} was {before} and is {now} now. Another number of threads rounds differently, so the parameters "
+            "will differ slightly from an unchanged run's"
+        )
+    trainer.state = replace(trainer.state, num_threads=now)
+
+
+def crowding(world: World) -> Crowding | None:
+    """Return what notices that other programs slow a training down; None where that is not looked for.
+
+    Other processes of the same training would count as other programs, and a GPU does not wait for processors.
+    """
+
+    if world.size > 1 or world.device.type != "cpu":
+        return None
+    return Crowding(torch.get_num_threads(), num_available(), usage)

@@ -1,0 +1,59 @@
+"""Finds the model that a command line names, and loads its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from nmt_cli.config.model import ModelConfig
+from nmt_cli.experiment import Experiment
+from nmt_cli.model.build import build_model
+from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.system.errors import InputError, ModelError
+from nmt_cli.training.checkpoints import MODEL_FILE, load_parameters, read_meta
+
+
+class LoadedModel(NamedTuple):
+    """A model and the checkpoint that its weights are from."""
+
+    model: Seq2Seq
+    path: Path
+
+    def in_memory(self) -> LoadedModel:
+        """Copy the weights: as they are read, they lie in the mapped file, and a program that still needs them dies
+        when somebody writes over it."""
+        for tensor in (*self.model.parameters(), *self.model.buffers()):
+            tensor.data = tensor.data.clone()
+        return self
+
+
+def load_model(experiment: Experiment, checkpoint: str = "best") -> LoadedModel:
+    """Return a model with its weights, on the CPU. All are of one checkpoint, even while a training goes on.
+
+    Raises:
+        InputError: there is no such checkpoint.
+        ModelError: the directory is damaged, or its parts do not belong together.
+    """
+    config, checkpoints = experiment.config.model, experiment.checkpoints
+    return checkpoints.retried(lambda: _loaded(experiment, config, checkpoints.resolve(checkpoint)))
+
+
+def _loaded(experiment: Experiment, config: ModelConfig, path: Path) -> LoadedModel:
+    """Load the weights of a checkpoint; where they cannot be, say which others there are."""
+    try:
+        return LoadedModel(_load(experiment, config, path), path)
+    except InputError as error:
+        if others := experiment.checkpoints.others(path):
+            raise ModelError(f"{error}; {others}") from error
+        raise
+
+
+def _load(experiment: Experiment, config: ModelConfig, path: Path) -> Seq2Seq:
+    read_meta(path, experiment.fingerprints)
+    source, target = experiment.tokenizers
+    with torch.device("meta"):  # sizes come from a file: no memory is taken before the weights are seen to fit
+        model = build_model(config, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
+    load_parameters(model, path / MODEL_FILE)
+    return model.requires_grad_(False)

@@ -1,0 +1,47 @@
+"""Text as pieces, and pieces as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.assembly.overwriting import refuse_overwriting
+from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.data.output import open_output
+from nmt_cli.data.tokenizer import segments
+from nmt_cli.experiment import Experiment, check_model_directory
+from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.translation.windows import windows_of_lines
+
+if TYPE_CHECKING:
+    from nmt_cli.data.tokenizer import Tokenizer
+
+
+def tokenizer_of(model: Path, side: str) -> Tokenizer:
+
+    if side not in ("source", "target"):
+        raise InputError(f"--side {side}: must be source or target")
+    check_model_directory(model)
+    return Experiment(model).tokenizers[0 if side == "source" else 1]
+
+
+def rewrite_lines(file: str | None, output: Path | None, model: Path, mark: str, change: Callable[[str], str]) -> None:
+    """Write every line changed, a long one segment by segment, which `mark` begins."""
+
+    refuse_overwriting(output, [file], [Experiment(model)])
+    num_invalid = 0
+    with open_input(file) as stream, open_output(output) as out:
+        for window in windows_of_lines(iter_lines(stream)):
+            for line in window:
+                text, is_valid = decode_line(line)
+                num_invalid += not is_valid
+                separator = ""
+                for changed in filter(None, map(change, segments(text, mark))):
+                    out.write((separator + changed).encode("utf-8", errors="replace"))
+                    separator = " "
+                out.write(b"\n")
+            out.flush()
+    if num_invalid:
+        warn(f"{counted(num_invalid, 'line')} not valid UTF-8; U+FFFD stands for their invalid bytes")

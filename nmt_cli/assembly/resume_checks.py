@@ -1,0 +1,276 @@
+"""Checks of the run that lies in a model directory: whether it may go on, or has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.assembly.input_checks import check_text_files, refuse_own_files, tokenizer_origin
+from nmt_cli.config.loader import differing_keys, flat_values, load_config, with_absolute_paths
+from nmt_cli.config.yaml_text import setting
+from nmt_cli.experiment import Experiment
+from nmt_cli.system.console import command_line
+from nmt_cli.system.errors import InputError, ModelError, NmtError
+from nmt_cli.system.files import sha256_of
+from nmt_cli.training.checkpoints import read_progress
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.store import PairStore
+    from nmt_cli.training.state import Limits, TrainingState
+
+MAY_CHANGE = {
+    "model_dir",
+    "data.licence",
+    "data.test",
+    "data.monolingual",
+    "data.monolingual.target",
+    "data.monolingual.source",
+    "training.max_steps",
+    "training.max_epochs",
+    "training.patience",
+    "training.keep_best",
+    "training.keep_last",
+    "training.threads",
+}
+"""Keys that may differ when a training is resumed."""
+PATHS = {
+    "data.dev.source",
+    "data.dev.target",
+    "model.pretrained.source",
+    "model.pretrained.target",
+    "training.init_from",
+}
+"""Keys of files and directories, which may be moved: a digest tells whether a file is the same, and what was taken from
+another run is in the checkpoints."""
+MAKES_TOKENIZERS = ("tokenizer.", "data.invalid_utf8")
+"""Beginnings of the keys by which tokenizers are made."""
+
+
+def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
+    """Return the configuration in `path` with `--set KEY=VALUE` overrides, independent of the current directory.
+
+    Raises:
+        ConfigError: it is wrong.
+        InputError: it belongs to a run in another directory than its `model_dir`, which no override names; it names
+            a file of this run as data.
+    """
+
+    config = with_absolute_paths(load_config(path, overrides, check_files=check_text_files))
+    if not any(override.partition("=")[0].strip() == "model_dir" for override in overrides):
+        _check_place(path, config)
+    refuse_own_files(Experiment(Path(config.model_dir)), config)
+    return config
+
+
+def _check_place(path: Path, config: Config) -> None:
+    """Refuse the configuration of a run that was moved or copied, because its `model_dir` still names the old place."""
+
+    here, named = Experiment(path.parent), Path(config.model_dir)
+    if path.name != here.config_path.name or not here.has_begun:
+        return
+    if not named.exists() or not here.directory.samefile(named):
+        raise InputError(
+            f"{path}: belongs to the run in {here.directory}, which was moved or copied: its model_dir is {named}. "
+            f"Add {command_line('--set', setting('model_dir', here.directory))} to go on with it there, or "
+            "name another directory"
+        )
+
+
+def check_resumable(experiment: Experiment, config: Config) -> None:
+    """Refuse a configuration whose keys differ from those with which the training in the directory began."""
+
+    if not experiment.has_begun and not _is_its_own(experiment):
+        _refuse_what_is_in_the_way(experiment)
+        return
+    changed = [key for key in differing_keys(experiment.config, config) if key not in MAY_CHANGE]
+    if not experiment.has_begun:
+        # Nothing binds but what the tokenizers were made by, if there are any.
+        before = experiment.config
+        changed = [key for key in changed if _makes_tokenizers(key, before, config)]
+        if changed and experiment.has_tokenizers(joint=before.tokenizer.joint):
+            raise InputError(
+                f"{experiment.directory}: has a tokenizer by another configuration; these keys differ: "
+                f"{', '.join(changed)}. Set them back, make it anew with `nmt tokenizer`, or choose another model_dir"
+            )
+    elif changed:
+        raise InputError(
+            f"{experiment.directory}: holds a run with another configuration; these keys differ: {', '.join(changed)}. "
+            "Set them back to resume it, or choose another model_dir"
+        )
+    else:
+        _check_as_begun(experiment, config)
+
+
+def binding_values(config: Config) -> dict[str, Any]:
+    """Return the values by dotted key that a run keeps from its beginning to its end, without the paths of files."""
+
+    values = flat_values(config.model_dump(mode="json"))
+    values["data.train.weight"] = [pair["weight"] for pair in values.pop("data.train")]
+    return {key: value for key, value in values.items() if key not in MAY_CHANGE | PATHS}
+
+
+def _check_as_begun(experiment: Experiment, config: Config) -> None:
+    """Refuse keys that differ from those that the last checkpoint keeps: the run's own config.yaml may be edited."""
+    state = _last_state(experiment)
+    if state is None or not state.configuration or limits_of(config).reached(state) is not None:
+        return
+    try:
+        began, now = dict(json.loads(state.configuration)), binding_values(config)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{experiment.checkpoints.directory}: the state of the training is damaged: its configuration is no JSON. "
+            "Put the directory back from a copy, or choose another model_dir"
+        ) from error
+    # A key of one side alone is one of another version of the program.
+    changed = [f"{key} (was {json.dumps(began[key])})" for key in began if key in now and began[key] != now[key]]
+    if changed:
+        raise InputError(
+            f"{experiment.config_path}: was changed after the run began; these keys differ: {', '.join(changed)}. "
+            "Set them back to resume it, or choose another model_dir"
+        )
+
+
+def _is_its_own(experiment: Experiment) -> bool:
+    """Return whether the directory has the configuration of a run."""
+    try:
+        return experiment.config_path.exists() and bool(experiment.config.name)
+    except NmtError:
+        return False
+
+
+def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
+    """Refuse a directory in which a run would replace or remove files that no run has made."""
+    files = (experiment.metrics_path, experiment.languages_path, experiment.writing_path, experiment.confidence_path)
+    there = [path for path in (*files, experiment.measured_path) if path.exists()]
+    there += [
+        path
+        for path in (experiment.cache_path, experiment.checkpoints.directory)
+        if path.is_file() or (path.is_dir() and any(path.iterdir()))
+    ]
+    if experiment.config_path.exists():  # which is another program's
+        there += experiment.tokenizer_paths()
+    if there:
+        raise InputError(
+            f"{there[0]}: is in the way. A run writes files of this name, and this one comes from no run: there is no "
+            f"{experiment.config_path.name} of a run beside it. Move it elsewhere, or choose another model_dir"
+        )
+
+
+def _makes_tokenizers(key: str, before: Config, now: Config) -> bool:
+    """Return whether the tokenizers are made by a key that differs."""
+    if key == "data.train":
+        texts = [[(corpus.source, corpus.target) for corpus in config.data.train] for config in (before, now)]
+        return texts[0] != texts[1]
+    if key == "training.init_from":
+        return tokenizer_origin(before) != tokenizer_origin(now)
+    return key.startswith(MAKES_TOKENIZERS)
+
+
+def check_tokenizers(experiment: Experiment, config: Config) -> None:
+    """Check that the tokenizers of a run are there, or can be made.
+
+    Raises:
+        InputError: there are some that no run has made.
+        ModelError: a model has lost its own.
+    """
+    if experiment.has_tokenizers(joint=config.tokenizer.joint):
+        return
+    if experiment.has_begun:
+        raise ModelError(
+            f"{experiment.directory}: has checkpoints, but no tokenizer, without which they mean nothing; put its "
+            "tokenizer directory back from a copy, or choose another model_dir"
+        )
+    check_replaceable(experiment)
+
+
+def check_replaceable(experiment: Experiment) -> None:
+    """Refuse to replace tokenizers that no run has made."""
+    there = experiment.tokenizer_paths()
+    if there and not experiment.config_path.exists():
+        raise InputError(
+            f"{there[0]}: is in the way. It does not come from `nmt tokenizer`, because there is no "
+            f"{experiment.config_path}; move it "
+            "elsewhere, or choose another model_dir"
+        )
+
+
+def finished_reason(experiment: Experiment, config: Config) -> str | None:
+    """Return why the training in the directory has ended, or None if there are updates to make."""
+    is_finished = experiment.checkpoints.index().finished is not None
+    state = _last_state(experiment) if is_finished else None
+    # The limit that holds now: the one at which the run ended may have been raised since.
+    return None if state is None else limits_of(config).reached(state)
+
+
+def _last_state(experiment: Experiment) -> TrainingState | None:
+    """Return the state at the last checkpoint; None where there is none, or it is damaged, as who goes on will say."""
+    from nmt_cli.training.state import TrainingState
+
+    last = experiment.checkpoints.index().last
+    if last is None:
+        return None
+    path = experiment.checkpoints.path_of(last)
+    try:
+        return TrainingState.from_json(read_progress(path), str(path))
+    except ModelError:
+        return None
+
+
+def limits_of(config: Config) -> Limits:
+    """Return when a training ends."""
+    from nmt_cli.training.state import Limits
+
+    training = config.training
+    return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
+
+
+def content_digests(
+    experiment: Experiment, config: Config, store: PairStore, frozen: Mapping[str, Sequence[Sequence[int]]]
+) -> dict[str, str]:
+    """Return a digest of each file on which all of a training depends, by its path.
+
+    The cursor means nothing in another text, scores of two dev sets cannot be compared, and frozen rows stay frozen.
+    """
+    training, dev = _texts(experiment, config)
+    return {
+        **dict(zip(training, store.contents, strict=True)),
+        **{path: _digest(path) for path in dev},
+        **{path: sha256(json.dumps(rows).encode()).hexdigest()[:16] for path, rows in frozen.items()},
+    }
+
+
+def _texts(experiment: Experiment, config: Config) -> tuple[list[str], list[str]]:
+    """Return the files that are trained on, and the files of the dev set."""
+    training = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
+    training += map(str, experiment.word_pairs_paths if config.data.word_pairs else ())
+    return training, [config.data.dev.source, config.data.dev.target] if config.data.dev else []
+
+
+def _digest(path: str) -> str:
+    return sha256_of(Path(path))[:16]
+
+
+def check_unchanged(experiment: Experiment, config: Config) -> None:
+    """Refuse other files, as `check_same_text` does, without a look at the rows that were frozen."""
+    state = _last_state(experiment)
+    paths = [path for of_one_use in _texts(experiment, config) for path in of_one_use]
+    if state is None or finished_reason(experiment, config) is not None or not all(map(os.path.isfile, paths)):
+        return
+    now = {path: _digest(path) for path in paths}
+    check_same_text(experiment, " ".join(state.text.split()[: len(now)]), now)
+
+
+def check_same_text(experiment: Experiment, before: str, now: Mapping[str, str]) -> None:
+    """Refuse files that are not what they were when the training began."""
+    if before != " ".join(now.values()):
+        digests = zip(now.items(), before.split(), strict=False)
+        changed = [path for (path, new), old in digests if old != new] or list(now)  # all, where the state is damaged
+        raise InputError(
+            f"{', '.join(changed)}: not the text with which the run in {experiment.directory} began. Put it back to "
+            "resume the run, or choose another model_dir"
+        )

@@ -1,0 +1,64 @@
+"""A model directory in the hands of one training: locked, and as it was before where the training is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nmt_cli.experiment import OWN_FILES, Experiment
+from nmt_cli.system.errors import NmtError, is_refusal
+from nmt_cli.system.files import atomic_path, locked, remove_made, remove_unfinished
+from nmt_cli.training.checkpoints import META_FILE, PROGRESS_FILE
+
+
+@contextmanager
+def locked_run(experiment: Experiment) -> Iterator[None]:
+    """Hold the directory against a second training; a process that dies leaves no lock behind."""
+    with locked(experiment.lock_path, "a model directory", "wait for it or choose another model_dir"):
+        # Beside these `nmt translate -o` may be writing a file of the user's.
+        remove_unfinished(experiment.directory, *OWN_FILES)
+        checkpoints = experiment.checkpoints.directory
+        for directory in (experiment.tokenizer_path("joint").parent, experiment.cache_path, checkpoints):
+            remove_unfinished(directory)
+        for checkpoint in checkpoints.glob("step-*"):
+            remove_unfinished(checkpoint, PROGRESS_FILE, META_FILE)
+        yield
+
+
+@contextmanager
+def restored_if_refused(experiment: Experiment) -> Iterator[None]:
+    """Remove what the block makes in the directory, which is held, if it refuses what the user gave, and put the
+    configuration back."""
+    before = {*_own_paths(experiment)}
+    config = experiment.config_path.read_bytes() if experiment.config_path.is_file() else None
+    try:
+        yield
+    except NmtError as error:
+        if is_refusal(error):
+            remove_made([path for path in _own_paths(experiment) if path not in before])
+            if config is not None and experiment.config_path.read_bytes() != config:
+                with atomic_path(experiment.config_path) as temporary:
+                    temporary.write_bytes(config)
+        raise
+
+
+def _own_paths(experiment: Experiment) -> list[Path]:
+    """Return the paths of all that a training makes and that is there; directories before what lies in them."""
+    tokenizers, logs = experiment.tokenizer_path("joint").parent, experiment.log_path.parent
+    own = [
+        *(experiment.directory / name for name in OWN_FILES),
+        tokenizers,
+        *experiment.tokenizer_paths(),
+        logs,
+        experiment.log_path,
+    ]
+    for directory in (experiment.tensorboard_path, experiment.cache_path, experiment.checkpoints.directory):
+        own += [directory, *sorted(directory.rglob("*"))]
+    return [path for path in own if os.path.lexists(path)]
+
+
+def holder(experiment: Experiment) -> str:
+    """Return who holds the directory, or held it last; an empty text where nobody ever did."""
+    return experiment.lock_path.read_text(encoding="utf-8") if experiment.lock_path.is_file() else ""

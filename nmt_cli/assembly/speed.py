@@ -1,0 +1,181 @@
+"""A short measured training on text that is made up, by which `nmt check` says how long the real one takes."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from nmt_cli.assembly.measured import are_free, fastest_threads, is_bf16
+from nmt_cli.assembly.update import build_updates, build_weights, is_sampled
+from nmt_cli.corpora.expectations import Speed
+from nmt_cli.data.batch import make_batch
+from nmt_cli.data.sampler import Cursor, Drawn
+from nmt_cli.data.tokenizer import EOS
+from nmt_cli.model.build import build_model, initialize
+from nmt_cli.ops import native
+from nmt_cli.system.console import warn
+from nmt_cli.system.distributed import World
+from nmt_cli.system.memory import is_out_of_memory, keep_few_kernels, keep_freed_memory
+from nmt_cli.training.state import TrainingState
+from nmt_cli.training.update import REHEARSED_PIECES, Share
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nmt_cli.assembly.check import Check
+    from nmt_cli.config.schema import Config
+    from nmt_cli.corpora.expectations import Workload
+    from nmt_cli.data.batch import Batch
+
+SECONDS = 2.0
+"""Longest time for which updates are measured. Finding the size of the batch takes about as long before that."""
+SMALLEST = 8
+"""Pairs of the first batch."""
+GROWTH = 4
+"""Pairs of the next batch for each pair of the last one."""
+ENOUGH = 20
+"""Updates that are measured at most."""
+FREQUENT_SHARE = 1 / 3
+"""Part of a vocabulary of both languages that makes 95 % of the targets: 0.27 to 0.38 in the five corpora of
+docs/studies/defaults.md."""
+MEMORY_SHARE = 0.5
+"""Part of the memory of this machine that a training may need to be tried here."""
+
+
+def with_speed(found: Check) -> Check:
+    """Return the check with the speed of a short training, if there is something to train and memory for it."""
+
+    expected = found.expected
+    if found.problems or expected.work is None:
+        return found
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if found.model.memory.total > MEMORY_SHARE * installed:
+        warn("the speed of training was not measured: it would take more than half of the memory of this machine")
+        return found
+    try:
+        speed = measure_speed(found.config, expected.work, found.model.vocab_sizes)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        warn("the speed of training was not measured: memory ran out")
+        return found
+    return replace(found, expected=replace(expected, speed=speed))
+
+
+def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) -> Speed:
+    """Train a new model of this configuration for some seconds and return how fast that goes.
+
+    The batch is as large as in an average update, or smaller if a gradient takes long. Precision and threads are chosen
+    as a new training chooses them.
+    """
+
+    training = config.training.model_copy(update={"guided_alignment_weight": 0.0})
+    config = config.model_copy(update={"training": training})
+    world = World()
+    world.take_device(training.device)
+    keep_freed_memory()
+    keep_few_kernels()
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    model = build_model(config.model, source_vocab_size=vocab_sizes[0], target_vocab_size=vocab_sizes[1])
+    initialize(model, seed=config.seed, scheme=config.model.initialization)
+    weights = build_weights(config, model.to(world.device))
+    updates = build_updates(config, model, world, _made_up_counts(config, world, vocab_sizes[1]))
+    bf16 = is_bf16(training, model, world, work.target_pieces + 1)
+    state = TrainingState.first(weights.trained[0], bf16=bf16, text="", accumulate=training.accumulate)
+
+    def gradient(batch: Batch) -> float:
+        began = time.perf_counter()
+        updates.gradients(_share(batch), batch.num_target_tokens, state)[0].item()
+        return time.perf_counter() - began
+
+    def move() -> float:
+        began = time.perf_counter()
+        float(weights.clip(training.clip_grad_norm))
+        weights.move(1, 0.0)
+        return time.perf_counter() - began
+
+    whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
+    with native.path(state.path):
+        if world.device.type == "cpu" and are_free(training):
+            rehearsed = _made_up(min(whole, round(REHEARSED_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes)
+            fastest_threads(lambda: gradient(rehearsed))
+        began = time.perf_counter()
+        batch, taken = _grown(whole, lambda size: _made_up(size, work, vocab_sizes).to(world.device), gradient)
+        move()  # makes the moments
+        gradients, moves, end = [taken[batch.num_sentences]], [move()], time.perf_counter() + SECONDS
+        while len(moves) < 2 or (time.perf_counter() < end and len(moves) < ENOUGH):
+            gradients.append(gradient(batch))
+            moves.append(move())
+    taken[batch.num_sentences] = statistics.median(gradients)
+    return Speed(
+        _extrapolated(taken, whole) + statistics.median(moves),
+        time.perf_counter() - began,
+        torch.get_num_threads(),
+        str(world.device),
+        state.precision,
+    )
+
+
+def _grown(
+    whole: int, make: Callable[[int], Batch], gradient: Callable[[Batch], float]
+) -> tuple[Batch, dict[int, float]]:
+    """Return the largest batch, of up to `whole` pairs, whose gradient does not take long, and the seconds of the
+    gradients by size."""
+    size, taken = max(1, min(SMALLEST, whole)), dict[int, float]()
+    while True:
+        batch = make(size)
+        gradient(batch)  # the first one of a shape takes longer
+        taken[size] = gradient(batch)
+        if size == whole or (len(taken) > 1 and GROWTH * taken[size] > SECONDS):
+            return batch, taken
+        size = min(whole, GROWTH * size)
+
+
+def _extrapolated(taken: dict[int, float], whole: int) -> float:
+    """Return the seconds for a whole batch: a part that every batch takes, and a part for each of its pairs."""
+    *_, size = taken
+    if size == whole:
+        return taken[size]
+    smaller = [*taken][-2]
+    return taken[size] + (whole - size) * max(0.0, taken[size] - taken[smaller]) / (size - smaller)
+
+
+def _share(batch: Batch) -> Share:
+    """Return a batch as an update takes it."""
+
+    drawn = Drawn(np.arange(batch.num_sentences), Cursor(), 0.0)
+    return Share(drawn, batch, batch.num_target_tokens, batch.outputs_BT.numel(), 1.0)
+
+
+def _made_up(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Batch:
+    """Return pairs of average length, of pieces drawn at random from those that are frequent."""
+    from random import Random
+
+    draw = Random(1)
+    lengths = (max(1, round(length)) for length in (work.source_pieces, work.target_pieces))
+    sources, targets = (
+        [[draw.randrange(EOS + 1, num_frequent) for _ in range(length)] for _ in range(size)]
+        for length, num_frequent in zip(lengths, map(_num_frequent, vocab_sizes), strict=True)
+    )
+    return make_batch(sources, targets)
+
+
+def _made_up_counts(config: Config, world: World, vocab_size: int) -> Tensor | None:
+    """Return how often each piece stands in the targets of such text, if a sampled softmax is to know it."""
+
+    if not is_sampled(config, world):
+        return None
+    return (torch.arange(vocab_size) < _num_frequent(vocab_size)).long()
+
+
+def _num_frequent(vocab_size: int) -> int:
+
+    return max(EOS + 2, round(FREQUENT_SHARE * vocab_size))

@@ -1,0 +1,322 @@
+"""A training, from its configuration to its end."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from nmt_cli.assembly.calibration import calibrate_after_training
+from nmt_cli.assembly.initialization import first_model
+from nmt_cli.assembly.input_checks import check_inputs, check_test_files, tokenizer_origin
+from nmt_cli.assembly.language_profiles import keep_profiles
+from nmt_cli.assembly.measured import choose_precision, choose_threads, crowding, tell_precision
+from nmt_cli.assembly.normalization import keep_writing, open_writing
+from nmt_cli.assembly.process_checks import check_alike, check_same_step, check_shared
+from nmt_cli.assembly.resume_checks import (
+    binding_values,
+    check_resumable,
+    check_same_text,
+    check_tokenizers,
+    content_digests,
+    finished_reason,
+    limits_of,
+)
+from nmt_cli.assembly.run_lock import locked_run, restored_if_refused
+from nmt_cli.assembly.tokenizers import renew_tokenizers, write_config
+from nmt_cli.assembly.update import build_updates, build_weights, is_guided, is_sampled
+from nmt_cli.assembly.word_pairs import keep_word_pairs
+from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.data.batch import BatchMaker
+from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.sampler import Sampler
+from nmt_cli.data.store import open_store
+from nmt_cli.experiment import Experiment
+from nmt_cli.ops import native
+from nmt_cli.system.console import command_line, counted, log, log_file, log_once, warn
+from nmt_cli.system.distributed import make_deterministic
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import make_directory
+from nmt_cli.system.memory import keep_few_kernels, keep_freed_memory
+from nmt_cli.training.metrics_log import MetricsLog
+from nmt_cli.training.optim import Schedule
+from nmt_cli.training.recovery import Recovery
+from nmt_cli.training.state import Rhythm, TrainingState
+from nmt_cli.training.trainer import Trainer
+from nmt_cli.training.update import Feed
+from nmt_cli.training.validation import DevSet, Validator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nmt_cli.config.model import ModelConfig
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.store import PairStore
+    from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.system.distributed import World
+
+
+def run_training(experiment: Experiment, config: Config, world: World) -> None:
+    """Train, or go on training, in the model directory until the configured end."""
+    with ExitStack() as stack:
+        world.agreed(lambda: check_alike(config, world))
+        finished, *_ = world.gathered(
+            world.agreed(lambda: _finished(experiment.directory, config) if world.is_primary else None)
+        )
+        if finished is not None:
+            limit = "patience" if finished.startswith("no better") else finished.partition(" ")[0]
+            log(f"finished already ({finished}); raise training.{limit} to go on")
+            world.agreed(lambda: _take_over(experiment, config) if world.is_primary else None)
+            return
+        world.agreed(lambda: stack.enter_context(locked_run(experiment)) if world.is_primary else None)
+        world.agreed(lambda: check_shared(experiment, world))
+        with restored_if_refused(experiment) if world.is_primary else nullcontext():
+            world.agreed(lambda: check_resumable(experiment, config))
+            world.agreed(lambda: check_inputs(experiment, config))
+            if world.is_primary:
+                stack.enter_context(log_file(experiment.log_path))
+            trainer = _ready_trainer(experiment, config, world)
+        _train(trainer, experiment, config, world)
+
+
+def _finished(directory: Path, config: Config) -> str | None:
+    """Return why the run there has ended, or None. It is told without the lock, for which a directory must be writable;
+    so nothing that was read here is kept for a training."""
+
+    experiment = Experiment(directory)
+    check_resumable(experiment, config)
+    return finished_reason(experiment, config)
+
+
+def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trainer:
+    """Make all that a training needs, and return the trainer at the step where it begins or goes on."""
+
+    training = config.training
+    world.agreed(lambda: world.take_device(training.device))
+    keep_freed_memory()
+    keep_few_kernels()
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    if training.deterministic and world.device.type == "cuda":
+        make_deterministic()
+    world.agreed(lambda: _prepare(experiment, config) if world.is_primary else None)
+    store = world.first(lambda: _open_store(experiment, config, world))
+    target_counts = _target_counts(experiment, config, store, world)
+    model, frozen = world.agreed(lambda: first_model(experiment, config, target_counts))
+    digests = world.agreed(lambda: content_digests(experiment, config, store, frozen))
+    bf16 = choose_precision(experiment, config, model, world, 1 + sum(store.target_pieces) / max(1, len(store)))
+    model, text = model.to(world.device), " ".join(digests.values())
+    trainer = world.agreed(
+        lambda: _build_trainer(experiment, config, model, store, world, target_counts, bf16=bf16, text=text)
+    )
+    world.agreed(trainer.restore)
+    world.agreed(lambda: check_same_text(experiment, trainer.state.text, digests))
+    world.agreed(lambda: check_same_step(experiment, trainer.state.step, world))
+    world.agreed(lambda: choose_threads(experiment, config, trainer, world))
+    if trainer.state.step:
+        log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
+    tell_precision(training.precision, trainer.state.precision, world)
+    _tell_path(trainer.state.path, world)
+    _tell_score(config.model)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    processes = f"{world.size} processes of " if world.size > 1 else ""
+    log(
+        f"{config.name}: {len(store):,} pairs, {parameters:,} parameters, {world.device} in {trainer.state.precision}, "
+        f"{processes}{counted(torch.get_num_threads(), 'thread')}"
+    )
+    return trainer
+
+
+def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World) -> None:
+    """Train to the end, and say how it went."""
+    reason = trainer.run(crowding(world))
+    best = experiment.checkpoints.index().best
+    described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
+    rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
+    world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
+    trainer.finish(reason)  # killed before, the same command makes the confidence again
+    log(f"finished: {reason}{described}{rewinds}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory)}")
+
+
+def _take_over(experiment: Experiment, config: Config) -> None:
+    """Write the configuration of a finished run where its test sets or its licence are new, so that `nmt evaluate` and
+    `nmt card` find them."""
+
+    before, data = experiment.config.data if experiment.config_path.exists() else None, config.data
+    has_new_tests = before is None or before.test != data.test
+    has_new_licence = before is None or before.licence != data.licence
+    if not has_new_tests and not has_new_licence:
+        return
+    check_test_files(config)
+    write_config(experiment, config)
+    if has_new_licence:
+        log(f"licence of the data: {data.licence or 'unknown'}")
+    if has_new_tests:
+        log(f"test sets: {', '.join(test.name for test in data.test) or 'none'}")
+    if has_new_tests and data.test:
+        log(f"try: {command_line('nmt', 'evaluate', '--model', experiment.directory)}")
+
+
+def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
+    """Warn where the tokenizers of a run that has not begun are older than the text that they should be made from."""
+
+    if experiment.has_begun or tokenizer_origin(config) is not None:
+        return
+    made = min(path.stat().st_mtime for path in experiment.tokenizer_paths())
+    texts = [path for corpus in config.data.train for path in (corpus.source, corpus.target)]
+    for path in (path for path in texts if Path(path).stat().st_mtime > made):
+        warn(
+            f"{path}: has changed since the tokenizer was made. If its text is another one, make the tokenizer anew: "
+            f"{command_line('nmt', 'tokenizer', '--config', experiment.config_path)}"
+        )
+
+
+def _prepare(experiment: Experiment, config: Config) -> None:
+    """Write the configuration, and make the tokenizers, the profiles and directories that are not there."""
+
+    check_tokenizers(experiment, config)
+    if experiment.has_tokenizers(joint=config.tokenizer.joint):
+        _warn_of_newer_text(experiment, config)
+        write_config(experiment, config)
+    else:
+        renew_tokenizers(experiment, config)
+    make_directory(experiment.checkpoints.directory)
+    keep_profiles(experiment, config)
+    keep_writing(experiment, config)
+    keep_word_pairs(experiment, config)
+
+
+def _corpora(experiment: Experiment, config: Config) -> list[Corpus]:
+    """Return what is trained on: the corpora of the configuration, and the word pairs that were learned from them."""
+
+    corpora = [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train]
+    source, target = map(str, experiment.word_pairs_paths)
+    return [*corpora, Corpus(source, target)] if config.data.word_pairs else corpora
+
+
+def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
+
+    store = open_store(
+        experiment.cache_path,
+        _corpora(experiment, config),
+        experiment.tokenizers,
+        Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
+        with_links=is_guided(config),
+        threads=torch.get_num_threads() * world.local_size,  # the other processes of this machine wait
+    )
+    for name, report in store.reports.items():
+        log(f"{name}: {report}")
+    return store
+
+
+def _target_counts(experiment: Experiment, config: Config, store: PairStore, world: World) -> Tensor | None:
+    """Return how often each target piece occurs, if a sampled softmax is to know it."""
+
+    if not is_sampled(config, world):
+        if config.training.sampled_softmax:
+            log("training.sampled_softmax: is for CPUs; here the softmax of each update has all pieces")
+        return None
+    return torch.from_numpy(store.target_counts(experiment.tokenizers[1].vocab_size))
+
+
+def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
+
+    if config.data.dev is None:
+        return None
+    return Validator(
+        DevSet.read(config.data.dev.source, config.data.dev.target),
+        experiment.tokenizers,
+        DecodingOptions.of(config.decoding),
+        world=world,
+        writing=open_writing(experiment, config.decoding),
+        tokenize=config.scoring.tokenize,
+        lowercase=config.scoring.lowercase,
+        num_samples=config.training.num_samples,
+    )
+
+
+def _tell_score(model: ModelConfig) -> None:
+    """Say it where a matrix makes the score `dot` another one."""
+    score = model.attention.score if model.attention.type.startswith("local") else model.attention.type
+    if score == "dot" and model.decoder.hidden_size != model.annotation_size:
+        log(
+            f"model.attention: decoder states have {model.decoder.hidden_size} units and annotations "
+            f"{model.annotation_size}, so dot projects the annotations, as general does"
+        )
+
+
+def _tell_path(path: str, world: World) -> None:
+    """Say it once where a training on a CPU is slower than it could be; a run goes on as it began."""
+
+    if world.device.type != "cpu":
+        return
+    if path == native.NATIVE and not native.is_built():
+        warn(
+            "the run began with compiled kernels, which this installation lacks. It goes on more slowly, and "
+            "the last digits differ"
+        )
+    elif not native.is_built():
+        log_once(native.why_missing())
+    elif path == native.PLAIN:
+        log("training without compiled kernels, because the run began without them")
+
+
+def _build_feed(experiment: Experiment, config: Config, store: PairStore, world: World) -> Feed:
+
+    training = config.training
+    sampler = Sampler(
+        store.source_lengths, store.target_lengths, bounds=store.bounds, target_pieces=store.target_pieces,
+        weights=[corpus.weight for corpus in _corpora(experiment, config)], batch_size=training.batch_size,
+        batch_type=training.batch_type, seed=config.seed,
+    )  # fmt: skip
+    if world.size > 1 and sampler.sentences_a_batch < world.size:
+        raise InputError(
+            f"training.batch_size: a batch holds only about {sampler.sentences_a_batch:.1f} sentences, but "
+            f"{world.size} processes share it. Raise training.batch_size, or start fewer processes"
+        )
+    make_batch = BatchMaker(
+        store, experiment.tokenizers, seed=config.seed, sampling_alpha=config.tokenizer.sampling_alpha,
+        with_links=is_guided(config),
+    )  # fmt: skip
+    return Feed(sampler, make_batch, world)
+
+
+def _build_trainer(
+    experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World,
+    target_counts: Tensor | None, *, bf16: bool, text: str,
+) -> Trainer:  # fmt: skip
+
+    training, limits, weights = config.training, limits_of(config), build_weights(config, model)
+    rhythm = Rhythm(
+        validation_freq=training.validation_freq if config.data.dev else None,
+        checkpoint_freq=training.checkpoint_freq,
+        logging_freq=training.logging_freq,
+        keep_best=training.keep_best,
+        keep_last=training.keep_last,
+        early_stopping_metric=training.early_stopping_metric,
+        plateau_factor=training.plateau_factor if training.schedule == "plateau" else 1.0,
+        plateau_patience=training.plateau_patience,
+    )
+    metrics = MetricsLog(
+        experiment.metrics_path if world.is_primary else None,
+        tensorboard=experiment.tensorboard_path if training.tensorboard and world.is_primary else None,
+    )
+    state = TrainingState.first(
+        weights.trained[0], bf16=bf16, text=text, accumulate=training.accumulate,
+        configuration=json.dumps(binding_values(config)),
+    )  # fmt: skip
+    recovery = Recovery(
+        experiment.checkpoints, experiment.fingerprints, weights, metrics, first=state, limits=limits, rhythm=rhythm,
+        rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None, world=world,
+    )  # fmt: skip
+    schedule = Schedule(training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate)
+    feed = _build_feed(experiment, config, store, world)
+    updates = build_updates(config, model, world, target_counts)
+    return Trainer(
+        weights, feed, updates, recovery, schedule=schedule, clip_grad_norm=training.clip_grad_norm, limits=limits,
+        rhythm=rhythm, validator=_build_validator(experiment, config, world), metrics=metrics, world=world,
+    )  # fmt: skip

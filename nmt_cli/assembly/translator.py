@@ -1,0 +1,154 @@
+"""Opens a trained model for the commands that use one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nmt_cli.assembly.confidence import calibrated_doubts
+from nmt_cli.assembly.model import load_model
+from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.normalization import open_writing
+from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.ops import native
+from nmt_cli.system.console import log_once, warn
+from nmt_cli.system.distributed import find_device, multiplies_bf16
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.memory import keep_freed_memory
+from nmt_cli.translation.forced import PairScorer
+from nmt_cli.translation.glossary import Glossary
+from nmt_cli.translation.shortlist import read_shortlist
+from nmt_cli.translation.step_model import TrainedModels
+from nmt_cli.translation.terms import find_terms
+from nmt_cli.translation.translator import Translator
+
+if TYPE_CHECKING:
+    import torch
+
+    from nmt_cli.experiment import Experiment
+
+PRECISIONS = ("auto", "fp32", "bf16", "int8")
+
+
+def open_translator(
+    model_dirs: Sequence[Path],
+    *,
+    checkpoint: str = "best",
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    shortlist: Path | None = None,
+    glossary: str | None = None,
+    confidence: bool = False,
+    in_memory: bool = False,
+    **options: Any,
+) -> Translator:
+    """Return a translator with the models' own decoding defaults; `options` that are not None take their place.
+
+    With `confidence` it tells how sure the models are, by the calibration of the first. With `in_memory` it needs the
+    files no longer.
+
+    Raises:
+        InputError: there is no such model, checkpoint or device; the models of an ensemble have different tokenizers;
+            the shortlist is none, or one for other tokenizers; the glossary is wrong, or the models have no attention
+            to place its terms; the first model has no calibration, and `confidence` needs one.
+    """
+
+    if precision not in PRECISIONS:
+        raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
+    terms = None if glossary is None else Glossary.read(glossary)
+    found_device = _found_device(device, precision)
+    keep_freed_memory()
+    if threads:
+        torch.set_num_threads(threads)
+    experiments = named_models(list(model_dirs))
+    first = experiments[0]
+    configs = [experiment.config for experiment in experiments]  # all are read: each may be wrong
+    tokenizers = first.tokenizers
+    for other in experiments[1:]:
+        if other.fingerprints != first.fingerprints:
+            raise InputError(
+                f"{other.directory}: has another tokenizer than {first.directory}; an ensemble needs the same one"
+            )
+    loaded = [load_model(experiment, checkpoint) for experiment in experiments]
+    if in_memory:
+        loaded = [one.in_memory() for one in loaded]
+    words = None
+    if shortlist is not None:
+        sizes = (tokenizers[0].vocab_size, tokenizers[1].vocab_size)
+        words = read_shortlist(shortlist, first.fingerprints, sizes).without(tokenizers[1].banned_ids())
+    trained = TrainedModels(
+        [model for model, _ in loaded],
+        device=found_device,
+        precision="fp32" if precision == "auto" else precision,
+        shortlist=words,
+        refusals=[_refusal(experiment, path) for experiment, (_, path) in zip(experiments, loaded, strict=True)],
+    )
+    if terms is not None and not trained.has_attention:
+        raise InputError(f"{trained.without_attention}, so --glossary is not possible")
+    decoding = DecodingOptions.of(configs[0].decoding, **options)
+    writing = open_writing(first, decoding)
+    if writing is not None:
+        writing = writing.fit_for(trained, decoding, tokenizers[1]).beside(terms)
+        tokenizers = writing.reading(tokenizers)
+    finder = find_terms(tokenizers, terms, writing)
+    doubts = calibrated_doubts(first, loaded[0].path) if confidence else None
+    return Translator(trained, tokenizers, decoding, terms=finder, doubts=doubts, writing=writing)
+
+
+def _found_device(device: str, precision: str) -> torch.device:
+    """Return the device of a name, and say what is slow on it."""
+
+    found = find_device(device)
+    if precision == "int8" and found.type != "cpu":
+        raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
+    if precision == "bf16" and not multiplies_bf16(found):
+        warn("this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here")
+    if found.type == "cpu" and not native.is_built():
+        log_once(native.why_missing())
+    return found
+
+
+def _refusal(experiment: Experiment, path: Path) -> str:
+    """Say that a checkpoint does not predict, and which others there are."""
+    way_out = experiment.checkpoints.others(path) or "train the model anew, with a lower training.learning_rate"
+    return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"
+
+
+def open_scorer(model_dirs: Sequence[Path], **options: Any) -> PairScorer:
+    """Return a scorer of given pairs, which keeps their writing; with the options and errors of `open_translator`."""
+
+    translator = open_translator(model_dirs, adapt_writing=False, **options)
+    return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
+
+
+def need_attention(translator: Translator) -> None:
+    """Refuse options that take alignments where the model has none to give."""
+    if translator.options.with_alignment and not translator.models.has_attention:
+        without = translator.models.without_attention
+        raise InputError(f"{without}, so --alignment, --copy-unknown and --markup are not possible")
+
+
+def warn_of_idle_options(
+    options: DecodingOptions, sampling: Mapping[str, float | None], search: Mapping[str, float | None]
+) -> None:
+    """Say which of the options of sampling and of the search that were given, so are not None, change nothing."""
+    is_sampling = options.sampling_temperature is not None
+    for option, value in (search if is_sampling else sampling).items():
+        if value is not None:
+            warn(f"{option} does nothing {'with' if is_sampling else 'without'} --sample")
+
+
+def requested_options(
+    *, sample: bool, temperature: float | None, copy_unknown: bool, markup: bool, alignment: bool = False, **others: Any
+) -> dict[str, Any]:
+    """Return what the command line asks for, by the names of `DecodingOptions`; None leaves the model's default."""
+    return others | {
+        "with_alignment": alignment or copy_unknown or markup,
+        "copy_unknown": copy_unknown,
+        "keep_markup": markup,
+        "sampling_temperature": (temperature or 1.0) if sample else None,
+    }

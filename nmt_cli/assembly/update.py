@@ -1,0 +1,59 @@
+"""The parts of one update of a training, built from its configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nmt_cli.training.candidates import CandidateSampler
+from nmt_cli.training.loss import TranslationLoss
+from nmt_cli.training.optim import build_optimizer
+from nmt_cli.training.update import Backward, Objective, Updates
+from nmt_cli.training.weights import Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nmt_cli.config.schema import Config
+    from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.system.distributed import World
+
+
+def is_guided(config: Config) -> bool:
+    """Return whether word alignments of the corpora guide the attention."""
+    return bool(config.training.guided_alignment_weight) and any(corpus.alignment for corpus in config.data.train)
+
+
+def is_sampled(config: Config, world: World) -> bool:
+    """Return whether the softmax of an update has a part of the vocabulary."""
+    return config.training.sampled_softmax and world.device.type == "cpu"
+
+
+def build_updates(config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None) -> Updates:
+    """Return what makes the gradients of an update; `target_counts` come from `PairStore`, for a sampled softmax."""
+
+    training = config.training
+    loss = TranslationLoss(
+        label_smoothing=training.label_smoothing,
+        coverage_weight=config.model.attention.coverage_loss,
+        alignment_weight=training.guided_alignment_weight if is_guided(config) else 0.0,
+        candidates=None if target_counts is None else CandidateSampler(target_counts),
+    )
+    objective = Objective(model, loss)
+    return Updates(Backward(objective, world), world, seed=config.seed)
+
+
+def build_weights(config: Config, model: Seq2Seq) -> Weights:
+    """Return a model with its optimizer and average."""
+
+    training = config.training
+    optimizer = build_optimizer(
+        training.optimizer,
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        learning_rate=training.learning_rate,
+        betas=(training.adam_beta1, training.adam_beta2),
+        rho=training.adadelta_rho,
+        epsilon=training.epsilon,
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+    )
+    return Weights(model, optimizer, ema_decay=training.ema_decay)

@@ -1,0 +1,81 @@
+"""Learns word pairs from the training text, and keeps them with the model as a further corpus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from nmt_cli.assembly.normalization import training_lines
+from nmt_cli.data.tokenizer import without_symbols
+from nmt_cli.data.writing import WORD, WritingProfile, lower
+from nmt_cli.system.console import counted, log
+from nmt_cli.system.files import atomic_directory
+from nmt_cli.text.language_codes import writes_spaces
+from nmt_cli.training.word_pairs import learn_word_pairs
+
+if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
+    from nmt_cli.data.tokenizer import Tokenizer
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.training.word_pairs import Words
+
+
+def keep_word_pairs(experiment: Experiment, config: Config) -> None:
+    """Write the word pairs of the training text into the model directory, if the configuration wants them.
+
+    A run that has begun keeps those with which it began.
+    """
+
+    paths = experiment.word_pairs_paths
+    if not config.data.word_pairs or (experiment.has_begun and all(path.exists() for path in paths)):
+        return
+    began = time.monotonic()
+    sides = word_pairs_of(training_lines(config), config, experiment.tokenizers)
+    with atomic_directory(paths[0].parent) as temporary:
+        for words, path in zip(sides, paths, strict=True):
+            written = "".join(f"{word}\n" for word in words)
+            (temporary / path.name).write_text(written, encoding="utf-8", newline="")
+    learned = f"{counted(len(sides[0]), 'word pair')} learned from the training text"
+    log(f"{learned} in {time.monotonic() - began:.0f} s -> {paths[0].parent}")
+
+
+def word_pairs_of(
+    lines: Iterable[tuple[str, str]], config: Config, tokenizers: Sequence[Tokenizer]
+) -> tuple[list[str], list[str]]:
+    """Return the sources and the targets of the word pairs that parallel lines teach, as a training reads them."""
+
+    languages = (config.data.source_lang, config.data.target_lang)
+    sides = [_Side(*side) for side in zip(languages, tokenizers, strict=True)]
+    lines = list(lines)
+    texts = [list(without_symbols([pair[side] for pair in lines], config.tokenizer.symbols)) for side in range(2)]
+    pairs = learn_word_pairs(
+        (sides[0].words(source), sides[1].words(target)) for source, target in zip(*texts, strict=True)
+    )
+    writers = [side.writer(text) for side, text in zip(sides, texts, strict=True)]
+    return [writers[0](pair.source) for pair in pairs], [writers[1](pair.target) for pair in pairs]
+
+
+class _Side:
+    """One side of the training text: what its words are, and how they are written."""
+
+    def __init__(self, language: str, tokenizer: Tokenizer) -> None:
+
+        self._language, self._tokenizer = language, tokenizer
+        self._has_spaces = writes_spaces(language)
+
+    def words(self, text: str) -> Words:
+        """Return the words of a line in small letters; its pieces where no spaces separate words."""
+
+        if self._has_spaces:
+            return tuple(lower(word, self._language) for word in WORD.findall(text))
+        pieces = (piece.replace("▁", "") for piece in self._tokenizer.pieces(self._tokenizer.encode(text)))
+        return tuple(piece for piece in pieces if piece.isalpha())
+
+    def writer(self, lines: list[str]) -> Callable[[Words], str]:
+        """Return what writes words as these lines have them within sentences."""
+
+        if not self._has_spaces:
+            return "".join
+        forms = WritingProfile.of(lines, self._language).forms
+        return lambda words: " ".join(forms.get(word, word) for word in words)

@@ -1,0 +1,1 @@
+"""Text before training: filters, reports, sizes, and the configuration that fits."""

@@ -1,0 +1,252 @@
+"""Advice about the pairs of a corpus: what the rules of `nmt clean` find in it, worst first, and what to do then."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from nmt_cli.corpora.corpus_report import CorpusReport
+from nmt_cli.corpora.filter_pairs import Tally, cleaned_names, tally
+from nmt_cli.corpora.filters import RULES, Rule, rules_that_drop
+from nmt_cli.corpora.unequal_files import look_command, where_files_part
+
+MAX_JUDGED = 200_000
+"""Pairs of a corpus that are judged, in blocks from all over it. That takes less than a minute."""
+NOTICEABLE = 0.5
+"""Share of the pairs in per cent that a clean corpus loses at most."""
+LEVELS = (("severe", 6.0), ("moderate", 0.5), ("slight", 0.0))
+"""The words for a severity, each with the least share times harm."""
+RUINOUS = 3.0
+"""Harm of a rule that is looked at in dev and test sets too."""
+CLEAN_LISTS = "The command lists these pairs in a file that ends in .dropped.tsv"
+DEV_LEAK = "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
+IS_TRAINING = (
+    "this is the training text itself, so scores say nothing: name other pairs; nmt init holds some back for dev"
+)
+IS_DEV = "this is the dev set itself, by which the model is chosen, so scores are too high: name other pairs"
+LEAK = next(rule for rule in RULES if rule.name == "leak")
+THROUGHOUT = 50.0
+"""Share of tokenised pairs in per cent from which the whole text is taken for tokenised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One kind of suspicious pairs in one corpus."""
+
+    corpus: str
+    finding: str
+    description: str
+    per_cent: float
+    """Share of the judged pairs."""
+    pairs: int
+    """Suspicious ones among those that were judged."""
+    judged: int
+    read: int
+    """All pairs of the corpus. Of a large corpus only a part is judged."""
+    places: list[str]
+    """The first of them. Of stretches, their beginnings."""
+    advice: str
+    command: str
+    """Empty where none helps."""
+    severity: float
+    """Share times harm."""
+    level: str
+    """The word for it."""
+
+
+class Sides(Protocol):
+    """The two files of a corpus."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+
+class Advised(NamedTuple):
+    """Advice about all corpora."""
+
+    advice: list[Advice]
+    """Worst first."""
+    not_looked_for: dict[str, tuple[str, ...]]
+    """By corpus, the rules about which it says too little."""
+    cleaned: dict[str, tuple[Path, Path]]
+    """By training corpus whose bad pairs are worth a cleaning, the files that the command of its advice makes."""
+    with_links: dict[str, str]
+    """By training corpus of that kind that has an alignment, the file of it, which would not fit the cleaned files."""
+
+
+def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advised:
+    """Return what is suspicious in these corpora."""
+    training = [report for report in reports if report.is_training]
+    copies, leaks = _parted(reports, "overlap", training)
+    dev = next((report for report in reports if report.name == "dev"), None)
+    copies_of_dev, leaks_of_dev = _parted(reports, "dev_overlap", [dev] if dev else [])
+    found, not_looked_for, cleaned, with_links = [], {}, {}, {}
+    for report in reports:
+        counts = [side.num_lines for side in report.sides]
+        if len(set(counts)) > 1 and min(counts) == report.num_pairs > 0:
+            found += _of_unequal(report, counts)
+        elif len(set(counts)) == 1 and counts[0] == report.num_pairs > 0:
+            without = leaks if report.is_training else leaks_of_dev if report is dev else ()
+            own, missing, share = _of_equal(report, without, languages)
+            found += own
+            if missing:
+                not_looked_for[report.name] = missing
+            if report.is_training and share > NOTICEABLE and not _is_one_file(report):
+                if report.links:
+                    with_links[report.name] = report.links
+                    continue
+                source, target, _ = cleaned_names([report.source, report.target], fresh_prefix(report))
+                cleaned[report.name] = source, target
+    for report in copies:
+        found.append(_leak(report, "overlap", "the source stands in the training text", IS_TRAINING))
+    for report in copies_of_dev:
+        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", IS_DEV))
+    for report in leaks:
+        command = "; ".join(clean_command(one, without=leaks) for one in training if not _is_one_file(one))
+        found.append(_leak(report, "overlap", "the source stands in the training text", LEAK.advice, command))
+    for report in leaks_of_dev:
+        assert dev is not None
+        command = clean_command(dev, without=leaks_of_dev)
+        found.append(_leak(report, "dev_overlap", "the source stands in the dev set", DEV_LEAK, command))
+    return Advised(sorted(found, key=lambda one: -one.severity), not_looked_for, cleaned, with_links)
+
+
+def judged_part(source: str, target: str) -> Tally:
+    """Return what `nmt clean` finds and drops by its defaults, judged by a part of a large corpus."""
+    return tally([source, target], rules_that_drop(), max_pairs=MAX_JUDGED)
+
+
+def _of_equal(
+    report: CorpusReport, leaks: Sequence[CorpusReport], languages: tuple[str, str]
+) -> tuple[list[Advice], tuple[str, ...], float]:
+    """Return the advice about a corpus, the rules that it says too little about, and the share that is dropped."""
+    counts = judged_part(report.source, report.target)
+    found = []
+    for rule in RULES:
+        share = counts.share(counts.found[rule.name])
+        if not share or not (report.is_training or (rule.harm >= RUINOUS and share > NOTICEABLE)):
+            continue
+        text, command = _what_to_do(report, rule, leaks, languages, share=share)
+        found.append(
+            Advice(
+                report.name, rule.name, rule.description, round(share, 3), counts.found[rule.name], counts.judged,
+                counts.read, [f"{report.source}:{line}" for line in counts.examples[rule.name]], text, command,
+                *_severity(share * rule.harm),
+            )
+        )  # fmt: skip
+    missing = counts.not_looked_for if report.is_training else ()
+    return found, missing, counts.share(counts.dropped)
+
+
+def _what_to_do(
+    report: CorpusReport, rule: Rule, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
+) -> tuple[str, str]:
+    """Return what to do about these pairs, and the command."""
+    if _is_one_file(report):
+        return "the same file is given as source and as target: name the translation as the target", ""
+    if not report.is_training:
+        return f"scores of this set mislead: mend it. {CLEAN_LISTS}", clean_command(report, without=leaks)
+    if rule.name == "tokenised" and share >= THROUGHOUT:
+        return rule.advice, _detokenise_command(report, languages)
+    return rule.advice, clean_command(report, () if rule.drops else (rule.name,), leaks)
+
+
+def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
+    """Return the advice to look where files of unequal lengths part, if that can be found."""
+    paths = [report.source, report.target]
+    part = where_files_part(paths, counts)
+    if part is None:
+        return []
+    rule = next(rule for rule in RULES if rule.name == "out-of-step")
+    number = max(counts) - part.line + 1
+    share = 100 * number / max(counts)
+    description = f"the files have {counts[0]:,} and {counts[1]:,} lines "
+    if part.is_at_end:
+        description += "and belong together as far as both go"
+        advice = "the end of one file has no counterpart. Look there, and complete or cut a file"
+    else:
+        description += "and no longer belong together from here"
+        advice = "a line is missing or doubled in one file near this place. Look there, and mend the file"
+    return [
+        Advice(
+            report.name, rule.name, description, round(share, 3), number, max(counts), max(counts),
+            [f"{report.source}:{part.line}"], advice,
+            look_command(paths, part.line), *_severity(share * rule.harm),
+        )
+    ]  # fmt: skip
+
+
+def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str:
+    commands = []
+    for path, language in zip((report.source, report.target), languages, strict=True):
+        name = _beside(path)
+        reading = f"{'gzip -dc' if path.endswith('.gz') else 'cat'} {shlex.quote(path)}"
+        made = shlex.quote(str(name.with_name(f"{name.stem}.plain{name.suffix}")))
+        commands.append(f"{reading} | sacremoses -l {shlex.quote(language)} detokenize > {made}")
+    return "pip install sacremoses; " + "; ".join(commands)
+
+
+def _parted(
+    reports: Sequence[CorpusReport], finding: str, others: Sequence[CorpusReport]
+) -> tuple[list[CorpusReport], list[CorpusReport]]:
+    """Return the reports with a finding: those whose source is the file of one of `others`, and the rest."""
+    having = [report for report in reports if report.findings[finding].count]
+    same = [report for report in having if any(_are_one_file(report.source, one.source) for one in others)]
+    return same, [report for report in having if report not in same]
+
+
+def _leak(report: CorpusReport, finding: str, description: str, advice: str, command: str = "") -> Advice:
+    number, places = report.findings[finding].count, report.findings[finding].examples
+    share = 100 * number / max(1, report.num_pairs)
+    return Advice(
+        report.name, "leak", description, round(share, 3), number, report.num_pairs, report.num_pairs, places, advice,
+        command, *_severity(share * (LEAK.harm if finding == "overlap" else 1.0)),
+    )  # fmt: skip
+
+
+def _severity(value: float) -> tuple[float, str]:
+    return value, next(word for word, least in LEVELS if value >= least)
+
+
+def _is_one_file(report: CorpusReport) -> bool:
+    return _are_one_file(report.source, report.target)
+
+
+def _are_one_file(first: str, second: str) -> bool:
+    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
+
+
+def _beside(source: str) -> Path:
+    """Return the file without `.gz`; where its directory may not be written to, one of its name in the working one."""
+    path = Path(source.removesuffix(".gz"))
+    return path if os.access(path.parent, os.W_OK) else Path(path.name)
+
+
+def fresh_prefix(corpus: Sides, drop: Sequence[str] = ()) -> str:
+    """Return the beginning of names beside a corpus that no file has yet: `train.clean` for `train.en`."""
+    path = _beside(corpus.source)
+    stem = "-".join((f"{path.stem}.clean", *drop))
+    for number in count(1):
+        prefix = str(path.with_name(f"{stem}{number if number > 1 else ''}"))
+        if not any(made.exists() for made in cleaned_names([corpus.source, corpus.target], prefix)):
+            return prefix
+    raise AssertionError
+
+
+def clean_command(corpus: Sides, drop: Sequence[str] = (), without: Sequence[Sides] = ()) -> str:
+    """Return the command that cleans a corpus beside itself: `train.en` becomes `train.clean.en`.
+
+    Another command than the usual one makes files of another name, so that both can run.
+    """
+    prefix = fresh_prefix(corpus, drop)
+    options = [word for rule in drop for word in ("--drop", rule)]
+    options += [word for path in dict.fromkeys(one.source for one in without) for word in ("--without", path)]
+    return shlex.join(["nmt", "clean", corpus.source, corpus.target, "-o", prefix, *options])

@@ -1,0 +1,171 @@
+"""An index of the pairs of corpora: which have come before, and which sources are held out, in bounded memory.
+
+White space around a side makes no difference. Texts are known by hashes of 64 bits. These lie in a temporary file and
+are compared part by part. The file has no name, so nothing is left of it when the program is killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt_cli.data.lines import iter_lines, open_input
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import no_space
+
+DUPLICATE, MANY_TARGETS, HELD_OUT = 1, 2, 4
+"""Bits of a pair that has come before, of one whose source has come before with many other targets, and of one whose
+source is held out."""
+MAX_TARGETS = 3
+"""Targets of one source that are not many."""
+PART = 2**22
+"""Hashes that are compared at a time."""
+NOTHING = 0
+"""Stands in for the hash of a pair with an empty side, which repeats nothing."""
+Hashes = NDArray[np.uint64]
+Rows = NDArray[np.int64]
+
+
+class PairIndex:
+    """The pairs and the sources of one or several corpora, numbered from 0; 16 bytes a pair in temporary files."""
+
+    def __init__(self) -> None:
+        self._pairs, self._sources = _HashFile(PART), _HashFile(PART)
+
+    def __enter__(self) -> PairIndex:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._pairs.close()
+        self._sources.close()
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def add(self, source: bytes, target: bytes) -> int:
+        """Take the next pair; return its hash, which is `NOTHING` if a side is empty."""
+        source, target = source.strip(), target.strip()
+        is_whole = bool(source and target)
+        value = _hash64(b"%b\n%b" % (source, target)) if is_whole else NOTHING
+        self._pairs.add(value)
+        self._sources.add(_hash64(source) if is_whole else NOTHING)
+        return value
+
+    def repeats(self) -> Iterator[tuple[Rows, Rows]]:
+        """Yield the rows of the pairs that have come before, part by part, each with the row where it came first."""
+        for rows, values in self._pairs.parts():
+            is_first = np.ones(len(rows), dtype=bool)
+            is_first[1:] = values[1:] != values[:-1]
+            first_rows = rows[is_first][np.cumsum(is_first) - 1]
+            yield rows[~is_first], first_rows[~is_first]
+
+    def sources(self) -> Hashes:
+        """Return the hash of each source, 8 bytes a pair."""
+        return self._sources.values()
+
+    def first_rows(self, sources: Hashes) -> Rows:
+        """Return the first row with each of some sources, or -1 where there is none."""
+        known, places = np.unique(sources, return_inverse=True)
+        found = np.full(len(known), -1, dtype=np.int64)
+        for rows, values in self._sources.parts():
+            first = np.searchsorted(values, known)
+            is_here = first < len(values)
+            is_here[is_here] = values[first[is_here]] == known[is_here]
+            found[is_here] = rows[first[is_here]]
+        return found[places]
+
+    def bits(self, held_out: Hashes) -> NDArray[np.uint8]:
+        """Return the bits of every pair; `held_out` are hashes of sources."""
+        bits = np.zeros(len(self), dtype=np.uint8)
+        for rows, _ in self.repeats():
+            bits[rows] |= DUPLICATE
+        for rows, values in self._sources.parts():
+            bits[rows[np.isin(values, held_out)]] |= HELD_OUT
+            is_new = bits[rows] & DUPLICATE == 0
+            rows, values = rows[is_new], values[is_new]
+            # Equal values stand side by side. If the value MAX_TARGETS places back is the same, that many came before.
+            bits[rows[MAX_TARGETS:][values[MAX_TARGETS:] == values[:-MAX_TARGETS]]] |= MANY_TARGETS
+        return bits
+
+
+def hashes_of(paths: Sequence[str]) -> Hashes:
+    """Return the hashes of the sources in some files, 8 bytes a line; `InputError` where one cannot be read."""
+    found = array("Q")
+    for path in paths:
+        with open_input(path) as stream:
+            found.extend(_hash64(line.strip()) for line in iter_lines(stream) if line.strip())
+    return np.unique(np.frombuffer(found, dtype=np.uint64))
+
+
+def _hash64(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") or NOTHING + 1
+
+
+class _HashFile:
+    """Numbers of 64 bits in a temporary file."""
+
+    def __init__(self, part: int) -> None:
+        self._file = tempfile.TemporaryFile(prefix="nmt-", buffering=0)  # noqa: SIM115 (closed at the end)
+        self._waiting, self._written, self._part = array("Q"), 0, part
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return self._written + len(self._waiting)
+
+    def add(self, value: int) -> None:
+        self._waiting.append(value)
+        if len(self._waiting) * 16 >= self._part:
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            self._file.seek(0, 2)
+            data = memoryview(self._waiting.tobytes())
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            error.filename = tempfile.gettempdir()
+            where = f"{error.filename}: temporary files cannot be written"
+            raise no_space(error) or InputError(f"{where}: {(error.strerror or str(error)).lower()}") from error
+        self._written += len(self._waiting)
+        self._waiting = array("Q")
+
+    def values(self) -> Hashes:
+        """Return all numbers in the order in which they came."""
+        self._write()
+        return np.concatenate([_NOTHING[1], *(values for _, values in self._chunks())])
+
+    def parts(self) -> Iterator[tuple[Rows, Hashes]]:
+        """Yield the rows and their values in parts, sorted by value and then by row; equal ones are in one part.
+
+        Rows of `NOTHING` are left out.
+        """
+        self._write()
+        num_parts = max(1, -(-len(self) // self._part))
+        for part in range(num_parts):
+            found = []
+            for first, values in self._chunks():
+                own = np.flatnonzero((values % np.uint64(num_parts) == part) & (values != NOTHING))
+                found.append((first + own, values[own]))
+            rows, values = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else _NOTHING
+            order = np.argsort(values, kind="stable")
+            yield rows[order], values[order]
+
+    def _chunks(self) -> Iterator[tuple[int, Hashes]]:
+        self._file.seek(0)
+        first = 0
+        while data := self._file.read(8 * max(1, self._part // 8)):
+            values = np.frombuffer(data, dtype=np.uint64)
+            yield first, values
+            first += len(values)
+
+
+_NOTHING = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)

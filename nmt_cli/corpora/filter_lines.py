@@ -1,0 +1,50 @@
+"""Judgement of text in one language, line by line, in two passes: the first finds repeated and known lines.
+
+Memory is one byte for each line, and 8 bytes for each line that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nmt_cli.corpora.character_filters import found_in_line
+from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, PairIndex, hashes_of
+from nmt_cli.corpora.filter_pairs import BLOCK, Judged
+from nmt_cli.corpora.filters import LINE_RULES
+from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.system.console import Progress
+from nmt_cli.system.errors import InputError
+
+_RANK = {rule.name: rank for rank, rule in enumerate(LINE_RULES)}
+
+
+def judged_lines(path: str, without: Sequence[str] = ()) -> Iterator[Judged]:
+    """Yield the lines of a file in order, judged; `target` of each is empty.
+
+    A line is known if it stands in one of the files `without`, white space around it aside.
+
+    Raises:
+        InputError: a file cannot be read, or changes while it is read.
+    """
+    with PairIndex() as index:
+        with open_input(path) as stream:
+            for line in iter_lines(stream):
+                index.add(line, line)
+        bits = index.bits(hashes_of(without))
+    marks = (("known", HELD_OUT), ("duplicate", DUPLICATE))
+    number = 0
+    with open_input(path) as stream, Progress("judging", unit="line", total=len(bits)) as progress:
+        for number, line in enumerate(iter_lines(stream), start=1):
+            if number > len(bits):
+                break
+            text, is_valid = decode_line(line)
+            rules = found_in_line(text)
+            if not is_valid and "encoding" not in rules:
+                rules.append("encoding")
+            if "empty" not in rules:
+                rules += [name for name, bit in marks if bits[number - 1] & bit]
+            yield Judged(number, line, b"", sorted(rules, key=_RANK.__getitem__))
+            if not number % BLOCK:
+                progress.advance(BLOCK)
+    if number != len(bits):
+        raise InputError(f"{path}: changed while it was read; run the command again")

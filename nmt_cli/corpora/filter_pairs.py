@@ -1,0 +1,184 @@
+"""Judgement of a whole corpus in two passes: the first draws a sample and finds repeated pairs, the second judges.
+
+Memory holds the sample, one block of pairs, and one byte for each pair.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, MANY_TARGETS, PairIndex, hashes_of
+from nmt_cli.corpora.pair_filter import Judge
+from nmt_cli.data.lines import decode_line
+from nmt_cli.data.pairs import lines_in_step
+from nmt_cli.system.console import Progress
+from nmt_cli.system.errors import InputError
+
+SAMPLE_PAIRS = 20_000
+SAMPLE_CHARACTERS = 1_000
+"""Beginning of each side that the sample keeps."""
+BLOCK = 4_096
+"""Pairs that are judged together."""
+NUM_EXAMPLES = 3
+Lines = tuple[bytes, ...]
+
+
+def cleaned_names(texts: Sequence[str], prefix: str) -> list[Path]:
+    """Return the files that a cleaning of texts writes: one for each text, and the list of what was dropped.
+
+    Each has the ending of its text, such as `.en` or `.en.gz`.
+    """
+    endings = []
+    for path in map(Path, texts):
+        endings.append(f"{Path(path.stem).suffix}.gz" if path.suffix == ".gz" else path.suffix)
+    if len(set(endings)) < len(endings) or (len(endings) > 1 and not all(endings)):
+        endings = [f".{side}{ending}" for side, ending in zip(("source", "target"), endings, strict=True)]
+    if endings == [""]:
+        endings = [".txt"]
+    return [Path(f"{prefix}{ending}") for ending in (*endings, ".dropped.tsv")]
+
+
+class Judged(NamedTuple):
+    """A pair of lines with the rules that it breaks."""
+
+    number: int
+    """Counts from 1."""
+    source: bytes
+    target: bytes
+    rules: list[str]
+    """Worst first."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of judged pairs."""
+
+    read: int = 0
+    """Pairs of the corpus."""
+    judged: int = 0
+    dropped: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    """Pairs that break each rule. A pair may break several."""
+    dropped_by: Counter[str] = field(default_factory=Counter)
+    """Dropped pairs, each under the first rule that drops it."""
+    examples: dict[str, list[int]] = field(default_factory=dict)
+    """The first lines that break each rule; of stretches, the lines at which they begin."""
+    last: dict[str, int] = field(default_factory=dict)
+    not_looked_for: tuple[str, ...] = ()
+    """Rules about which the corpus says too little."""
+
+    @property
+    def kept(self) -> int:
+        """Judged pairs that stay."""
+        return self.judged - self.dropped
+
+    def add(self, pair: Judged, dropping: frozenset[str]) -> str | None:
+        """Count a pair; return the rule that drops it, or None where it stays."""
+        self.judged += 1
+        for rule in pair.rules:
+            self.found[rule] += 1
+            examples = self.examples.setdefault(rule, [])
+            goes_on = rule == "out-of-step" and self.last.get(rule) == pair.number - 1
+            if len(examples) < NUM_EXAMPLES and not goes_on:
+                examples.append(pair.number)
+            self.last[rule] = pair.number
+        reason = next((rule for rule in pair.rules if rule in dropping), None)
+        if reason is not None:
+            self.dropped += 1
+            self.dropped_by[reason] += 1
+        return reason
+
+    def share(self, count: int) -> float:
+        """Return a count as a share of the judged pairs, in per cent."""
+        return 100 * count / max(1, self.judged)
+
+
+class FirstPass(NamedTuple):
+    """The number of pairs of a corpus, a sample of them, and what repeats: known before the pairs are judged."""
+
+    num_pairs: int
+    sample: list[tuple[str, str]]
+    repeats: NDArray[np.uint8]
+    """The bits of each pair, as `PairIndex` gives them."""
+
+
+def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
+    """Read a corpus once; `InputError` where it cannot be read or its files have unequal line counts.
+
+    `held_out` are files of sources that should not be in the corpus. The sample is drawn by the hashes of the pairs, so
+    it is the same each time and holds each pair once.
+    """
+    sample: dict[int, Lines] = {}
+    limit = 2**64
+    held_out_hashes = hashes_of(held_out)
+    with PairIndex() as index, Progress("reading", unit="pair") as progress:
+        for lines in lines_in_step(paths):
+            source, target = lines[0].strip(), lines[1].strip()
+            value = index.add(source, target)
+            if value < limit and source and target:
+                # Four bytes a character at most. A character that is cut in two becomes U+FFFD.
+                sample[value] = source[: 4 * SAMPLE_CHARACTERS], target[: 4 * SAMPLE_CHARACTERS]
+                if len(sample) >= 2 * SAMPLE_PAIRS:
+                    limit = sorted(sample)[SAMPLE_PAIRS]
+                    sample = {key: sample[key] for key in sample if key < limit}
+            if not len(index) % BLOCK:
+                progress.advance(BLOCK)
+        chosen = sorted(sample)[:SAMPLE_PAIRS]
+        texts = [(decode_line(sample[key][0])[0], decode_line(sample[key][1])[0]) for key in chosen]
+        return FirstPass(len(index), texts, index.bits(held_out_hashes))
+
+
+def judged_pairs(
+    paths: Sequence[str], known: FirstPass, judge: Judge, *, max_pairs: int | None = None
+) -> Iterator[Judged]:
+    """Yield the pairs of a corpus in order, judged; with `max_pairs`, about as many, in blocks from all over it."""
+    every = 1 if max_pairs is None else max(1, -(-known.num_pairs // max_pairs))
+    rows = lines_in_step(paths)
+    first = 0
+    with Progress("judging", unit="pair", total=known.num_pairs) as progress:
+        for number, block in enumerate(iter(lambda: list(islice(rows, BLOCK)), [])):
+            if first + len(block) > known.num_pairs:
+                raise InputError(f"{' and '.join(paths)}: became longer while they were read; run the command again")
+            if number % every == 0:
+                sides = [(decode_line(lines[0]), decode_line(lines[1])) for lines in block]
+                bits = known.repeats[first : first + len(block)].tolist()
+                marks = [
+                    _marks(seen, source[1] and target[1]) for seen, (source, target) in zip(bits, sides, strict=True)
+                ]
+                found = judge.judge([(source[0], target[0]) for source, target in sides], marks)
+                for row, (lines, rules) in enumerate(zip(block, found, strict=True), start=first + 1):
+                    yield Judged(row, lines[0], lines[1], rules)
+            first += len(block)
+            progress.advance(len(block))
+    if first < known.num_pairs:
+        raise InputError(f"{' and '.join(paths)}: became shorter while they were read; run the command again")
+
+
+def _marks(bits: int, is_valid: bool) -> list[str]:
+    """Return the rules that a pair breaks beside others, or by its bytes."""
+    marks = [] if is_valid else ["mixed-encodings"]
+    if bits & DUPLICATE:
+        marks.append("duplicate")
+    if bits & MANY_TARGETS:
+        marks.append("many-targets")
+    if bits & HELD_OUT:
+        marks.append("leak")
+    return marks
+
+
+def tally(paths: Sequence[str], dropping: frozenset[str], *, max_pairs: int | None = None) -> Tally:
+    """Count what the rules find in a corpus, and what `dropping` would drop."""
+    known = first_pass(paths)
+    judge = Judge(known.sample)
+    counts = Tally(read=known.num_pairs, not_looked_for=judge.not_looked_for)
+    for pair in judged_pairs(paths, known, judge, max_pairs=max_pairs):
+        counts.add(pair, dropping)
+    return counts

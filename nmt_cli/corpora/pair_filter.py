@@ -1,0 +1,70 @@
+"""The judge of pairs: all rules together, with what they learn from a sample of the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+import numpy as np
+
+from nmt_cli.corpora.character_filters import found_in_characters
+from nmt_cli.corpora.filters import NAMES
+from nmt_cli.corpora.language_filter import LanguageModel
+from nmt_cli.corpora.out_of_step import Steps
+
+RATIO_FACTOR = 3.0
+"""The ratio of lengths in characters may be this many times the corpus's median ratio, or this part of it."""
+MIN_RATIO_CHARACTERS = 20
+"""Fewest characters of the longer side. The ratio of shorter pairs says nothing."""
+_RANK = {name: rank for rank, name in enumerate(NAMES)}
+Pairs = Sequence[tuple[str, str]]
+
+
+class Judge:
+    """Names the rules that each pair of a corpus breaks."""
+
+    def __init__(self, sample: Pairs) -> None:
+        """Learn the languages, the usual ratio of lengths and the words that go together."""
+        whole = [pair for pair in sample if pair[0].strip() and pair[1].strip()]
+        ratios = [log(len(target.strip()) / len(source.strip())) for source, target in whole]
+        self._usual_ratio = float(np.median(ratios)) if ratios else 0.0
+        self.languages = LanguageModel([source for source, _ in whole], [target for _, target in whole])
+        self.steps = Steps(whole)
+
+    @property
+    def not_looked_for(self) -> tuple[str, ...]:
+        """The rules that find nothing because the sample is too small or its sides are too alike to learn from."""
+        languages = () if self.languages.is_sure else ("swapped", "wrong-language")
+        return (*languages, *(() if self.steps.is_sure else ("out-of-step",)))
+
+    def judge(self, pairs: Pairs, marks: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Return for each pair of the next block the rules that it breaks, worst first.
+
+        `marks` are the rules that it is known to break already.
+        """
+        languages = self.languages.flag([source for source, _ in pairs], [target for _, target in pairs])
+        out_of_step = self.steps.flag(pairs)
+        found = []
+        for row, (source, target) in enumerate(pairs):
+            names = found_in_characters(source, target)
+            if "empty" not in names:
+                if languages.swapped[row]:
+                    names.append("swapped")
+                if languages.wrong[row] and "copy" not in names:
+                    names.append("wrong-language")
+                if out_of_step[row]:
+                    names.append("out-of-step")
+                if self._is_beyond_ratio(source, target):
+                    names.append("length-ratio")
+                if "mixed-encodings" in marks[row] and "encoding" in names:
+                    names.remove("encoding")  # U+FFFD stands there for the bytes that are not UTF-8
+                names += marks[row]
+                names.sort(key=_RANK.__getitem__)
+            found.append(names)
+        return found
+
+    def _is_beyond_ratio(self, source: str, target: str) -> bool:
+        lengths = len(source.strip()), len(target.strip())
+        if max(lengths) < MIN_RATIO_CHARACTERS:
+            return False
+        return abs(log(lengths[1] / lengths[0]) - self._usual_ratio) > log(RATIO_FACTOR)

@@ -1,0 +1,332 @@
+"""The size of model and the length of training that suit a corpus, and the memory of a training. Plain arithmetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from nmt_cli.config.model import DropoutConfig
+from nmt_cli.config.schema import Config
+from nmt_cli.corpora.survey import TextSurvey
+
+PIECES_PER_WORD = 1.3
+CHARACTERS_PER_PIECE = 4
+"""At most, of words that are long or not separated by blanks."""
+IDEOGRAPHS_PER_PIECE = 2
+"""More than there are in so small a vocabulary. So a text of ideographs gets more epochs, which it needs. In
+docs/studies/defaults.md it was at its best after 36, where as many pieces of other text would get 21."""
+MANY_IDEOGRAPHS = 500
+"""Distinct characters that make nearly all of a text; an alphabet has fewer."""
+IDEOGRAPHIC_SHARE = 0.5
+"""Share of the usual pieces for a text with many ideographs: nearly each is a piece of its own then. It was measured on
+25,000 pairs of Chinese (docs/studies/defaults.md)."""
+SOME_PIECES, FEW_PIECES = 700, 300
+"""Pieces of several characters that a vocabulary has at least; the second where there are many ideographs."""
+BASIC_PIECES = 261
+"""Pieces of any vocabulary beside its characters: 256 bytes, 4 special pieces, and the mark of a word's beginning."""
+MORE_PIECES = 39
+"""Further pieces that any text of at least 78 distinct words gets; with the basic ones they make 300."""
+MIN_STEPS = 3_000
+MAX_EPOCHS = 100
+NUM_VALIDATIONS = 15
+MANY_CHARACTERS = 1_000
+"""Distinct characters. Only Chinese, Japanese or dirty text has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """The choices for one amount of text; those between two anchors are interpolated."""
+
+    num_pairs: int
+    vocab_size: int
+    embedding_size: int
+    hidden_size: int
+    num_layers: int
+    batch_size: int
+    dropout: tuple[float, float, float, float, float, float]
+    """Probabilities in the order of `DROPOUTS`."""
+    learning_rate: float
+    schedule: str
+    warmup_steps: int
+    max_epochs: int
+
+
+_ANCHORS = (
+    _Anchor(5_000, 4_000, 256, 256, 1, 1_000, (0.38, 0.25, 0.5, 0.62, 0.12, 0.12), 4.0e-3, "constant", 200, 50),
+    _Anchor(29_000, 8_000, 256, 256, 1, 1_500, (0.25, 0.1, 0.0, 0.4, 0.05, 0.05), 4.0e-3, "constant", 200, 18),
+    _Anchor(140_000, 12_000, 384, 384, 1, 1_500, (0.11, 0.05, 0.0, 0.17, 0.01, 0.01), 4.0e-3, "constant", 200, 14),
+    _Anchor(350_000, 16_000, 512, 512, 1, 3_000, (0.1, 0.05, 0.0, 0.15, 0.0, 0.0), 2.0e-3, "constant", 500, 12),
+    _Anchor(3_000_000, 32_000, 512, 1_024, 1, 8_192, (0.1, 0.05, 0.0, 0.15, 0.0, 0.0), 1.0e-3, "cosine", 4_000, 8),
+    _Anchor(30_000_000, 32_000, 512, 1_024, 2, 16_384, (0.1, 0.0, 0.0, 0.1, 0.0, 0.0), 1.0e-3, "cosine", 8_000, 4),
+)  # fmt: skip
+"""The first two were chosen by measurement, and the rate, batch, dropout and hidden size of the third (docs/studies/).
+Nobody has compared the rest with its neighbours."""
+DROPOUTS = ("embedding", "recurrent", "annotation", "readout", "source_word", "target_word")
+WIDTH_UNIT = 64
+"""Sizes of vectors are multiples of this, which suits matrix products."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """A place between two anchors, by the logarithm of the number of pairs; 0 is the first, 1 the second."""
+
+    low: _Anchor
+    high: _Anchor
+    share: float
+
+    @classmethod
+    def of(cls, num_pairs: int) -> _Between:
+        """Return the place of an amount of text; below the first anchor and above the last, that anchor counts."""
+        place = min(max(num_pairs, _ANCHORS[0].num_pairs), _ANCHORS[-1].num_pairs)
+        low, high = next(pair for pair in pairwise(_ANCHORS) if place <= pair[1].num_pairs)
+        return cls(low, high, math.log(place / low.num_pairs) / math.log(high.num_pairs / low.num_pairs))
+
+    def size(self, low: float, high: float) -> float:
+        """Return a size that grows by the same factor whenever the text does."""
+        return float(low * (high / low) ** self.share)
+
+    def width(self, low: int, high: int) -> int:
+        """Return the length of a vector."""
+        return round(self.size(low, high) / WIDTH_UNIT) * WIDTH_UNIT
+
+    def rate(self, low: float, high: float) -> float:
+        """Return a probability, which changes by the same amount whenever the text grows by the same factor."""
+        return round(low + (high - low) * self.share, 2)
+
+    @property
+    def nearest(self) -> _Anchor:
+        """The anchor that decides what has no values in between."""
+        return self.low if self.share < 0.5 else self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The choices for a corpus."""
+
+    vocab_size: int
+    usual_vocab_size: int
+    """The size for this number of pairs of a text that has neither few words nor many characters."""
+    character_coverage: float
+    embedding_size: int
+    hidden_size: int
+    num_layers: int
+    dropout: DropoutConfig
+    max_length: int
+    batch_size: int
+    learning_rate: float
+    schedule: str
+    warmup_steps: int
+    max_epochs: int
+    num_steps: int
+    """About how many updates that makes."""
+    validation_freq: int
+
+    def with_updates(self, updates_an_epoch: float) -> Sizes:
+        """Return the same sizes with the validations of a training with `updates_an_epoch`.
+
+        The number of epochs stays: it follows the amount of text, which the number of pieces does not tell.
+        """
+        num_steps = max(1, round(updates_an_epoch * self.max_epochs))
+        return replace(self, num_steps=num_steps, validation_freq=_validation_freq(num_steps))
+
+    @property
+    def checkpoint_freq(self) -> int:
+        return min(self.validation_freq, 1_000)
+
+
+def _validation_freq(num_steps: int) -> int:
+    """Return the steps between validations, of which there are about 15."""
+    return max(1, _round(num_steps / NUM_VALIDATIONS))
+
+
+def sizes_for(text: TextSurvey) -> Sizes:
+    """Return the sizes for the pairs of a text, between the sizes of `_ANCHORS`, adapted to the text.
+
+    The vocabulary has at most as many pieces as the distinct words are good for, above the characters and bytes, and at
+    least these and 700 pieces; with many ideographs it is half as large, and has at least 300 pieces above them. Where
+    there are very many characters, only those that make 99.95 % of the text get pieces of their own.
+
+    Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the updates; there are
+    about 15 validations, and a checkpoint at least every 1,000 updates.
+    """
+    at = _Between.of(text.num_pairs)
+    low, high, nearest = at.low, at.high, at.nearest
+    share = IDEOGRAPHIC_SHARE if _has_ideographs(text) else 1.0
+    usual = int(_two_digits(share * at.size(low.vocab_size, high.vocab_size)))
+    batch_size = int(_two_digits(at.size(low.batch_size, high.batch_size)))
+    has_many = text.distinct_characters > MANY_CHARACTERS
+    vocab_size = _vocab_size(usual, text, text.covering_characters if has_many else text.distinct_characters)
+    steps_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / batch_size)
+    usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
+    max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_STEPS // steps_an_epoch)))
+    num_steps = max(1, round(steps_an_epoch * max_epochs))
+    rates = (at.rate(*pair) for pair in zip(low.dropout, high.dropout, strict=True))
+    return Sizes(
+        vocab_size=vocab_size,
+        usual_vocab_size=usual,
+        character_coverage=0.9995 if has_many else 1.0,
+        embedding_size=at.width(low.embedding_size, high.embedding_size),
+        hidden_size=at.width(low.hidden_size, high.hidden_size),
+        num_layers=nearest.num_layers,
+        dropout=DropoutConfig(**dict(zip(DROPOUTS, rates, strict=True))),
+        # Small vocabularies cut words into more pieces.
+        max_length=100 if vocab_size >= 4_000 else 150 if vocab_size >= 1_000 else 250,
+        batch_size=batch_size,
+        learning_rate=_two_digits(at.size(low.learning_rate, high.learning_rate)),
+        schedule=nearest.schedule,
+        warmup_steps=min(int(_two_digits(at.size(low.warmup_steps, high.warmup_steps))), num_steps // 10),
+        max_epochs=max_epochs,
+        num_steps=num_steps,
+        validation_freq=_validation_freq(num_steps),
+    )
+
+
+SAME_SIZE, SAME_RATE = 0.15, 0.05
+"""Differences up to which a size (in proportion) and a probability count as the rule's values."""
+
+
+def resized(config: Config, before: Sizes, now: Sizes) -> dict[str, Any]:
+    """Return dotted keys with the values for a larger text, where the configuration has the values for a smaller one.
+
+    `before` are the sizes for the text that it was written for, and `now` the sizes for the larger. A value that is
+    another than `before` says is the user's own, and is not among the keys returned.
+    """
+    model, training = config.model, config.training
+    # A value that the user chose is seldom so close to the rule's value. The rule's own value may differ a little from
+    # `before`, because `nmt init` counts the pairs without those that it holds out.
+    usual = _is_near(config.tokenizer.vocab_size, before.vocab_size) and now.vocab_size > before.vocab_size
+    changes: dict[str, Any] = {"tokenizer.vocab_size": now.vocab_size} if usual else {}
+    heads = model.attention.heads if model.attention.type == "multihead" else 1
+    pairs = {
+        "model.embedding_size": (model.embedding_size, before.embedding_size, now.embedding_size),
+        "model.encoder.hidden_size": (model.encoder.hidden_size, before.hidden_size, now.hidden_size),
+        "model.decoder.hidden_size": (model.decoder.hidden_size, before.hidden_size, now.hidden_size),
+        "model.encoder.num_layers": (model.encoder.num_layers, before.num_layers, now.num_layers),
+        "model.decoder.num_layers": (model.decoder.num_layers, before.num_layers, now.num_layers),
+        "model.attention.size": (model.attention.size, before.hidden_size, -(-now.hidden_size // heads) * heads),
+        "training.batch_size": (training.batch_size, before.batch_size, now.batch_size),
+        "training.learning_rate": (training.learning_rate, before.learning_rate, now.learning_rate),
+    }
+    if model.pretrained.source or model.pretrained.target:
+        del pairs["model.embedding_size"]  # the vectors have it
+    changes |= {key: new for key, (given, old, new) in pairs.items() if _is_near(given, old) and given != new}
+    if "model.embedding_size" in changes and model.decoder.readout_size == model.embedding_size:
+        changes["model.decoder.readout_size"] = now.embedding_size
+    rates = zip(*(each.model_dump().values() for each in (model.dropout, before.dropout)), strict=True)
+    if all(abs(given - old) <= SAME_RATE for given, old in rates) and model.dropout != now.dropout:
+        changes["model.dropout"] = now.dropout.model_dump()
+    if training.schedule == before.schedule != now.schedule:
+        changes["training.schedule"] = now.schedule
+    return changes
+
+
+def _is_near(given: float, usual: float) -> bool:
+    """Return True if a value of the configuration is the rule's value, or one for a few pairs more or less."""
+    return abs(given - usual) <= SAME_SIZE * usual
+
+
+def _has_ideographs(text: TextSurvey) -> bool:
+    return text.covering_characters > MANY_IDEOGRAPHS
+
+
+def _pieces_a_line(text: TextSurvey) -> float:
+    """Return about how many pieces a line has; where words are not separated by blanks, only characters tell."""
+    characters_a_piece = IDEOGRAPHS_PER_PIECE if _has_ideographs(text) else CHARACTERS_PER_PIECE
+    by_characters = text.characters_a_line / characters_a_piece
+    return max(text.words_a_line * PIECES_PER_WORD, by_characters)
+
+
+def _vocab_size(wanted: int, text: TextSurvey, characters: int) -> int:
+    """Return the size that is wanted, within what the text gives.
+
+    A word is good for a quarter of a piece where there are up to 4,000 distinct ones,
+    and for more where there are more: 10,000 are good for 4,000 pieces. These two were measured
+    (docs/studies/defaults.md); between and beyond, the share grows with the root of the number.
+    """
+    words, basic = text.distinct_words, characters + BASIC_PIECES
+    allowed = basic + min(MORE_PIECES, words // 2) + max(words // 4, round(words * math.sqrt(words) / 250))
+    needed = basic + min(FEW_PIECES if _has_ideographs(text) else SOME_PIECES, words // 4)
+    return max(min(wanted, allowed), needed)
+
+
+def _two_digits(number: float) -> float:
+    """Round to two leading digits: 2963.4 to 3000, 0.00184 to 0.0018."""
+    return float(f"{number:.2g}")
+
+
+def _round(number: float) -> int:
+    """Round to one or two leading digits: 1234 to 1200, 87 to 90."""
+    for unit in (1_000, 100, 10):
+        if number >= 5 * unit:
+            return round(number / unit) * unit
+    return round(number)
+
+
+# Memory -----------------------------------------------------------------------------------------------------------
+
+FLOAT_BYTES = 4
+_MOMENTS = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": 0}
+ROWS_OF_LOGITS = 512
+WORKING_SPACE = 1.3
+"""Gradients of activations, buffers of products and what the allocator cannot reuse, as a factor on activations."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMemory:
+    """Bytes, by what they hold. PyTorch itself comes to it: about 0.5 GB, and as much on a GPU."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    average: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.optimizer + self.average + self.activations
+
+
+def training_memory(config: Config, *, num_parameters: int, target_vocab_size: int, longest: int) -> TrainingMemory:
+    """Return what training needs for a batch of pairs of `longest` pieces, in float32 (bfloat16 needs less).
+
+    Parameters: 4 bytes each for the weights, the gradients, the moments (Adam two) and the average, where there is one.
+    Activations: 4 bytes for each number that the backward pass needs. With E embedding, H hidden units, C annotation
+    and A attention, a source piece needs 5E + 22H for each direction and layer + 2A; a target piece 6E (with a lexical
+    model 9E) + 2C + 21H for each cell, of which the first layer has two if it is conditional;
+    and each pair of a source and a target piece 3, and A more where something enters the score beside query and key
+    (location, coverage) and for several heads. An LSTM needs a quarter more, a cell without layer normalisation six
+    tenths. 512 rows of logits are held at a time. These numbers were counted among the tensors
+    that are held when the backward pass begins.
+    """
+    model, training = config.model, config.training
+    moments = 1 if training.optimizer == "sgd" and training.momentum else _MOMENTS[training.optimizer]
+    longest = max(1, longest)
+    positions = training.batch_size * (longest if training.batch_type == "sentences" else 1) / training.accumulate
+
+    def cell(units: int, rnn_type: str) -> float:
+        return units * (1.25 if rnn_type == "lstm" else 1.0) * (1.0 if model.layer_norm else 0.6)
+
+    encoder, decoder, attention = model.encoder, model.decoder, model.attention
+    source_cells = encoder.num_layers * (2 if encoder.bidirectional else 1) * 22
+    source = 5 * model.embedding_size + source_cells * cell(encoder.hidden_size, encoder.rnn_type)
+    target_cells = 21 * (decoder.num_layers + (decoder.recurrence == "conditional"))
+    target = (
+        (6 + 3 * model.lexical_model) * model.embedding_size
+        + 2 * model.annotation_size
+        + target_cells * cell(decoder.hidden_size, decoder.rnn_type)
+    )
+    score = attention.score if attention.type.startswith("local") else attention.type
+    keys = 2 * attention.size if score in ("additive", "concat", "location", "multihead") else 0
+    keeps_sums = attention.type in ("location", "multihead") or attention.coverage != "none"
+    pair = 3 + attention.size * keeps_sums if attention.type != "none" else 0
+    numbers = positions * (source + target + keys + longest * pair)
+    logits = ROWS_OF_LOGITS * target_vocab_size
+    return TrainingMemory(
+        weights=FLOAT_BYTES * num_parameters,
+        gradients=FLOAT_BYTES * num_parameters,
+        optimizer=FLOAT_BYTES * num_parameters * moments,
+        average=FLOAT_BYTES * num_parameters if training.ema_decay else 0,
+        activations=round(FLOAT_BYTES * WORKING_SPACE * (numbers + logits)),
+    )

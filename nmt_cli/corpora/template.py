@@ -1,0 +1,207 @@
+"""The configuration that `nmt init` writes: a template, filled in for a text, and a dev set where none is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from nmt_cli.config.loader import validate
+from nmt_cli.config.schema import Config
+from nmt_cli.config.yaml_text import parse_yaml, scalar
+from nmt_cli.corpora.holdout import hold_out
+from nmt_cli.corpora.sizes import Sizes, sizes_for
+from nmt_cli.corpora.survey import TextSurvey
+from nmt_cli.data.output import open_new_outputs
+from nmt_cli.data.pairs import Corpus
+from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import bleu_tokenizer
+
+SCHEDULES = {
+    "constant": "the average below takes the place of a falling rate, so a training may end anywhere or go on",
+    "cosine": "down to 0 at the end of max_epochs, so the last epochs gain the most",
+}
+COMMENT_COLUMN = 29
+SMALL_DEV = 100
+"""Pairs of a dev set; with fewer, BLEU moves by several points from one draw of sentences to another."""
+FEW_PAIRS = 1_000
+"""Pairs to train on; even 1,000 simple captions give only 19 BLEU (README)."""
+CountUpdates = Callable[[Config, int], float | None]
+"""Returns how many updates an epoch of a number of pairs has with a configuration; None if counting takes too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The name, the seed and the languages of a run."""
+
+    name: str
+    seed: int
+    source_lang: str
+    target_lang: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The text to train on and the text to validate on."""
+
+    train: Sequence[Corpus]
+    num_pairs: int
+    """To train on."""
+    dev: Corpus
+    dev_comment: str
+    skips_invalid: bool = False
+
+
+def write_configuration(
+    output: Path, header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates
+) -> None:
+    """Write a configuration for corpora that stay where they are."""
+    content = configuration(header, plan, text, count_updates)
+    with open_new_outputs([output]) as (file,):
+        file.write(content.encode("utf-8"))
+
+
+def write_with_held_out(
+    output: Path, header: Header, corpora: Sequence[Corpus], text: TextSurvey, count_updates: CountUpdates
+) -> None:
+    """Hold out a dev set: write the four files of text, then the configuration, or nothing of it all."""
+    directory = output.parent / f"{output.stem}.data"
+    if directory == output:
+        raise InputError(f"{output}: is also the name of the directory for the text held out. Choose another ending")
+    paths = _paths_of_split(output, directory, header)
+    dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
+    # A name that cannot be written is found before the work.
+    configuration(header, Plan([train], text.num_whole, dev, ""), text)
+    is_new = not directory.exists()
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{directory}: cannot be made: {(error.strerror or str(error)).lower()}") from error
+    try:
+        with open_new_outputs([output, *paths]) as (config_file, *files):
+            split = hold_out(
+                corpora, num_whole=text.num_whole, seed=header.seed,
+                dev=(files[0], files[1]), train=(files[2], files[3]),
+            )  # fmt: skip
+            if not split.training:
+                raise InputError(
+                    f"{corpora[0].source}: nothing is left to train on when {split.held_out:,} pairs and all with the "
+                    "same source or target are held out; give --dev-source and --dev-target"
+                )
+            comment = (
+                f"{split.held_out:,} pairs held out by the seed; {split.left_out:,} others with the same source or "
+                "target are in neither set."
+            )
+            plan = Plan([train], split.training, dev, comment)
+            config_file.write(configuration(header, plan, text, count_updates).encode("utf-8"))
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # somebody else has put something into it
+                directory.rmdir()
+        raise
+    others = f", {split.without_text:,} left out because a side has no text" if split.without_text else ""
+    others += f", {text.num_invalid:,} left out because they are not UTF-8" if text.num_invalid else ""
+    warn_of_small_dev(split.held_out)
+    log(
+        f"{directory}: {split.training:,} pairs to train on, {split.held_out:,} held out as the dev set, "
+        f"{split.left_out:,} left out because they share a side with a held-out pair{others}"
+    )
+
+
+def warn_of_few_pairs(num_pairs: int) -> None:
+    """Warn where there are so few pairs that no model learns to translate from them."""
+    if num_pairs < FEW_PAIRS:
+        warn(
+            f"there {'is' if num_pairs == 1 else 'are'} only {counted(num_pairs, 'pair')}. A model needs thousands, so "
+            "this one will hardly translate: look for more text, or begin with a model of another language pair "
+            "(training.init_from)"
+        )
+
+
+def warn_of_small_dev(num_pairs: int) -> None:
+    """Warn where a dev set has so few pairs that its score says little."""
+    if num_pairs < SMALL_DEV:
+        warn(
+            f"the dev set has only {counted(num_pairs, 'pair')}, so its BLEU rises and falls by chance. If you have "
+            "more pairs that are not trained on, name them with --dev-source and --dev-target"
+        )
+
+
+def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]:
+    """Return where source and target of the dev set and of the training text go; refuse to overwrite any."""
+    endings = (header.source_lang, header.target_lang)
+    if endings[0] == endings[1]:
+        endings = (f"source.{endings[0]}", f"target.{endings[1]}")
+    paths = [directory / f"{part}.{ending}" for part in ("dev", "train") for ending in endings]
+    if existing := [str(path) for path in paths if path.exists() or path.is_symlink()]:
+        raise InputError(
+            f"{', '.join(existing)}: exists already and is not overwritten; choose another name for {output}, or move "
+            "it away"
+        )
+    return paths
+
+
+def configuration(header: Header, plan: Plan, text: TextSurvey, count_updates: CountUpdates | None = None) -> str:
+    """Return the configuration with its reasons, checked as `nmt train` will check it.
+
+    The number of updates, and with it the time between validations, is estimated unless `count_updates` tells it.
+    """
+    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs))
+    written, config = _filled(_values(header, plan, sizes))
+    updates_an_epoch = count_updates(config, plan.num_pairs) if count_updates is not None else None
+    if updates_an_epoch is not None:
+        written, _ = _filled(_values(header, plan, sizes.with_updates(updates_an_epoch)))
+    return written
+
+
+def _filled(values: Mapping[str, object]) -> tuple[str, Config]:
+    """Return the template with these values, as text and as a checked configuration."""
+    template = resources.files("nmt_cli.corpora").joinpath("template.yaml").read_text(encoding="utf-8")
+    lines = []
+    for line in template.splitlines():
+        setting, mark, comment = line.partition("  # ")
+        if any(values[name] is None for name in Template(setting).get_identifiers()):
+            continue
+        filled, remark = (Template(part).substitute(values) for part in (setting, comment))
+        lines.append(f"{filled:<{COMMENT_COLUMN - 1}} # {remark}" if mark and setting else filled + mark + remark)
+    written = "\n".join(lines) + "\n"
+    place = "--name, --source-lang or a path"
+    return written, validate(parse_yaml(written, place), place)
+
+
+def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
+    """Return what fills the template; a setting whose value is None is left out."""
+    limit = ""
+    if sizes.vocab_size != sizes.usual_vocab_size:
+        limit = f", and this text has {'few words' if sizes.vocab_size < sizes.usual_vocab_size else 'many characters'}"
+    tokenize = bleu_tokenizer(header.target_lang)
+    return {
+        **asdict(sizes),
+        "checkpoint_freq": sizes.checkpoint_freq,
+        "name": scalar(header.name),
+        "model_dir": scalar(f"runs/{header.name}"),
+        "seed": header.seed,
+        "source_lang": scalar(header.source_lang),
+        "target_lang": scalar(header.target_lang),
+        "num_pairs": f"{plan.num_pairs:,}",
+        "train": "\n".join(f"    - {_paths(corpus)}" for corpus in plan.train),
+        "dev": _paths(plan.dev),
+        "dev_comment": plan.dev_comment,
+        "invalid_utf8": "skip" if plan.skips_invalid else None,
+        "limit": limit,
+        "character_coverage": sizes.character_coverage if sizes.character_coverage < 1 else None,
+        "dropout": ", ".join(f"{key}: {value:g}" for key, value in sizes.dropout.model_dump().items()),
+        "schedule_comment": SCHEDULES[sizes.schedule],
+        "num_steps": f"{sizes.num_steps:,}",
+        "num_validations": max(1, sizes.num_steps // sizes.validation_freq),
+        "scoring": "scoring" if tokenize else None,
+        "tokenize": tokenize,
+    }
+
+
+def _paths(corpus: Corpus) -> str:
+    return f"{{source: {scalar(corpus.source)}, target: {scalar(corpus.target)}}}"

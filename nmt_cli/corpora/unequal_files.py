@@ -1,0 +1,104 @@
+"""The place where two files with unequal numbers of lines go out of step, found in two passes and bounded memory."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from typing import NamedTuple
+
+from nmt_cli.corpora.filter_pairs import BLOCK, SAMPLE_CHARACTERS, SAMPLE_PAIRS
+from nmt_cli.corpora.out_of_step import Steps
+from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.system.errors import InputError, UnequalLinesError
+
+MAX_JUDGED = 200_000
+"""Pairs that are judged to find the block in which the files part. After that each pair around it is judged."""
+NUM_BEFORE, NUM_SHOWN = 20, 25
+"""Lines before the place, and lines in all, that the command shows."""
+Pairs = list[tuple[str, str]]
+
+
+def place_added(error: UnequalLinesError) -> InputError:
+    """Return the error with the place where its two files part, if that can be found."""
+    part = where_files_part(error.paths, error.counts) if len(error.paths) == 2 else None
+    return error if part is None else InputError(f"{error}. {part}")
+
+
+class Parting(NamedTuple):
+    """The place where two files part."""
+
+    line: int
+    """The first line that does not go with its neighbour, up to 20 lines too late; counts from 1."""
+    is_at_end: bool
+    """All lines of the shorter file go with their neighbours, so the others have none."""
+    command: str
+    """Shows the lines around the place."""
+
+    def __str__(self) -> str:
+        if self.is_at_end:
+            return f"The lines belong together up to the end of the shorter file. Look there: {self.command}"
+        return f"The lines no longer belong together from about line {self.line:,}. Look there: {self.command}"
+
+
+def where_files_part(paths: Sequence[str], counts: Sequence[int]) -> Parting | None:
+    """Return where two files of these unequal line counts part; None where their words say too little.
+
+    It is the beginning of the stretch out of step that reaches the end. Which words go together is learnt from lines
+    counted from the beginning, or from the end if these fit better.
+    """
+    shorter = min(counts)
+    from_end = [count - shorter for count in counts]
+    stride = max(1, shorter // SAMPLE_PAIRS)
+    models = [
+        Steps(list(islice(_pairs(paths, skipped, stride), SAMPLE_PAIRS))) for skipped in ([0] * len(paths), from_end)
+    ]
+    steps = max(models, key=lambda model: model.contrast)
+    if not steps.is_sure:
+        return None
+    num_blocks = -(-shorter // BLOCK)
+    every = max(1, -(-shorter // MAX_JUDGED))
+    row = _begins(steps, paths, [*range(0, num_blocks - 1, every), num_blocks - 1])
+    if row is not None and every > 1:
+        last = row // BLOCK
+        near = _begins(steps, paths, range(max(0, last - every), last + 1))
+        row = row if near is None else near
+    line = (shorter if row is None else row) + 1
+    return Parting(line, row is None, look_command(paths, line))
+
+
+def look_command(paths: Sequence[str], line: int) -> str:
+    """Return the command that shows two files side by side around a line."""
+    shown = (f"<(gzip -dc {shlex.quote(path)})" if path.endswith(".gz") else shlex.quote(path) for path in paths)
+    first = max(1, line - NUM_BEFORE)
+    return f"paste {' '.join(shown)} | sed -n '{first},{first + NUM_SHOWN - 1}p'"
+
+
+def _begins(steps: Steps, paths: Sequence[str], blocks: Sequence[int]) -> int | None:
+    """Return the row at which the stretch begins that reaches the end of these blocks, or None if none does."""
+    steps.begin()
+    begin: int | None = None
+    pairs = _pairs(paths, [0] * len(paths))
+    for number, block in enumerate(iter(lambda: list(islice(pairs, BLOCK)), [])):
+        if number > blocks[-1]:
+            break
+        if number not in blocks:
+            continue
+        flags = steps.flag(block)
+        if not flags.all():
+            in_step = int((~flags).nonzero()[0][-1])
+            begin = number * BLOCK + in_step + 1 if in_step + 1 < len(block) else None
+        elif begin is None:
+            begin = number * BLOCK
+    return begin
+
+
+def _pairs(paths: Sequence[str], skipped: Sequence[int], stride: int = 1) -> Iterator[tuple[str, str]]:
+    """Yield the beginnings of the lines that stand side by side after `skipped` lines of each file."""
+    with ExitStack() as stack:
+        sides = [islice(iter_lines(stack.enter_context(open_input(path))), number, None, stride)
+                 for path, number in zip(paths, skipped, strict=True)]  # fmt: skip
+        for source, target in zip(*sides, strict=False):
+            # Four bytes a character at most.
+            yield decode_line(source[: 4 * SAMPLE_CHARACTERS])[0], decode_line(target[: 4 * SAMPLE_CHARACTERS])[0]

@@ -1,0 +1,109 @@
+"""Attention as one self-contained HTML page, and the values that a picture of attention is made of.
+
+The page needs no network, no server and no drawing library. The sentences travel as JSON in a script element of a type
+that no browser runs, with every character escaped that could end it; the page shows them as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+END = "</s>"
+"""The name of the mark that ends the source."""
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")  # lone surrogates cannot be written as UTF-8
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One continuation that the search weighed; the score is the accumulated natural log-probability."""
+
+    text: str
+    """The piece."""
+    probability: float
+    """Probability of this piece, given those before it."""
+    score: float
+    prefix: str
+    """The text before the piece."""
+    kept: bool
+    """True if the beam went on with it."""
+    ended: bool = False
+    """True if it was a whole translation. The best of these was chosen at the end."""
+    beam: int = 0
+    """The number of the prefix in its step: two may be the same text in other pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStep:
+    """The candidates of one step of the beam, best first."""
+
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionPicture:
+    """One sentence pair and how much each target word (a row) attended to each source word (a column), and in a last
+    column to the mark that ends the source."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]
+    translation: str = ""
+    steps: tuple[SearchStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.target) or any(len(row) != len(self.source) + 1 for row in self.weights):
+            raise ValueError(
+                f"weights must have a row for each of {len(self.target)} target words and in it a number for each of "
+                f"{len(self.source)} source words and for their end"
+            )
+
+
+def render_page(pictures: Sequence[AttentionPicture]) -> str:
+    """Return the whole page as HTML."""
+    template, words = (
+        resources.files("nmt_cli.plots").joinpath(name).read_text(encoding="utf-8")
+        for name in ("attention_page.html", "attention_words.js")
+    )
+    before, after = template.replace("{{words}}", words).split("{{data}}")
+    return before + _embeddable(pictures) + after
+
+
+def _embeddable(pictures: Sequence[AttentionPicture]) -> str:
+    """Return the pictures as JSON that is inert inside a script element."""
+    text = json.dumps([_record(picture) for picture in pictures], ensure_ascii=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
+
+
+def _record(picture: AttentionPicture) -> dict[str, object]:
+    return {
+        "translation": picture.translation,
+        "source": picture.source,
+        "target": picture.target,
+        "weights": [[_number(weight) for weight in row] for row in picture.weights],
+        "steps": [
+            [
+                {
+                    "text": candidate.text,
+                    "prefix": candidate.prefix,
+                    "beam": candidate.beam,
+                    "probability": _number(candidate.probability),
+                    "score": _number(candidate.score),
+                    "kept": candidate.kept,
+                    "ended": candidate.ended,
+                }
+                for candidate in step.candidates
+            ]
+            for step in picture.steps
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    """Return four decimals, which is more than the page shows; None for what JSON cannot say."""
+    return round(float(value), 4) if math.isfinite(value) else None

@@ -1,1 +1,0 @@
-"""Checks that are made before any work starts: inputs, the text itself, sizes, resuming, processes."""

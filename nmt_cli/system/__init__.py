@@ -1,0 +1,1 @@
+"""The machine: files, signals, console, errors, memory, processors, processes, clusters."""

@@ -1,0 +1,117 @@
+"""Log lines and progress bars, which a person sees while a command works. They go to stderr: stdout is for data."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from tqdm import tqdm
+
+from nmt_cli.system.errors import NmtError
+
+_log_files: list[TextIO] = []
+_is_silent = False
+_said: set[str] = set()
+
+
+def log(message: str) -> None:
+    """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open."""
+    if _is_silent:
+        return
+    with tqdm.external_write_mode(file=sys.stderr):
+        print(message, file=sys.stderr, flush=True)
+    for file in _log_files:
+        print(message, file=file, flush=True)
+
+
+def log_once(message: str) -> None:
+    """Write a line that this command has not written before."""
+    if message not in _said:
+        _said.add(message)
+        log(message)
+
+
+def begin() -> None:
+    """Forget what another command of this process has said once."""
+    _said.clear()
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 line`, `1,000 lines`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def command_line(*words: object) -> str:
+    """Return a command as a shell reads it, with quotes where a name needs them."""
+    return shlex.join(map(str, words))
+
+
+def warn(message: str) -> None:
+    """Write a line marked as a warning."""
+    log(f"warning: {message}")
+
+
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Show neither log lines nor progress bars while the block runs: of several processes one is enough to watch."""
+    global _is_silent
+    _is_silent = True
+    try:
+        yield
+    finally:
+        _is_silent = False
+
+
+@contextmanager
+def log_file(path: Path) -> Iterator[None]:
+    """Copy every log line to the end of `path` while the block runs, and the error that ends the block."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        _log_files.append(file)
+        try:
+            yield
+        except (NmtError, OSError) as error:  # the command line shows it on stderr, after this file is closed
+            if str(error):
+                with suppress(OSError):  # the disk may be full
+                    print(f"nmt: {error}", file=file, flush=True)
+            raise
+        finally:
+            _log_files.remove(file)
+
+
+class Progress:
+    """A progress bar on stderr, drawn only where stderr is a terminal."""
+
+    def __init__(self, description: str, *, total: int | None = None, unit: str = "it", initial: int = 0) -> None:
+        self._bar = tqdm(
+            total=total,
+            initial=initial,
+            desc=description,
+            unit=unit,
+            unit_scale=True,
+            dynamic_ncols=True,
+            leave=False,
+            file=sys.stderr,
+            disable=_is_silent or not sys.stderr.isatty(),
+        )
+
+    @property
+    def is_shown(self) -> bool:
+        """False where it is not drawn, and log lines must tell how it goes."""
+        return not self._bar.disable
+
+    def advance(self, amount: int = 1, note: str | None = None) -> None:
+        """Move the bar on; `note` is shown at its end."""
+        if note is not None:
+            self._bar.set_postfix_str(note, refresh=False)
+        self._bar.update(amount)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()

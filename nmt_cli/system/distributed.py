@@ -1,0 +1,293 @@
+"""The world of a training: which process this is, on which device, and what all of them say together.
+
+One process is a world of its own, with the same methods; training code never asks whether it is alone. Several are
+started by torchrun, and speak over gloo, their gradients on GPUs over NCCL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
+
+from nmt_cli.system.console import only_errors
+from nmt_cli.system.errors import DivergenceError, InputError, Interrupted, NmtError, ToldElsewhere
+
+STEP_TIMEOUT = timedelta(minutes=10)
+"""Longest wait in a step for a process that has frozen or a host that has gone."""
+WORK_TIMEOUT = timedelta(days=1)
+"""Longest time that the first process may take alone, to train a tokenizer or to tokenise the corpora."""
+BUCKET_MEGABYTES = 4
+"""Size of a bucket of gradients. Buckets are summed while the backward pass goes on."""
+Result = TypeVar("Result")
+
+
+class World:
+    """One process on one device."""
+
+    rank = 0
+    size = 1
+    local_size = 1
+    """Processes on this machine."""
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self.device = device or torch.device("cpu")
+
+    @property
+    def is_primary(self) -> bool:
+        """True of the one process that decides and writes."""
+        return self.rank == 0
+
+    def take_device(self, name: str) -> None:
+        """Work on the device for `auto`, `cpu`, `cuda` or `cuda:N`; `InputError` where it is not there."""
+        self.device = find_device(name)
+
+    def places(self, count: int) -> range:
+        """Return which of `count` things are this process's part; of things sorted by length, some of every length."""
+        return range(self.rank, count, self.size)
+
+    def sums(self, *values: float) -> list[float]:
+        """Return each value, summed over all processes."""
+        return list(values)
+
+    def gathered(self, value: Any) -> list[Any]:
+        """Return what each process gives, by rank; what JSON can hold."""
+        return [value]
+
+    def agreed(self, act: Callable[[], Result]) -> Result:
+        """Do something in every process; what is wrong in any of them is raised in all, and told by the first."""
+        return act()
+
+    def first(self, act: Callable[[], Result]) -> Result:
+        """Do something in the first process, then in the others, who find it done."""
+        return act()
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """Return the module, with its gradients summed over all processes during the backward pass and divided by their
+        number."""
+        return module
+
+    def accumulating(self, module: nn.Module) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Run forward and backward passes of a `parallel` module after which another part of the same update
+        follows."""
+        return nullcontext()
+
+
+class Processes(World):
+    """One of several processes; each method is called by all of them, in the same order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        self._patient = dist.new_group(backend="gloo", timeout=WORK_TIMEOUT)
+
+    def leave(self) -> None:
+        """Leave the group of all processes, after which no other method may be called."""
+        # Its threads end with the last reference. One that still runs while the interpreter ends can abort the process.
+        del self._patient
+        dist.destroy_process_group()
+
+    def take_device(self, name: str) -> None:
+        if name in ("auto", "cuda") and torch.cuda.is_available():
+            own = os.environ.get("LOCAL_RANK", "")
+            if not own.isdecimal():
+                raise InputError(
+                    f"the environment says WORLD_SIZE={self.size}, but LOCAL_RANK, by which each process takes a GPU "
+                    "of its own, cannot be read from it; start all by torchrun, or set training.device to cpu"
+                )
+            name = f"cuda:{own}"
+        elif name.startswith("cuda:") and os.environ.get("LOCAL_WORLD_SIZE", "1") != "1":
+            raise InputError(
+                f"training.device: {name} is one GPU, and each process of this machine needs its own; set it to cuda"
+            )
+        self.device = find_device(name)
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+
+    def sums(self, *values: float) -> list[float]:
+        total = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(total)
+        return [float(value) for value in total]
+
+    def gathered(self, value: Any) -> list[Any]:
+        text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        dist.all_gather(lengths, torch.tensor([len(text)]), group=self._patient)
+        longest = int(max(lengths))
+        texts = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+        padded = torch.zeros(longest, dtype=torch.uint8)
+        padded[: len(text)] = text
+        dist.all_gather(texts, padded, group=self._patient)
+        return [json.loads(bytes(one[: int(length)].tolist())) for one, length in zip(texts, lengths, strict=True)]
+
+    def agreed(self, act: Callable[[], Result]) -> Result:
+        result: Result | None = None
+        wrong: NmtError | None = None
+        try:
+            result = act()
+        except NmtError as error:
+            wrong = error
+        told = self.gathered(None if wrong is None else [wrong.exit_code, str(wrong), socket.gethostname()])
+        failed = [(rank, *one) for rank, one in enumerate(told) if one is not None]
+        if not failed:
+            return result  # type: ignore[return-value]  # act has succeeded, and gave a Result
+        rank, code, message, host = failed[0]
+        if not self.is_primary:
+            raise ToldElsewhere(code)
+        if wrong is not None:
+            raise wrong
+        raise ToldElsewhere(code, f"rank {rank} on {host}: {message}")
+
+    def first(self, act: Callable[[], Result]) -> Result:
+        done = self.agreed(lambda: act() if self.is_primary else None)
+        found = self.agreed(lambda: None if self.is_primary else act())
+        return done if self.is_primary else found  # type: ignore[return-value]  # as in `agreed`
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        return DistributedDataParallel(module, bucket_cap_mb=BUCKET_MEGABYTES, gradient_as_bucket_view=True)
+
+    def accumulating(self, module: nn.Module) -> AbstractContextManager[None]:
+        assert isinstance(module, DistributedDataParallel)
+        return module.no_sync()
+
+
+def _check_environment() -> None:
+    """Check that what torchrun sets is there: a WORLD_SIZE alone is often a leftover of another job."""
+    numbers = ("WORLD_SIZE", "RANK", "MASTER_PORT")
+    wrong = [name for name in numbers if not os.environ.get(name, "").isdecimal()]
+    wrong += [] if os.environ.get("MASTER_ADDR") else ["MASTER_ADDR"]
+    if wrong:
+        raise InputError(
+            f"the environment says WORLD_SIZE={os.environ['WORLD_SIZE']}, so this is one of several processes, "
+            f"but {', '.join(wrong)} cannot be read from it; start all by torchrun, or unset WORLD_SIZE to train alone"
+        )
+
+
+@contextmanager
+def open_world() -> Iterator[World]:
+    """Yield the world that torchrun has made for this process, or this process alone; only the first logs.
+
+    Raises:
+        InputError: the environment tells of several processes, but not how they find each other.
+        NmtError: another process has gone, or cannot be reached.
+    """
+    if os.environ.get("WORLD_SIZE", "") in ("", "1"):
+        yield World()
+        return
+    _check_environment()
+    rank = int(os.environ["RANK"])
+    world = None
+    try:
+        _meet()
+        world = Processes()
+        with only_errors() if rank else nullcontext():
+            yield world
+        world.gathered(None)  # nobody leaves while another still speaks
+    except (Interrupted, DivergenceError) as error:
+        if rank:  # all have come to the same end
+            raise ToldElsewhere(error.exit_code) from error
+        raise
+    except RuntimeError as error:
+        if not _is_of_connection(error):
+            raise
+        raise NmtError(
+            f"rank {rank} on {socket.gethostname()}: lost another process ({_reason(error)}); its own message says "
+            "why. The last checkpoint is whole, and the same command goes on from it"
+        ) from error
+    finally:
+        if world is not None:
+            world.leave()
+        elif dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _meet() -> None:
+    """Make the group of all processes of this start.
+
+    torchrun keeps one store across restarts, and it still holds the addresses of dead processes. So each process
+    publishes a new random ID. Rank 0 republishes all IDs until every other rank has confirmed rank 0's ID. That ID then
+    names the group.
+    """
+    store, rank, size = next(rendezvous("env://", timeout=STEP_TIMEOUT))
+    own, deadline = uuid4().hex, time.monotonic() + STEP_TIMEOUT.total_seconds()
+    store.set(f"nmt/word/{rank}", own)
+    name, has_met = own, False
+    while not has_met:
+        if time.monotonic() > deadline:
+            raise dist.DistStoreError("timed out waiting for the other processes to start")
+        if rank == 0:
+            words = [store.get(f"nmt/word/{other}").decode() for other in range(size)]
+            store.set("nmt/words", " ".join(words))
+            heard = [f"nmt/heard/{other}" for other in range(1, size)]
+            has_met = store.check(heard) and all(store.get(key).decode() == own for key in heard)
+        else:
+            words = store.get("nmt/words").decode().split()
+            name, has_met = words[0], len(words) == size and words[rank] == own
+        time.sleep(0.0 if has_met else 0.02)
+    store.set(f"nmt/heard/{rank}", name)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+        store=PrefixStore(name, store), rank=rank, world_size=size, timeout=STEP_TIMEOUT,
+    )  # fmt: skip
+
+
+def _is_of_connection(error: RuntimeError) -> bool:
+    text = str(error).lower()
+    return isinstance(error, dist.DistError) or any(word in text for word in ("gloo", "nccl", "connect", "timed out"))
+
+
+def _reason(error: Exception) -> str:
+    """Return what the libraries say, without the places in their sources and their advice."""
+    found = re.search(r"(connection|broken pipe|timed out|no route|network)[^.\[\n]*", str(error), re.IGNORECASE)
+    return found[0].strip(" :").lower() if found else (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device for `auto`, `cpu`, `cuda` or `cuda:N`; `InputError` where it is not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name != "cpu" and not name.startswith("cuda"):
+        raise InputError(f"device {name!r}: is unknown; take auto, cpu, cuda or cuda:N")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device {name!r}: is unknown; take auto, cpu, cuda or cuda:N") from error
+    if device.type == "cuda":
+        found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= found:
+            raise InputError(
+                f"device {name!r}: this machine has {found} CUDA devices that torch can use; take cpu or auto"
+            )
+    return device
+
+
+def make_deterministic() -> None:
+    """Make CUDA kernels give the same bits every time."""
+    # What cuBLAS asks for; it reads this with its first product.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    # Everything empty is written before it is read; filling it first would be a launch each.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def multiplies_bf16(device: torch.device) -> bool:
+    """Return whether the hardware multiplies bfloat16 natively, so that it may be faster than float32."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)

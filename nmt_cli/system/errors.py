@@ -1,0 +1,60 @@
+"""The errors a user meets: each message says where, what, and what to do; the exit code says whose turn it is."""
+
+from nmt_cli.system.signals import exit_code
+
+
+class NmtError(Exception):
+    """Something failed while running (no space, divergence). The command line prints the message alone and exits."""
+
+    exit_code = 1
+
+
+class InputError(NmtError):
+    """The user's input is wrong: an option, a file, a line count, a device, a directory in use."""
+
+    exit_code = 2
+
+
+class UnequalLinesError(InputError):
+    """Files whose lines should belong together have unequal numbers of lines."""
+
+    def __init__(self, message: str, paths: list[str], counts: list[int]) -> None:
+        super().__init__(message)
+        self.paths, self.counts = paths, counts
+
+
+class ConfigError(InputError):
+    """The configuration is wrong; the message lists every problem with its key."""
+
+
+class ModelError(InputError):
+    """A model directory cannot be used: foreign, damaged, incomplete, of another format version."""
+
+
+class PredictionError(ModelError):
+    """A model predicts numbers that are not probabilities, though its parameters are finite."""
+
+
+class DivergenceError(NmtError):
+    """Training met too many non-finite losses or gradients in a row, or ended with weights that do not predict."""
+
+
+class ToldElsewhere(NmtError):  # noqa: N818 (not an error of this process)
+    """Another process of the same training has failed; without a message where that process, or the first, tells it."""
+
+    def __init__(self, exit_code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
+    """A signal asked the command to stop and what was to be saved is saved."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code(signal_number)
+
+
+def is_refusal(error: NmtError) -> bool:
+    """Return whether an error says, of this process or of another, that the user's input is wrong."""
+    return error.exit_code == InputError.exit_code

@@ -1,0 +1,388 @@
+"""Files and directories that are whole or absent, whenever the program is killed, the disk full or the power cut.
+
+What is to be kept is written beside its place, pushed to the disk, renamed, and the rename pushed to the disk: in that
+order a crash leaves the old or the new, never a part (Pillai et al., "All File Systems Are Not Created Equal", 2014).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from socket import gethostname
+from typing import TextIO
+
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError, NmtError, is_refusal
+
+_TOKEN_BYTES = 8
+_SHORT_NAME = 64
+"""Bytes that the name of a temporary file may always have; beyond them it is not longer than the name it stands for."""
+_HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+"""Errors of `flock` that mean that another process has the lock; all others mean that there is no lock to be had."""
+_ATTEMPTS = 10
+"""Files of one lock that are opened, each removed by another command before it is locked; file systems that give a file
+changing numbers take the last."""
+_NO_DIRECTORY_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""Errors by which a file system says that it pushes no directories to the disk."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a write to a full disk, or beyond a limit (`ulimit -f`). Only `open` and its like name the file."""
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+"""Errors by which a file system says that a file can have one name only."""
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a new, empty sibling to write to; it becomes `path` only if the block succeeds.
+
+    A file that it replaces hands down its mode, and its owner and group as far as this user may give them.
+    """
+    replaced = path.stat() if path.exists() else None
+    temporary = name_beside(path)
+    try:
+        # Until it has the mode of the file that it replaces, nobody else may read it.
+        temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
+        with _full_disk_names(path):
+            yield temporary
+        sync(temporary)
+        if replaced is not None:
+            _hand_down(replaced, temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)  # else the rename itself can be lost
+
+
+@contextmanager
+def _full_disk_names(path: Path) -> Iterator[None]:
+    """Let an error of a write for which there is no room name this file or directory, unless it names one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
+def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield a new, empty sibling of each path to write to; they become these paths if the block succeeds: all or none.
+
+    They get their names from the last to the first, so where the first is, the others are. Nothing that is there is
+    replaced, nor what another program puts there meanwhile.
+
+    Raises:
+        FileExistsError: one of the names is taken.
+    """
+    temporaries = [name_beside(path) for path in paths]
+    with ExitStack() as named:
+        try:
+            for temporary in temporaries:
+                temporary.touch(exist_ok=False)
+            with _full_disk_names(paths[0].parent):
+                yield temporaries
+            for temporary in temporaries:
+                sync(temporary)
+            for temporary, path in reversed([*zip(temporaries, paths, strict=True)]):
+                named.enter_context(_named(temporary, path))
+            for directory in dict.fromkeys(path.parent for path in paths):
+                sync(directory)
+        finally:
+            for temporary in temporaries:
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(temporary: Path, path: Path) -> Iterator[None]:
+    """Give a file a name that nothing has; take the name away again if the block fails."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        os.rename(temporary, path)
+    with removed_on_failure([path]):
+        yield
+
+
+@contextmanager
+def removed_on_failure(paths: Sequence[Path]) -> Iterator[None]:
+    """Remove files if the block fails, except those that somebody has replaced or changed meanwhile."""
+    made = {path: _identity(path) for path in paths}
+    try:
+        yield
+    except BaseException:
+        for path, identity in made.items():
+            with suppress(FileNotFoundError):
+                if _identity(path) == identity:
+                    path.unlink()
+        raise
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def name_beside(path: Path) -> Path:
+    """Return a name in the same directory that no other writer takes, and that is not longer than a long `path.name`.
+
+    The number of the process would not do: two containers that share a directory can have processes of one number.
+    """
+    ending = f".{secrets.token_hex(_TOKEN_BYTES)}.tmp"
+    name = os.fsencode(path.name)
+    kept = name[: max(len(name), _SHORT_NAME) - len(f".{ending}")]
+    # A character is kept whole: some file systems refuse a name that is not valid UTF-8.
+    return path.with_name(f".{os.fsdecode(kept.decode('utf-8', errors='ignore').encode())}{ending}")
+
+
+def _hand_down(replaced: os.stat_result, path: Path) -> None:
+    """Give a file the owner, the group and the mode of the one that it replaces, each where the system allows it."""
+    for change in (
+        partial(os.chown, path, replaced.st_uid, -1),
+        partial(os.chown, path, -1, replaced.st_gid),
+        partial(os.chmod, path, stat.S_IMODE(replaced.st_mode)),  # last: a change of owner takes some bits away
+    ):
+        with suppress(OSError):
+            change()
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Yield a sibling directory to fill; it takes the place of `path` only if the block succeeds.
+
+    A kill between the last two renames leaves no `path`. The next call restores the old one first.
+    """
+    temporary, old = unfinished(path), unfinished(path.with_name(f"{path.name}.old"))
+    if old.exists() and not path.exists():
+        os.replace(old, path)
+    for left in (temporary, old):
+        if left.exists():
+            shutil.rmtree(left)  # of an attempt of this program that was killed
+    make_directory(path.parent)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            sync(file)
+        sync(temporary)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    if path.exists():
+        os.replace(path, old)  # removed in its place, it would be there in part for a while
+    os.replace(temporary, path)
+    sync(path.parent)
+    if old.exists():
+        shutil.rmtree(old)
+
+
+def remove_unfinished(directory: Path, *names: str) -> None:
+    """Remove what killed attempts at `atomic_path` left, nobody else being at it: of files of these short names, or of
+    any in a directory that holds nothing but this program's."""
+    of_names = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[0-9a-f]+\.tmp")
+    for path in directory.glob(".*.tmp"):
+        if (not names or of_names.fullmatch(path.name)) and path.is_file() and not path.is_symlink():
+            path.unlink()
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory, if it is there, and what a killed attempt to do so left; killed on the way, the directory is
+    whole or has the name of an unfinished one."""
+    doomed = unfinished(path)
+    if doomed.exists():
+        shutil.rmtree(doomed)
+    if path.exists():
+        os.replace(path, doomed)
+        shutil.rmtree(doomed)
+
+
+def unfinished(path: Path) -> Path:
+    """Return the name of a directory while it is being filled or removed."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def make_directory(path: Path) -> list[Path]:
+    """Make a directory and those above it, so that a power cut does not take them away with what lies in them.
+
+    Returns:
+        the directories that were not there before, from the outermost to the innermost.
+    """
+    if path.is_dir():
+        return []
+    made = make_directory(path.parent) if path.parent != path else []
+    try:
+        path.mkdir()
+        made.append(path)
+    except FileExistsError as error:  # somebody else has made it meanwhile
+        if not path.is_dir():
+            error.strerror = "a symbolic link in it leads nowhere" if path.is_symlink() else error.strerror
+            raise
+    except OSError:
+        remove_empty(made)
+        raise
+    sync(path.parent)
+    return made
+
+
+def remove_empty(directories: Sequence[Path]) -> None:
+    """Remove the directories that are empty, from the last to the first."""
+    for directory in reversed(directories):
+        with suppress(OSError):
+            directory.rmdir()
+
+
+def remove_made(paths: Sequence[Path]) -> None:
+    """Remove files, and then the directories that are empty; a directory comes before what lies in it."""
+    for path in paths:
+        if path.is_symlink() or not path.is_dir():
+            path.unlink(missing_ok=True)
+    remove_empty(paths)
+
+
+@contextmanager
+def locked(path: Path, what: str, advice: str) -> Iterator[None]:
+    """Make the directory of `path`, a file used only as a lock, and hold the lock while the block runs.
+
+    The lock of a process that dies is free again.
+
+    If the block refuses what the user gave, the file and the directories that were made for it are removed again, as
+    far as nothing else lies in them.
+
+    Raises:
+        InputError: it cannot be `what` it should; another process holds it, with `advice` what to do then.
+        NmtError: the disk is full.
+    """
+    made: list[Path] = []
+    try:
+        with _lock_file(path, what, advice, made):
+            yield
+    except NmtError as error:
+        if is_refusal(error):
+            remove_empty(made)
+        raise
+
+
+@contextmanager
+def _lock_file(path: Path, what: str, advice: str, made: list[Path]) -> Iterator[None]:
+    """Hold the file of a lock, and append to `made` the directories that are made for it."""
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        try:
+            made += make_directory(path.parent)
+            file, is_new = _open_lock(path)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise no_space(error) or InputError(f"{path.parent}: cannot be {what}: {reason}") from error
+        with file:
+            is_held = _hold(file, path.parent, advice)
+            if attempts_left and is_held and not _is_at(path, file):
+                continue  # a command that was refused has just removed it
+            file.seek(0)
+            file.truncate()
+            began = datetime.now().astimezone().isoformat(timespec="microseconds")
+            file.write(f"process {os.getpid()} on {gethostname()} since {began}")
+            file.flush()
+            try:
+                yield
+            except NmtError as error:
+                if is_new and is_held and is_refusal(error):
+                    path.unlink(missing_ok=True)  # while it is held
+                raise
+        return
+
+
+def _open_lock(path: Path) -> tuple[TextIO, bool]:
+    """Open the file of a lock; return it, and whether it was not there before."""
+    # No link is followed: the directory may be a stranger's, and what it points to another's file.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.fdopen(os.open(path, flags | os.O_EXCL, 0o666), "r+"), True
+    except FileExistsError:
+        return os.fdopen(os.open(path, flags, 0o666), "r+"), False
+
+
+def _hold(file: TextIO, directory: Path, advice: str) -> bool:
+    """Lock a file; return False, with a warning, where the file system has no locks.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _HELD:
+            holder = file.read().strip() or "another process"
+            raise InputError(f"{directory}: is in use by {holder}; {advice}") from error
+        warn(
+            f"{directory}: its file system does not support locks ({(error.strerror or str(error)).lower()}), so "
+            "a second command that writes there at the same time would not be noticed; run one at a time"
+        )
+        return False
+    return True
+
+
+def _is_at(path: Path, file: TextIO) -> bool:
+    """Return whether a path still names an open file."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of what a file holds, in hexadecimal; `InputError` if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def sync(path: Path) -> None:
+    """Push a file or a directory to the disk; a directory only where its file system does that."""
+    is_directory = path.is_dir()
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if is_directory:  # files may be put into it, but it may not be read
+            return
+        raise
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not (is_directory and error.errno in _NO_DIRECTORY_SYNC):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def why_not_writable(directory: Path) -> str:
+    """Return why no file can be made in a directory, in the system's words; empty where nothing speaks against it."""
+    if os.access(directory, os.W_OK | os.X_OK):
+        return ""
+    try:
+        is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+    except OSError as error:
+        return os.strerror(error.errno or errno.EACCES).lower()
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES).lower()
+
+
+def no_space(error: OSError) -> NmtError | None:
+    """Return the message for a full disk, or None if the error is another."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    where = f"{error.filename}: " if error.filename else ""
+    return NmtError(f"{where}no space left on the device; free some and run the same command again")

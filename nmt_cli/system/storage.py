@@ -1,0 +1,94 @@
+"""JSON and tensors in files that may come from a stranger: whole or absent, never pickle."""
+
+from __future__ import annotations
+
+import errno
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.system.errors import ModelError
+from nmt_cli.system.files import atomic_path
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MAX_JSON_BYTES = 16_000_000
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object from a file that may come from a stranger; `ModelError` says what is wrong with it."""
+    try:
+        if not path.is_file():
+            raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ModelError(f"{path}: is too large for what it should hold")
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{path}: must hold a JSON object")
+    return value
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return tensors of a safetensors file, memory-mapped; no code is run and nothing beyond the file is allocated."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        if not path.is_file():
+            raise ModelError(f"{path}: there is no such file; the checkpoint is incomplete")
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, ValueError, RuntimeError, struct.error) as error:
+        raise ModelError(f"{path}: is not a whole safetensors file: {error}") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the strings that stand beside the tensors of a file that `read_tensors` could read."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt", device="cpu") as file:
+        return dict(file.metadata() or {})
+
+
+def tensors_as_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Return the bytes that `read_tensors` and `read_metadata` read. All is held twice, so it must be small."""
+    from safetensors.torch import save
+
+    written = save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, dict(metadata))
+    # The header, JSON behind its length, has the metadata in an order that differs from call to call.
+    end = 8 + int.from_bytes(written[:8], "little")
+    header = json.dumps(json.loads(written[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return written[:8] + header.ljust(end - 8) + written[end:]
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors to a file of a directory that `atomic_directory` makes whole.
+
+    Raises:
+        OSError: as the operating system says.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    path.touch()
+    mode = path.stat().st_mode  # as the user wants files to be; safetensors would let nobody else read them
+    try:
+        save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # which hides the operating system's error in its text
+        full = "No space left" in str(error)
+        raise OSError(errno.ENOSPC if full else errno.EIO, str(error), str(path)) from error
+    path.chmod(mode)

@@ -1,0 +1,1 @@
+"""Values that travel between the parts: languages, alignments."""

@@ -1,0 +1,346 @@
+"""The one place that writes and reads model and trainer state: safetensors and JSON, whole or absent, never pickle.
+
+Torch is imported where tensors are read or written: a server that only looks which checkpoints there are does without.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nmt_cli import __version__
+from nmt_cli.system.errors import InputError, ModelError, NmtError
+from nmt_cli.system.files import atomic_directory, remove_directory, why_not_writable
+from nmt_cli.system.storage import read_json, read_tensors, save_tensors, write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+FORMAT = 1
+Result = TypeVar("Result")
+MAX_DIGITS = 18
+"""Most digits of a step's number. Python does not read a number of thousands of digits."""
+MODEL_FILE, TRAINER_FILE, PROGRESS_FILE, META_FILE = (
+    "model.safetensors", "trainer.safetensors", "trainer.json", "meta.json",
+)  # fmt: skip
+_STEP_NAME = re.compile(r"step-(\d{8,})")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+# Files ------------------------------------------------------------------------------------------------------------
+
+
+# The model's parameters -------------------------------------------------------------------------------------------
+
+
+def parameters_of(model: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters by name; one that is shared has one name."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tensor] | None = None) -> None:
+    """Put the tensors of `path` in the place of the model's parameters.
+
+    Args:
+        model: may lie on "meta".
+        path: a file of tensors.
+        replaced: tensors that take the place of tensors of the same name in the file.
+
+    Raises:
+        ModelError: names or shapes differ from the model's; a tensor is not float32 or not finite.
+    """
+    import torch
+    from torch import nn
+
+    tensors = {**read_tensors(path), **(replaced or {})}
+    parameters = dict(model.named_parameters())
+    for name in [*parameters, *tensors]:
+        if name not in tensors:
+            raise ModelError(f"{path}: lacks {name}; the file does not belong to this configuration")
+        if name not in parameters:
+            raise ModelError(f"{path}: holds {name}, which the configured model lacks")
+    for name, parameter in parameters.items():
+        tensor = tensors[name]
+        if tensor.dtype != torch.float32:
+            raise ModelError(f"{path}: {name} is {tensor.dtype}, must be torch.float32")
+        if tensor.shape != parameter.shape:
+            raise ModelError(
+                f"{path}: {name} has the shape {list(tensor.shape)}, the configuration says {list(parameter.shape)}"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise ModelError(f"{path}: {name} holds values that are not finite; the model is damaged")
+    loaded = {id(parameter): nn.Parameter(tensors[name]) for name, parameter in parameters.items()}
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            setattr(module, name, loaded[id(parameter)])  # shared ones stay shared; the model may lie on "meta"
+
+
+# Checkpoints ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole state of a training at one step."""
+
+    step: int
+    model: Mapping[str, Tensor]
+    """The weights that translate."""
+    trainer: Mapping[str, Tensor]
+    """Raw weights and optimizer moments."""
+    progress: Mapping[str, Any]
+    """The rest of the trainer's state, as JSON."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def sign(metric: str) -> float:
+    """Return -1 where less of a metric is better, else 1."""
+    return -1.0 if metric in ("loss", "perplexity") else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A checkpoint with the score for which it is kept."""
+
+    step: int
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The checkpoints that count."""
+
+    last: int | None = None
+    best: tuple[Ranked, ...] = ()
+    """Best first."""
+    recent: tuple[int, ...] = ()
+    """The newest steps, newest first."""
+    finished: str | None = None
+    """Why training ended, or None while it has not."""
+
+    @property
+    def steps(self) -> list[int]:
+        """Steps of all checkpoints that count, newest first."""
+        steps = {*self.recent, *(ranked.step for ranked in self.best)}
+        return sorted(steps if self.last is None else {self.last, *steps}, reverse=True)
+
+
+class Checkpoints:
+    """The checkpoints of a run, below its `checkpoints` directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._index_path = directory / "index.json"
+
+    def index(self) -> Index:
+        """Return the index that `index.json` holds, or an empty one where there is no file."""
+        if not self._index_path.exists():
+            return Index()
+        try:
+            values = read_json(self._index_path)
+        except ModelError as error:
+            names = f", or give one with --checkpoint: {', '.join(self.names())}" if self.names() else ""
+            raise ModelError(f"{error}. Put the file back from a copy{names}") from error
+        _check_format(values, self._index_path)
+        try:
+            last, finished = values["last"], values.get("finished")
+            best = tuple(Ranked(int(b["step"]), str(b["metric"]), float(b["value"])) for b in values["best"])
+            recent = tuple(int(step) for step in values["recent"])
+            return Index(None if last is None else int(last), best, recent, None if finished is None else str(finished))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ModelError(f"{self._index_path}: is damaged: {error!r}") from error
+
+    def write_index(self, index: Index) -> None:
+        """Replace `index.json`; from then on the checkpoints it does not name may go."""
+        best = [{"step": b.step, "metric": b.metric, "value": b.value} for b in index.best]
+        values = {"format": FORMAT, "last": index.last, "best": best, "recent": list(index.recent)}
+        write_json(self._index_path, {**values, "finished": index.finished})
+
+    def retried(self, read: Callable[[], Result]) -> Result:
+        """Return what `read` returns, which finds checkpoints by the index and opens them.
+
+        A training may remove them in between, after it has written another index. Then `read` is called again.
+        """
+        index = self._index_if_whole()
+        while True:
+            try:
+                return read()
+            except InputError:
+                index, before = self._index_if_whole(), index
+                if index == before:
+                    raise
+
+    def _index_if_whole(self) -> Index | None:
+        try:
+            return self.index()
+        except ModelError:  # a checkpoint that is named can be read without
+            return None
+
+    def others(self, path: Path) -> str:
+        """Say which checkpoints there are beside the one in `path`; nothing where there are none."""
+        names = [name for name in self.names() if self.path_named(name) != path]
+        return f"--checkpoint takes another: {', '.join(names)}" if names else ""
+
+    def path_of(self, step: int) -> Path:
+        """Return the directory of a step's checkpoint."""
+        return self.directory / f"step-{step:08d}"
+
+    def resolve(self, name: str) -> Path:
+        """Return the directory for `best`, `last`, a step's number, or a name; `InputError` says which there are."""
+        index = self.index() if name in ("best", "last") else Index()
+        if name == "best" and index.best:
+            path = self.path_of(index.best[0].step)
+        elif index.last is not None:
+            path = self.path_of(index.last)
+        elif name not in ("best", "last") and _NAME.fullmatch(name):
+            path = self.path_named(name)
+        else:
+            path = self.directory / "?"
+        if not (path / META_FILE).exists():
+            there = ", ".join(self.names()) or "none yet"
+            raise InputError(f"{self.directory}: there is no checkpoint {name!r}; there are: {there}")
+        return path
+
+    def path_named(self, name: str) -> Path:
+        """Return the directory of the checkpoint with a step's number or a name."""
+        is_step = name.isdecimal() and len(name) <= MAX_DIGITS
+        return self.path_of(int(name)) if is_step else self.directory / name
+
+    def names(self) -> list[str]:
+        """Return the values that `resolve` takes: steps as numbers, then names."""
+        if not self.directory.is_dir():
+            return []
+        found = [path.name for path in sorted(self.directory.iterdir()) if (path / META_FILE).exists()]
+        steps = [str(int(match[1])) for name in found if (match := _STEP_NAME.fullmatch(name))]
+        return [*steps, *(name for name in found if not _STEP_NAME.fullmatch(name) and _NAME.fullmatch(name))]
+
+    def save(self, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
+        """Write the checkpoint of a step. It is there afterwards, but counts only when the index names it."""
+        return self._write(self.path_of(snapshot.step), snapshot, tokenizers)
+
+    def save_named(self, name: str, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
+        """Write weights under a name of their own.
+
+        Raises:
+            InputError: as of `check_name`.
+        """
+        self.check_name(name)
+        return self._write(self.directory / name, snapshot, tokenizers)
+
+    def check_name(self, name: str) -> None:
+        """Raise `InputError` where no checkpoint can be written under the name; one that exists is not overwritten."""
+        is_taken = name in ("best", "last", "index.json") or name.isdecimal() or _STEP_NAME.fullmatch(name)
+        if is_taken or not _NAME.fullmatch(name):
+            raise InputError(
+                f"{name!r} cannot name a checkpoint; take letters, digits, '.', '_' and '-', not only digits, and not "
+                "the name of a step"
+            )
+        path = self.directory / name
+        if path.exists():
+            raise InputError(f"{path}: exists already; choose another name")
+        if reason := why_not_writable(self.directory):
+            raise InputError(f"{path}: cannot be written: {reason}")
+
+    def _write(self, path: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
+        if not self.directory.is_dir():  # made anew, it would lack the tokenizer, without which weights mean nothing
+            raise NmtError(
+                f"{self.directory.parent}: was moved or removed meanwhile, so nothing more can be saved there. "
+                "A run that was moved goes on where it is now, with --set model_dir=DIR"
+            )
+        # One of this step may be there: written by a run that was killed before the index knew of it.
+        with atomic_directory(path) as directory:
+            self._write_files(directory, snapshot, tokenizers)
+        return path
+
+    def _write_files(self, directory: Path, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> None:
+        save_tensors(snapshot.model, directory / MODEL_FILE)
+        if snapshot.trainer:
+            save_tensors(snapshot.trainer, directory / TRAINER_FILE)
+        meta = {
+            "format": FORMAT,
+            "nmt": __version__,
+            "step": snapshot.step,
+            "tokenizers": dict(tokenizers),
+            "metrics": dict(snapshot.metrics),
+            "shapes": {name: list(tensor.shape) for name, tensor in snapshot.model.items()},
+        }
+        for name, value in ((PROGRESS_FILE, dict(snapshot.progress)), (META_FILE, meta)):
+            (directory / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+    def judge(self, step: int, progress: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
+        """Put what the dev set says of a step into its checkpoint, which was written before.
+
+        `progress` comes first: with it the judgement counts, and `metrics` only show it.
+        """
+        path = self.path_of(step)
+        write_json(path / PROGRESS_FILE, dict(progress))
+        write_json(path / META_FILE, read_meta(path) | {"metrics": dict(metrics)})
+
+    def prune(self, index: Index) -> None:
+        """Remove the steps that the index no longer names, and what a killed attempt left; named checkpoints stay."""
+        wanted = index.steps
+        paths = list(self.directory.iterdir())
+        for path in paths:
+            if re.fullmatch(r"\.step-\d{8,}(\.old)?\.tmp", path.name):
+                shutil.rmtree(path)
+        for path in paths:
+            match = _STEP_NAME.fullmatch(path.name)
+            if match and int(match[1]) not in wanted and (path / META_FILE).exists():
+                remove_directory(path)  # by way of such a name
+
+
+def read_meta(path: Path, tokenizers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a checkpoint's `meta.json`, with `metrics` and `shapes`; checked against the tokenizers beside it."""
+    meta_path = path / META_FILE
+    meta = {"metrics": {}, "shapes": {}} | read_json(meta_path)
+    _check_format(meta, meta_path)
+    if not (_is_of(meta["metrics"], (int, float)) and _is_of(meta["shapes"], list)):
+        raise ModelError(f"{meta_path}: is damaged: metrics must be numbers, and shapes lists of them")
+    if not all(type(size) is int for shape in meta["shapes"].values() for size in shape):
+        raise ModelError(f"{meta_path}: is damaged: a shape is a list of whole numbers")
+    if tokenizers is None:
+        return meta
+    if meta.get("tokenizers") != dict(tokenizers):
+        raise ModelError(f"{meta_path}: the model was trained with another tokenizer than the one in this directory")
+    return meta
+
+
+def _is_of(values: Any, kinds: type | tuple[type, ...]) -> bool:
+    return isinstance(values, dict) and all(isinstance(value, kinds) for value in values.values())
+
+
+def read_progress(path: Path) -> dict[str, Any]:
+    """Return the trainer's state in a checkpoint, without its tensors."""
+    return read_json(path / PROGRESS_FILE)
+
+
+def read_trainer_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of the trainer's state, as copies that may be written to."""
+    return {name: tensor.clone() for name, tensor in read_tensors(path / TRAINER_FILE).items()}
+
+
+def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the mean of the weights of several checkpoints, summed in float64."""
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        tensors = read_tensors(path / MODEL_FILE)
+        if total and {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in total.items()}:
+            raise ModelError(f"{path}: its parameters differ from the parameters of {paths[0]}")
+        for name, tensor in tensors.items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _check_format(values: Mapping[str, Any], path: Path) -> None:
+    found = values.get("format")
+    if found == FORMAT:
+        return
+    if not isinstance(found, int):
+        raise ModelError(f"{path}: has format version {found!r}, which no nmt writes; restore the file from a copy")
+    advice = "update nmt" if found > FORMAT else "use the nmt that wrote it"
+    raise ModelError(f"{path}: has format version {found}, this program reads {FORMAT}; {advice}")
