@@ -166,7 +166,7 @@ class LocalAttention(nn.Module):
         super().__init__()
         self.score = score
         self.context_size = annotation_size
-        self._window = window
+        self.window = window
         self.position = Linear(query_size, query_size, bias=False) if predictive else None
         self.position_v = Linear(query_size, 1, bias=False) if predictive else None
 
@@ -188,9 +188,9 @@ class LocalAttention(nn.Module):
             centre_B = self._centre(query_BH, step_B, last_B).to(energy_BS.dtype)
             distance_BS = positions_S - centre_B.unsqueeze(1)
             valid_BS = memory.valid_for(query_BH.shape[0])
-            weights_BS = masked_softmax(energy_BS, valid_BS & (distance_BS.abs() <= self._window))
+            weights_BS = masked_softmax(energy_BS, valid_BS & (distance_BS.abs() <= self.window))
             if self.position is not None:
-                weights_BS = weights_BS * torch.exp(-(distance_BS**2) / (2 * (self._window / 2) ** 2))
+                weights_BS = weights_BS * torch.exp(-(distance_BS**2) / (2 * (self.window / 2) ** 2))
             return Attended(weighted_sum(weights_BS), weights_BS, (step_B + 1,))
 
         return look
@@ -225,7 +225,7 @@ class LocationAttention(nn.Module):
         self.context_size = annotation_size
         self.convolution = nn.Conv1d(1, filters, filter_width, padding=filter_width // 2, bias=False)
         self.location = Linear(filters, size, bias=False)
-        self._sharpening, self._smoothing = sharpening, smoothing
+        self.sharpening, self.smoothing = sharpening, smoothing
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         return self.score.keys(states_BSC)
@@ -243,14 +243,14 @@ class LocationAttention(nn.Module):
             with full_precision(query_BH):
                 features_BSF = self.convolution(previous_BS.unsqueeze(1)).transpose(1, 2)
                 located_BSA = self.location(features_BSF)
-            weights_BS = self._weights(energies(query_BH, located_BSA) * self._sharpening, valid_BS)
+            weights_BS = self._weights(energies(query_BH, located_BSA) * self.sharpening, valid_BS)
             return Attended(weighted_sum(weights_BS), weights_BS, (weights_BS,))
 
         return look
 
     def _weights(self, energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
         # Sigmoids divided by their sum are the softmax of their logarithms, which do not vanish.
-        return masked_softmax(F.logsigmoid(energy_BS) if self._smoothing else energy_BS, valid_BS)
+        return masked_softmax(F.logsigmoid(energy_BS) if self.smoothing else energy_BS, valid_BS)
 
 
 class CoverageAttention(nn.Module):

@@ -131,7 +131,7 @@ class Encoder(nn.Module):
             )
             for index in range(num_layers)
         )
-        self._reverse_source = reverse_source
+        self.reverse_source = reverse_source
         self._recurrent_dropout, self._annotation_dropout = recurrent_dropout, annotation_dropout
 
     def forward(self, embedded_BSE: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Encoded:
@@ -140,7 +140,7 @@ class Encoder(nn.Module):
         last_B = (lengths_B - 1).clamp(min=0)
         positions_BS = torch.arange(valid_BS.shape[1], device=valid_BS.device).expand_as(valid_BS)
         reversal_BS = torch.where(valid_BS, last_B.unsqueeze(1) - positions_BS, positions_BS)
-        inputs = reversed_in_time(embedded_BSE, reversal_BS) if self._reverse_source else embedded_BSE
+        inputs = reversed_in_time(embedded_BSE, reversal_BS) if self.reverse_source else embedded_BSE
         packed = None if noise is not None or torch.is_grad_enabled() else Packed.of(reversal_BS, last_B)
         encoded = Encoded(inputs, inputs)
         for index, layer in enumerate(self.layers):
@@ -151,5 +151,5 @@ class Encoder(nn.Module):
             entering = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1) if index > 0 else inputs
             encoded = layer.read(entering, packed) if packed else layer(entering, reversal_BS, last_B, dropout)
             inputs = encoded.states_BSC + inputs if index > 0 else encoded.states_BSC
-        states_BSC = reversed_in_time(inputs, reversal_BS) if self._reverse_source else inputs
+        states_BSC = reversed_in_time(inputs, reversal_BS) if self.reverse_source else inputs
         return Encoded(dropped(states_BSC, self._annotation_dropout, noise, shared_dim=1), encoded.final_BC)
