@@ -17,6 +17,8 @@ from nmt_cli.ops.matmul import can_pack, linear, packed, packed_linear
 
 SMALLEST = 64
 """Matrices with a side below this gain nothing."""
+MATRICES: dict[type[nn.Module], str] = {RecurrentCell: "weight", InputProjection: "weight", AdditiveScore: "query"}
+"""The matrix of each part of a model that makes a product by itself, in the place of an `nn.Linear`."""
 
 
 class Fp32Product:
@@ -135,11 +137,10 @@ def prepared(model: Seq2Seq, precision: str) -> Seq2Seq:
             if isinstance(child, nn.Linear) and is_large(child.weight):
                 bias = None if child.bias is None else child.bias.detach()
                 setattr(parent, name, _Linear(make(child.weight.detach().t(), bias)))
-        if isinstance(parent, (InputProjection, RecurrentCell)) and len(parent.weight):
-            weight = parent.weight.detach()
-            parent.prepared = make(weight) if weight.dim() == 2 else _EachDirection([make(part) for part in weight])
-        if isinstance(parent, AdditiveScore):
-            parent.prepared = make(parent.query.detach())
+        if isinstance(parent, (RecurrentCell, InputProjection, AdditiveScore)):
+            matrix = getattr(parent, MATRICES[type(parent)]).detach()
+            if len(matrix):
+                parent.prepared = make(matrix) if matrix.dim() == 2 else _EachDirection([make(part) for part in matrix])
     model.prepared_output = make(model.output_weight.detach().t(), model.output_bias.detach())
     if precision == "int8":
         for table in {id(table): table for table in (model.source_embedding, model.target_embedding)}.values():

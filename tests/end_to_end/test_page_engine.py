@@ -17,7 +17,7 @@ import torch
 from chromium import Chromium, running_chromium
 from searching import in_order
 from unit.export.test_segmenter import odd_line, positions
-from unit.model.tiny_models import EVERY_OPTION, every_attention, every_kind, random_ids, tiny_config, tiny_model
+from unit.model.tiny_models import EVERY_OPTION, every_attention, every_kind, random_ids, tiny_model
 from unit.search.table_model import VOCABULARY, TableModel
 
 from nmt_cli.config.decoding import DecodingOptions
@@ -90,11 +90,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
         assert running.console() == []
 
 
-def steps_of(browser: Chromium, model: Any, config: Any, source: list[int], inputs: list[int], wasm: str | None) -> Any:
+def steps_of(browser: Chromium, model: Any, source: list[int], inputs: list[int], wasm: str | None) -> Any:
     """Logits and attention weights of each step, as the page computes them."""
     packer = Packer()
     with torch.inference_mode():
-        packed = packer.packed({"model": model_record(packer, config, model)})
+        packed = packer.packed({"model": model_record(packer, model)})
     found = browser.run(STEPS, base64.b64encode(packed).decode(), wasm, source, inputs)
     return [tuple(np.array(part, np.float32) for part in step) for step in found]
 
@@ -112,10 +112,10 @@ def torch_steps(model: Any, source: list[int], inputs: list[int]) -> Iterator[tu
 def check(browser: Chromium, kind: Any, **options: Any) -> None:
     """Both kinds of kernels take the steps that torch takes in int8; rounding may fall to the other side here and
     there, so most steps are close and none is far."""
-    model, config = tiny_model(kind, dtype=torch.float32, **options), tiny_config(kind, **options)
+    model = tiny_model(kind, dtype=torch.float32, **options)
     source, inputs = random_ids((6,), seed=3).tolist(), random_ids((5,), seed=2).tolist()
     for wasm in (WASM, None):
-        ours = steps_of(browser, model, config, source, inputs, wasm)
+        ours = steps_of(browser, model, source, inputs, wasm)
         truth = list(torch_steps(prepared(tiny_model(kind, dtype=torch.float32, **options), "int8"), source, inputs))
         for (logits, weights), (true_logits, true_weights) in zip(ours, truth, strict=True):
             assert np.abs(logits - true_logits).max() < 0.1

@@ -7,32 +7,19 @@
 import { Product } from "./cells.mjs";
 import { Room } from "./memory.mjs";
 
-/** Returns the attention that a description asks for. */
-export function attentionOf(memory, record, base) {
-  switch (record.type) {
-    case "none": return new NoAttention(memory, record);
-    case "global": return new GlobalAttention(memory, record, base);
-    case "local": return new LocalAttention(memory, record, base);
-    case "location": return new LocationAttention(memory, record, base);
-    case "coverage": return new CoverageAttention(memory, record, base);
-    case "multihead": return new MultiheadAttention(memory, record, base);
-    default: throw new Error(`this page does not know the attention ${record.type}`);
-  }
-}
-
 const layerOf = (memory, record, base) => record && new Product(memory, record, base);
 
 /** e_j = v . tanh(W s + U h_j) (additive), s . h_j (dot), or s . W h_j (general). */
 class Score {
   constructor(memory, record, base) {
-    Object.assign(this, { memory, isAdditive: record.score === "additive", room: new Room(memory) });
+    Object.assign(this, { memory, isAdditive: record.class === "AdditiveScore", room: new Room(memory) });
     this.key = layerOf(memory, record.key, base);
     this.query = layerOf(memory, record.query, base);
     this.v = this.isAdditive ? base + record.v : 0;
-    this.size = this.key ? this.key.outputs : record.contextSize;
   }
 
   prepare({ states, length }, stateSize) {
+    this.size = this.key ? this.key.outputs : stateSize;
     this.keys = this.key ? this.room.of(length * this.size) : states;
     if (!this.key) return;
     for (let s = 0; s < length; s++) this.key.of(states + 4 * s * stateSize, this.keys + 4 * s * this.size);
@@ -49,8 +36,8 @@ class Score {
 /** A softmax over the whole source, with any score. */
 class GlobalAttention {
   constructor(memory, record, base) {
-    Object.assign(this, { memory, contextSize: record.contextSize, weightsRoom: new Room(memory) });
-    this.score = record.score && new Score(memory, record, base);
+    Object.assign(this, { memory, contextSize: record.context_size, weightsRoom: new Room(memory) });
+    this.score = record.score && new Score(memory, record.score, base);
     this.context = memory.numbers(this.contextSize);
   }
 
@@ -83,7 +70,7 @@ class LocalAttention extends GlobalAttention {
     super(memory, record, base);
     this.window = record.window;
     this.position = layerOf(memory, record.position, base);
-    this.positionV = layerOf(memory, record.positionV, base);
+    this.positionV = layerOf(memory, record.position_v, base);
   }
 
   stateSize() {
@@ -119,8 +106,8 @@ class LocalAttention extends GlobalAttention {
 class LocationAttention extends GlobalAttention {
   constructor(memory, record, base) {
     super(memory, record, base);
-    Object.assign(this, { width: record.filterWidth, sharpening: record.sharpening, smoothing: record.smoothing });
-    this.filters = base + record.filters;
+    Object.assign(this, { width: record.convolution.width, sharpening: record.sharpening, smoothing: record.smoothing });
+    this.filters = base + record.convolution.filters;
     this.location = layerOf(memory, record.location, base);
     this.features = memory.numbers(this.location.inputs);
     this.extra = new Room(memory);
@@ -168,8 +155,8 @@ class CoverageAttention extends GlobalAttention {
     super(memory, record, base);
     this.coverage = layerOf(memory, record.coverage, base);
     this.update = layerOf(memory, record.update, base);
-    this.updateKey = layerOf(memory, record.updateKey, base);
-    this.updateQuery = layerOf(memory, record.updateQuery, base);
+    this.updateKey = layerOf(memory, record.update_key, base);
+    this.updateQuery = layerOf(memory, record.update_query, base);
     this.units = this.coverage.inputs;
     this.seen = memory.numbers(this.units + 1);
     this.extra = new Room(memory);
@@ -216,10 +203,10 @@ class CoverageAttention extends GlobalAttention {
 /** Several additive heads; the weights shown are their mean. */
 class MultiheadAttention extends GlobalAttention {
   constructor(memory, record, base) {
-    super(memory, { contextSize: record.contextSize }, base);
-    this.heads = record.heads;
+    super(memory, record, base);
     for (const name of ["query", "key", "mix"]) this[name] = layerOf(memory, record[name], base);
     this.size = this.key.outputs;
+    this.heads = this.mix.inputs / this.contextSize;
     this.v = base + record.v;
     this.keys = new Room(memory);
     this.ofHead = new Room(memory);
@@ -263,7 +250,7 @@ class MultiheadAttention extends GlobalAttention {
 /** The fixed source vector at every step, or no context at all. */
 class NoAttention {
   constructor(memory, record) {
-    Object.assign(this, { memory, contextSize: record.contextSize, weightsRoom: new Room(memory) });
+    Object.assign(this, { memory, contextSize: record.context_size, weightsRoom: new Room(memory) });
   }
 
   prepare(source) {
@@ -278,3 +265,10 @@ class NoAttention {
 
   look() {}
 }
+
+const ATTENTIONS = {
+  GlobalAttention, LocalAttention, LocationAttention, CoverageAttention, MultiheadAttention, NoAttention,
+};
+
+/** Returns the attention of a record. */
+export const attentionOf = (memory, record, base) => new ATTENTIONS[record.class](memory, record, base);

@@ -1,16 +1,18 @@
 // Products with matrices, and recurrent cells: the equations of nmt_cli/model/cells.py, one row at a time.
 //
 // A row is an address of numbers in float32. `of` writes its result to a place of its own, which the next call with the
-// same object overwrites.
+// same object overwrites. A record is what description.py says about a module; its addresses count from `base`.
+
+/** Returns the address of stored numbers, or 0 for those that a record lacks. */
+const placeOf = (address, base) => (address === undefined ? 0 : base + address);
 
 /** x W (+ b): inputs rounded to int8 with a scale for each row, or all in float32 where there are no scales. */
 export class Product {
   constructor(memory, record, base) {
-    const at = (address) => (address === null ? 0 : base + address);
     Object.assign(this, { memory, inputs: record.inputs, outputs: record.outputs, padded: record.padded });
-    this.weights = at(record.weights);
-    this.bias = at(record.bias);
-    this.scales = record.scales === undefined ? 0 : at(record.scales);
+    this.weights = base + record.weights;
+    this.bias = placeOf(record.bias, base);
+    this.scales = placeOf(record.scales, base);
     this.out = memory.numbers(this.outputs);
     this.row = this.scales ? memory.reserve(2 * this.padded) : 0;
   }
@@ -31,7 +33,7 @@ export class Embedding {
   constructor(memory, record, base) {
     Object.assign(this, { memory, size: record.inputs, padded: record.padded });
     this.weights = base + record.weights;
-    this.scales = record.scales === undefined ? 0 : base + record.scales;
+    this.scales = placeOf(record.scales, base);
     this.out = memory.numbers(this.size);
   }
 
@@ -46,13 +48,14 @@ export class Embedding {
   }
 }
 
-/** One summand of the gates: a product with its layer normalisation or bias. */
+/** One summand of the gates, of a cell or of a projection of its inputs: a product and a layer normalisation or bias. */
 export class Gates {
-  constructor(memory, record, base, { numGates, size }) {
-    Object.assign(this, { memory, numGates, size });
-    this.product = new Product(memory, record.product, base);
-    this.gain = record.gain === null ? 0 : base + record.gain;
-    this.bias = base + record.bias;
+  constructor(memory, record, base) {
+    const { gain, bias } = record.norm ?? record;
+    this.product = new Product(memory, record.weight, base);
+    Object.assign(this, { memory, numGates: record.num_gates, size: this.product.outputs / record.num_gates });
+    this.gain = placeOf(gain, base);
+    this.bias = base + bias;
   }
 
   addTo(total, x) {
@@ -60,9 +63,6 @@ export class Gates {
     this.memory.kernels.add_gates(this.product.of(x), this.gain, this.bias, numGates, size, total);
   }
 }
-
-/** A cell's number of gates and units. */
-export const shapeOf = (record) => ({ numGates: record.type === "gru" ? 3 : 4, size: record.size });
 
 /**
  * One step of a recurrence. The state of a GRU is its hidden units. The state of an LSTM is its hidden units and its
@@ -73,14 +73,13 @@ export const shapeOf = (record) => ({ numGates: record.type === "gru" ? 3 : 4, s
  */
 export class Cell {
   constructor(memory, record, base) {
-    const shape = shapeOf(record), numbers = shape.numGates * shape.size;
-    Object.assign(this, { memory, isGru: record.type === "gru", size: shape.size, numbers });
-    this.stateSize = (this.isGru ? 1 : 2) * shape.size;
-    this.recurrent = new Gates(memory, record, base, shape);
-    this.norm = record.cellNorm && { gain: base + record.cellNorm.gain, bias: base + record.cellNorm.bias };
+    const { rnn_type: type, hidden_size: size, gates_size: numbers, state_size: stateSize, cell_norm: norm } = record;
+    Object.assign(this, { memory, isGru: type === "gru", size, numbers, stateSize });
+    this.recurrent = new Gates(memory, record, base);
+    this.norm = norm && { gain: base + norm.gain, bias: base + norm.bias };
     this.above = memory.numbers(numbers);
     this.below = memory.numbers(numbers);
-    this.shown = memory.numbers(shape.size);
+    this.shown = memory.numbers(size);
   }
 
   /** Writes the state after `state` to `next`; `inputs` are pairs of `Gates` and what enters them. */

@@ -4,23 +4,24 @@
 // step, and what the attention remembers. So a beam copies it in one piece.
 
 import { attentionOf } from "./attention.mjs";
-import { Cell, Gates, Product, shapeOf } from "./cells.mjs";
+import { Cell, Gates, Product } from "./cells.mjs";
 
 export class Decoder {
   constructor(memory, record, base) {
-    Object.assign(this, { memory, recurrence: record.recurrence });
-    this.attention = attentionOf(memory, record.attention, base);
-    this.cell = new Cell(memory, record.cell, base);
-    const gates = (one) => one && new Gates(memory, one, base, shapeOf(record.cell));
-    this.input = gates(record.input);
-    this.context = gates(record.context);
-    this.feed = gates(record.feed);
-    this.contextCell = record.contextCell && new Cell(memory, record.contextCell, base);
-    this.attentional = record.attentional && new Product(memory, record.attentional, base);
-    this.upper = record.upper.map(({ cell, input }) => ({ cell: new Cell(memory, cell, base), input: gates(input) }));
-    this.readout = record.readout && new Readout(memory, record.readout, base);
+    const { recurrence } = record, { cells, projections } = recurrence.upper;
+    const made = (Part, one) => one && new Part(memory, one, base);
+    Object.assign(this, { memory, recurrence: recurrence.class });
+    this.attention = attentionOf(memory, recurrence.attention, base);
+    this.cell = made(Cell, recurrence.cell);
+    this.input = made(Gates, recurrence.input);
+    this.context = made(Gates, recurrence.context);
+    this.feed = made(Gates, recurrence.feed);
+    this.contextCell = made(Cell, recurrence.context_cell);
+    this.attentional = made(Product, recurrence.attentional);
+    this.upper = cells.map((cell, at) => ({ cell: made(Cell, cell), input: made(Gates, projections[at]) }));
+    this.readout = made(Readout, record.readout);
     this.initial = record.initial;
-    this.initialProjection = this.initial.projection && new Product(memory, this.initial.projection, base);
+    this.initialProjection = made(Product, record.initial.projection);
     this.between = memory.numbers(this.cell.stateSize);
     this.hidden = memory.numbers(this.cell.size);
     this.joined = this.attentional && memory.numbers(this.attentional.inputs);
@@ -53,10 +54,10 @@ export class Decoder {
     const remembered = 4 * (this.layersSize + this.feedSize);
     const look = (query) => attention.look(query, state + remembered, next + remembered);
     const last = 4 * this.cell.stateSize * this.upper.length;
-    if (this.recurrence === "bahdanau") {
+    if (this.recurrence === "BahdanauRecurrence") {
       look(state + last); // with s_{i-1}
       this.cell.step([[this.input, embedded], [this.context, attention.context]], state, next);
-    } else if (this.recurrence === "conditional") {
+    } else if (this.recurrence === "ConditionalRecurrence") {
       this.cell.step([[this.input, embedded]], state, this.between);
       look(this.between); // with s'_i
       this.contextCell.step([[this.context, attention.context]], this.between, next);

@@ -1,19 +1,17 @@
 // The recurrent encoder of nmt_cli/model/encoder.py: annotations h_j that join a forward and a backward reading.
 
-import { Cell, Gates, shapeOf } from "./cells.mjs";
+import { Cell, Gates } from "./cells.mjs";
 import { Room } from "./memory.mjs";
 
 /** A stack of layers, residual from the second on. */
 export class Encoder {
   constructor(memory, record, base) {
-    Object.assign(this, { memory, reverse: record.reverseSource });
-    this.layers = record.layers.map((directions) => directions.map(({ cell, input }) => {
+    Object.assign(this, { memory, reverse: record.reverse_source, size: record.annotation_size });
+    this.layers = record.layers.map((directions) => directions.map(({ cell, projection }) => {
       const own = new Cell(memory, cell, base);
       const states = [memory.numbers(own.stateSize), memory.numbers(own.stateSize)]; // before and after a step
-      return { cell: own, input: new Gates(memory, input, base, shapeOf(cell)), states };
+      return { cell: own, input: new Gates(memory, projection, base), states };
     }));
-    const last = this.layers.at(-1);
-    this.size = last.reduce((sum, { cell }) => sum + cell.size, 0);
     this.final = memory.numbers(this.size); // the last state of each direction
     this.rooms = this.layers.map(() => new Room(memory));
   }

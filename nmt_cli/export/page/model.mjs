@@ -9,13 +9,13 @@ export class Model {
   /** Takes the description's model; its numbers lie in `memory` from `base` on. */
   constructor(memory, record, base) {
     this.memory = memory;
-    this.sourceEmbedding = new Embedding(memory, record.sourceEmbedding, base);
-    this.targetEmbedding = new Embedding(memory, record.targetEmbedding, base);
-    this.output = new Product(memory, record.output, base);
+    this.sourceEmbedding = new Embedding(memory, record.source_embedding, base);
+    this.targetEmbedding = new Embedding(memory, record.target_embedding, base);
+    this.output = new Product(memory, { ...record.output_weight, bias: record.output_bias }, base);
     this.encoder = new Encoder(memory, record.encoder, base);
     this.decoder = new Decoder(memory, record.decoder, base);
-    this.lexical = record.lexical && new Product(memory, record.lexical, base);
-    this.hasAttention = record.decoder.attention.type !== "none";
+    this.lexical = record.lexical && new Product(memory, record.lexical.hidden, base);
+    this.hasAttention = record.decoder.recurrence.attention.class !== "NoAttention";
     this.mean = memory.numbers(this.encoder.size);
     this.looked = memory.numbers(this.sourceEmbedding.size);
     this.rooms = { embedded: new Room(memory), weights: new Room(memory), states: new Room(memory) };

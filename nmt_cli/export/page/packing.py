@@ -43,9 +43,9 @@ class Packer:
         self._size += len(padded)
         return address
 
-    def floats(self, tensor: Tensor | None) -> int | None:
-        """Store numbers in float32 and return their address; None stays None."""
-        return None if tensor is None else self.raw(tensor.detach().float().numpy().astype("<f4").tobytes())
+    def floats(self, tensor: Tensor) -> int:
+        """Store numbers in float32 and return their address."""
+        return self.raw(tensor.detach().float().numpy().astype("<f4").tobytes())
 
     def product(self, weight_io: Tensor, bias_o: Tensor | None = None) -> Record:
         """Store the matrix and the bias of a product that `nmt translate --precision int8` computes in int8."""
@@ -58,18 +58,19 @@ class Packer:
         weights[:, :inputs] = product.weight_OI.numpy()
         sizes = {"inputs": inputs, "outputs": outputs, "padded": padded}
         addresses = {"weights": self.raw(weights.tobytes()), "scales": self.floats(product.scale_O)}
-        return sizes | addresses | {"bias": self.floats(bias_o)}
+        return sizes | addresses | self._bias(bias_o)
 
     def float_product(self, weight_io: Tensor, bias_o: Tensor | None = None) -> Record:
         """Store the matrix and the bias of a product in float32: a record without scales."""
         inputs, outputs = weight_io.shape
         sizes = {"inputs": inputs, "outputs": outputs, "padded": inputs}
-        return sizes | {"weights": self.floats(weight_io.t()), "bias": self.floats(bias_o)}
+        return sizes | {"weights": self.floats(weight_io.t())} | self._bias(bias_o)
 
-    def linear(self, layer: nn.Linear | None) -> Record | None:
-        """Store a layer, in int8 where it is large enough; None stays None."""
-        if layer is None:
-            return None
+    def _bias(self, bias_o: Tensor | None) -> Record:
+        return {} if bias_o is None else {"bias": self.floats(bias_o)}
+
+    def linear(self, layer: nn.Linear) -> Record:
+        """Store a layer, in int8 where it is large enough."""
         store = self.product if is_large(layer.weight) else self.float_product
         return store(layer.weight.t(), layer.bias)
 

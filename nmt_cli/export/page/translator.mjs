@@ -5,7 +5,7 @@ import { Memory } from "./memory.mjs";
 import { Model } from "./model.mjs";
 import { beam, greedy } from "./search.mjs";
 
-const FORMAT = 1; // of descriptions (description.py)
+const FORMAT = 2; // of descriptions (description.py)
 // Words as `nmt` and the page cut them; \S differs.
 const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/gu;
 const WIDTH = 4; // of the beam that finds other translations

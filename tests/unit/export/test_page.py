@@ -10,7 +10,7 @@ from html import unescape
 import numpy as np
 import pytest
 import torch
-from unit.model.tiny_models import tiny_config, tiny_model
+from unit.model.tiny_models import EVERY_OPTION, every_attention, name_of, tiny_model
 
 from nmt_cli.export.page.description import model_record
 from nmt_cli.export.page.document import PageModel, check_replaceable, render, write
@@ -119,13 +119,62 @@ def test_a_matrix_is_that_of_int8_and_found_at_its_address():
     np.testing.assert_array_equal(np.frombuffer(numbers, "<f4", 5, product["bias"]), bias_O)
 
 
+def records_at(record, path):
+    """The record of a module by its name in the model; in a layer of the encoder, that of each direction."""
+    if not path:
+        return [record]
+    if isinstance(record, list) and not path[0].isdigit():
+        return [found for direction in record for found in records_at(direction, path)]
+    return records_at(record[int(path[0]) if path[0].isdigit() else path[0]], path[1:])
+
+
+def matrix_of(product, numbers):
+    """The matrix (outputs, inputs) of a product as the page uses it."""
+    inputs, outputs, padded = product["inputs"], product["outputs"], product["padded"]
+    kind = np.int8 if "scales" in product else np.float32
+    matrix = np.frombuffer(numbers, kind, outputs * padded, product["weights"]).reshape(outputs, padded)[:, :inputs]
+    scales = np.frombuffer(numbers, "<f4", outputs, product["scales"]) if "scales" in product else np.ones(outputs)
+    return matrix * scales[:, np.newaxis]
+
+
+def check_holds_every_parameter(kind, **options):
+    model = tiny_model(kind, dtype=torch.float32, **options)
+    packer = Packer()
+    record, numbers = numbers_of(packer.packed(model_record(packer, model)))
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        *path, own = name.split(".")
+        values = parameter.detach().numpy()
+        expectations = values if path[:2] == ["encoder", "layers"] else [values]  # there, one for each direction
+        for module, expected in zip(records_at(record, path), expectations, strict=True):
+            part = module.get("filters", module.get(own, module))
+            if isinstance(part, int):
+                found = np.frombuffer(numbers, "<f4", expected.size, part)
+                np.testing.assert_array_equal(found, expected.flatten(), err_msg=name)
+            else:
+                found = matrix_of(part, numbers)
+                # The model holds a matrix of its own as (inputs, outputs), a layer's as (outputs, inputs).
+                found = found.T if part is not module and own in ("weight", "query") else found
+                np.testing.assert_allclose(found, expected, atol=np.abs(values).max(initial=0) / 127, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", every_attention(), ids=name_of)
+def test_a_description_holds_every_parameter_under_its_name(kind):
+    check_holds_every_parameter(kind, num_layers=2)
+
+
+@pytest.mark.parametrize("name", EVERY_OPTION)
+def test_a_description_holds_every_parameter_with_every_option(name):
+    recurrence = "luong" if name in ("no input feeding", "source reversed") else "conditional"
+    check_holds_every_parameter((recurrence, "additive", "gru", False), **EVERY_OPTION[name])
+
+
 def test_a_table_that_is_used_three_times_is_stored_once():
     kind = ("conditional", "additive", "gru", True)
     model = tiny_model(kind, dtype=torch.float32)
     table = torch.nn.Parameter(torch.randn(100, 64))
     model.source_embedding = model.target_embedding = model.output_weight = table
-    record = model_record(Packer(), tiny_config(kind), model)
-    assert record["sourceEmbedding"] == record["targetEmbedding"] == record["output"] | {"bias": None}
+    record = model_record(Packer(), model)
+    assert record["source_embedding"] == record["target_embedding"] == record["output_weight"]
 
 
 def test_in_int8_an_embedding_is_what_its_int8_row_says():
@@ -151,4 +200,4 @@ def test_an_attention_without_equations_is_refused_by_its_name():
 
     model.decoder.recurrence.attention = Telepathy()
     with pytest.raises(InputError, match="the page does not know this attention, Telepathy; use --format onnx, or nmt"):
-        model_record(Packer(), tiny_config(kind), model)
+        model_record(Packer(), model)
