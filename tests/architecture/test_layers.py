@@ -37,7 +37,9 @@ MAY_IMPORT = {
     "corpora": {"config", "data", "formats"},
     "improve": {"config", "corpora.filter_pairs", "data", "experiment", "training.checkpoints"},
     "export": {
-        "config",
+        "config.architecture",
+        "config.schema",
+        "config.yaml_text",
         "data",
         "experiment",
         "improve.record",

@@ -27,6 +27,11 @@ def linear(graph: Graph, layer: nn.Linear, inputs: Value) -> Value:
     return graph.product(inputs, array(layer.weight).T, None if layer.bias is None else array(layer.bias))
 
 
+def joined(graph: Graph, values: Sequence[Value]) -> Value:
+    """Return the values side by side."""
+    return values[0] if len(values) == 1 else graph.op("Concat", *values, axis=-1)
+
+
 class Cell:
     """A cell, or one direction of it."""
 
@@ -102,15 +107,13 @@ def upper_layers(
     return hidden, new_states
 
 
-def encoder_layers(
-    graph: Graph, encoder: Encoder, embedded_bse: Value, valid_bs: Value, *, reverse_source: bool
-) -> tuple[Value, Value]:
+def encoder_layers(graph: Graph, encoder: Encoder, embedded_bse: Value, valid_bs: Value) -> tuple[Value, Value]:
     """Return the annotations (B, S, C) and the last states (B, C) of a stack of layers."""
     inputs_sbi, is_there_sb1 = embedded_bse.transpose(1, 0, 2), valid_bs.cast(np.float32).transpose(1, 0).unsqueeze(-1)
     final_bc = inputs_sbi
     for index, layer in enumerate(encoder.layers):
         assert isinstance(layer, EncoderLayer)
-        annotations_sbc, final_bc = _encoder_layer(graph, layer, inputs_sbi, is_there_sb1, reverse_source)
+        annotations_sbc, final_bc = _encoder_layer(graph, layer, inputs_sbi, is_there_sb1, encoder.reverse_source)
         inputs_sbi = annotations_sbc + inputs_sbi if index else annotations_sbc
     return inputs_sbi.transpose(1, 0, 2), final_bc
 
@@ -140,13 +143,9 @@ def _encoder_layer(
     readings = [is_backwards for is_backwards in backwards for _ in range(2)]
     finals, hidden = graph.scan(step, [zeros] * len(cells), sequences, readings, backwards)
     last = [cell.output(final) for cell, final in zip(cells, finals, strict=True)]
-    return (_joined(graph, hidden), _joined(graph, last))
+    return joined(graph, hidden), joined(graph, last)
 
 
 def _shape(graph: Graph, *sizes: Value | int) -> Value:
     parts = [size if isinstance(size, Value) else np.array([size]) for size in sizes]
     return graph.op("Concat", *parts, axis=0)
-
-
-def _joined(graph: Graph, values: Sequence[Value]) -> Value:
-    return values[0] if len(values) == 1 else graph.op("Concat", *values, axis=-1)

@@ -90,7 +90,6 @@ def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision
     config, tokenizers = experiment.config, experiment.tokenizers
     graphs = Graphs(
         model,
-        config.model,
         banned=tokenizers[1].banned_ids(),
         quantised=precision == "int8",
         description=f"{config.name}, {config.data.source_lang} -> {config.data.target_lang}",

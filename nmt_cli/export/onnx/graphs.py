@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
-from nmt_cli.config.model import ModelConfig
-from nmt_cli.export.onnx import attention as attentions
-from nmt_cli.export.onnx.attention import Attended, Look
+from nmt_cli.export.onnx.attention import Attended, Look, keys, look_of
 from nmt_cli.export.onnx.cells import Cell, array, encoder_layers, linear, upper_layers
 from nmt_cli.export.onnx.graph import Graph, Value
 from nmt_cli.model.decoder import BahdanauRecurrence, ConditionalRecurrence, DeepReadout, LuongRecurrence
+from nmt_cli.model.memory import Memory
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.system.errors import InputError
 
@@ -29,60 +29,68 @@ DTYPES: dict[str, type[np.generic]] = {"valid": np.bool_}
 
 @dataclass(slots=True)
 class Graphs:
-    """The graphs of one model."""
+    """The graphs of one model.
+
+    Raises:
+        InputError: the model has an attention that cannot be expressed.
+    """
 
     model: Seq2Seq
-    config: ModelConfig
     banned: Sequence[int]
     """Pieces that no translation may hold: their log-probability is minus infinity."""
     quantised: bool = False
     """Matrices in int8."""
     description: str = ""
     """Stored in the files."""
-    _memory_axes: dict[str, Axes] = field(default_factory=dict)
-    _state_axes: dict[str, Axes] = field(default_factory=dict)
+    _memory_axes: dict[str, Axes] = field(init=False)
+    _state_axes: dict[str, Axes] = field(init=False)
+    """The axes after the first of what the encoder gives and the decoder takes, by name."""
+
+    def __post_init__(self) -> None:
+        # The model itself says what it carries over when it has read a source of one piece.
+        remembers = look_of(self.model.decoder.attention).remembers
+        with torch.inference_mode():
+            memory = self.model.encode(torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool))
+            state = self.model.start(memory)
+        self._memory_axes = _memory_axes(memory, has_attention=self.model.has_attention)
+        self._state_axes = {f"layer{number}": tuple(layer.shape[1:]) for number, layer in enumerate(state.layers)}
+        for vector in state.feed:
+            self._state_axes["feed"] = tuple(vector.shape[1:])
+        for name, part in zip(remembers, state.attention, strict=True):
+            self._state_axes[name] = () if part.dim() == 1 else ("source", *part.shape[2:])
 
     def encoder(self) -> bytes:
-        """Return the graph that reads sources.
-
-        Raises:
-            InputError: the model has a part that cannot be expressed.
-        """
+        """Return the graph that reads sources."""
         graph, model = Graph("encoder", self.quantised), self.model
         source_bs = graph.input("source", np.int32, ["batch", "source"])
         lengths_b = graph.input("lengths", np.int32, ["batch"])
         positions_bs = graph.op("CumSum", source_bs * graph.constant(np.array(0, np.int32)) + _one(graph), np.array(1))
         valid_bs = graph.op("LessOrEqual", positions_bs, lengths_b.unsqueeze(1))
         embedded_bse = graph.embedding(array(model.source_embedding), source_bs)
-        reverse = self.config.encoder.reverse_source
-        states_bsc, final_bc = encoder_layers(graph, model.encoder, embedded_bse, valid_bs, reverse_source=reverse)
+        states_bsc, final_bc = encoder_layers(graph, model.encoder, embedded_bse, valid_bs)
         memory = {"states": states_bsc, "valid": valid_bs, "final": final_bc, "embedded": embedded_bse}
-        wanted = [*attentions.uses(model.decoder.attention), *(["embedded"] if model.lexical is not None else [])]
-        if "keys" in wanted:
-            memory["keys"] = attentions.keys(graph, model.decoder.attention, states_bsc)
-        sizes = {
-            "states": self.config.annotation_size,
-            "embedded": self.config.embedding_size,
-            "keys": self._key_size(),
-        }
-        for name in wanted:
-            axes: Axes = ("batch", "source", sizes[name]) if name in sizes else ("batch", "source")
-            axes = ("batch", self.config.annotation_size) if name == "final" else axes
-            self._memory_axes[name] = axes
-            graph.output(f"memory.{name}", memory[name], DTYPES.get(name, np.float32), axes)
-        for name, (state, axes) in self._initial_states(graph, memory).items():
-            self._state_axes[name] = axes
+        if "keys" in self._memory_axes:
+            memory["keys"] = keys(graph, model.decoder.attention, states_bsc)
+        for name, axes in self._memory_axes.items():
+            graph.output(f"memory.{name}", memory[name], DTYPES.get(name, np.float32), ("batch", *axes))
+        layers = self._first_layers(graph, memory)
+        for name, axes in self._state_axes.items():
+            state = layers[name] if name in layers else _zeros(graph, valid_bs, axes)
             graph.output(f"state.{name}", state, np.float32, ("batch", *axes))
         return graph.as_bytes(self.description)
 
     def decoder(self) -> bytes:
-        """Return the graph of one step; ask for `encoder` first, whose outputs it takes."""
+        """Return the graph of one step, which takes what the encoder gives.
+
+        Raises:
+            InputError: the recurrence cannot be expressed.
+        """
         graph, model = Graph("decoder", self.quantised), self.model
         pieces_n = graph.input("piece", np.int32, ["rows"])
         parents_n = graph.input("parent", np.int32, ["rows"])
         count_1 = graph.input("count", np.int64, [1])
         memory = {
-            name: graph.input(f"memory.{name}", DTYPES.get(name, np.float32), axes)
+            name: graph.input(f"memory.{name}", DTYPES.get(name, np.float32), ("batch", *axes))
             for name, axes in self._memory_axes.items()
         }
         states = {
@@ -90,13 +98,12 @@ class Graphs:
             for name, axes in self._state_axes.items()
         }
         embedded_ne = graph.embedding(array(model.target_embedding), pieces_n)
-        query_size = self.config.decoder.hidden_size
-        look = Look(graph, model.decoder.attention, self.config.attention, memory, query_size=query_size)
+        look = look_of(model.decoder.attention)(graph, model.decoder.attention, memory)
         readout_nr, attended, new_states = _Step(graph, model, look).run(embedded_ne, states)
         if model.lexical is not None:
             assert attended.weights_bks is not None
             looked_bke = attended.weights_bks @ memory["embedded"]
-            direct_ne = look.rows.flat(looked_bke, self.config.embedding_size).tanh()
+            direct_ne = look.rows.flat(looked_bke, model.lexical.hidden.in_features).tanh()
             readout_nr = readout_nr + (linear(graph, model.lexical.hidden, direct_ne).tanh() + direct_ne)
         logits_nv = graph.logits(readout_nr, array(model.output_weight), array(model.output_bias))
         log_probs_nv = graph.op("LogSoftmax", logits_nv, axis=-1)
@@ -115,39 +122,38 @@ class Graphs:
             graph.output(f"next.{name}", new_states[name], np.float32, ("rows", *axes))
         return graph.as_bytes(self.description)
 
-    def _key_size(self) -> int:
-        """Return the units of a key, as many as `Attention.keys` gives."""
-        states_bsc = self.model.source_embedding.new_zeros(1, 1, self.config.annotation_size)
-        return int(self.model.decoder.attention.keys(states_bsc).shape[-1])
-
-    def _initial_states(self, graph: Graph, memory: dict[str, Value]) -> dict[str, tuple[Value, Axes]]:
-        decoder = self.model.decoder
-        sizes = [decoder.recurrence.cell.state_size] * self.config.decoder.num_layers
-        projection = decoder.initial.projection
+    def _first_layers(self, graph: Graph, memory: dict[str, Value]) -> dict[str, Value]:
+        """Return the first state of each layer where it depends on the source."""
+        projection = self.model.decoder.initial.projection
         if projection is None:
-            nothing_b1 = memory["valid"].cast(np.float32).sum(1, keepdims=True) * 0.0
-            layers = [nothing_b1 * graph.constant(np.zeros(size, np.float32)) for size in sizes]
-        else:
-            layers = linear(graph, projection, self._summary(graph, memory)).tanh().split(*sizes)
-        named: dict[str, tuple[Value, Axes]] = {
-            f"layer{number}": (layer, (size,)) for number, (layer, size) in enumerate(zip(layers, sizes, strict=True))
-        }
-        if isinstance(decoder.recurrence, LuongRecurrence) and decoder.recurrence.feed is not None:
-            size = decoder.recurrence.attentional.out_features
-            nothing_b1 = memory["valid"].cast(np.float32).sum(1, keepdims=True) * 0.0
-            named["feed"] = nothing_b1 * graph.constant(np.zeros(size, np.float32)), (size,)
-        return named | attentions.initial_states(graph, decoder.attention, memory)
+            return {}
+        names = [name for name in self._state_axes if name.startswith("layer")]
+        sizes = [projection.out_features // len(names)] * len(names)
+        layers = linear(graph, projection, self._summary(graph, memory)).tanh().split(*sizes)
+        return dict(zip(names, layers, strict=True))
 
     def _summary(self, graph: Graph, memory: dict[str, Value]) -> Value:
         """Return the vector of which the first state is a projection."""
-        kind, final_bc = self.model.decoder.initial.kind, memory["final"]
-        if kind == "final":
+        initial, final_bc = self.model.decoder.initial, memory["final"]
+        if initial.kind == "final":
             return final_bc
-        if kind == "backward":
-            return final_bc.split(*[self.config.encoder.hidden_size] * 2)[1]
+        if initial.kind == "backward":
+            return final_bc.split(*[self.model.encoder.annotation_size // 2] * 2)[1]
         valid_b1s = memory["valid"].cast(np.float32).unsqueeze(1)
         count_b11 = graph.op("Max", valid_b1s.sum(2, keepdims=True), 1.0)
         return ((valid_b1s / count_b11) @ memory["states"]).sum(1)
+
+
+def _memory_axes(memory: Memory, *, has_attention: bool) -> dict[str, Axes]:
+    """Return the axes of the parts of the memory that the decoder reads."""
+    if not has_attention:
+        return {"final": tuple(memory.final_BC.shape[1:])}
+    parts = {"states": memory.states_BSC, "keys": memory.keys_BSA, "valid": memory.valid_BS}
+    if memory.keys_BSA is memory.states_BSC:  # one tensor serves as both
+        del parts["keys"]
+    if memory.embedded_BSE is not None:
+        parts["embedded"] = memory.embedded_BSE
+    return {name: ("source", *part.shape[2:]) for name, part in parts.items()}
 
 
 class _Step:
@@ -217,6 +223,15 @@ class _Step:
             return summed.tanh()
         pairs = summed.reshape(0, -1, 2)
         return self._graph.op("ReduceMax", pairs, axes=[-1], keepdims=0)
+
+
+def _zeros(graph: Graph, valid_bs: Value, axes: Axes) -> Value:
+    """Return zeros (B, ...) with these axes after the first."""
+    zeros = valid_bs.cast(np.float32) * 0.0
+    if "source" not in axes:
+        zeros = zeros.sum(1)
+    sizes = [size for size in axes if isinstance(size, int)]
+    return zeros.unsqueeze(-1) * graph.constant(np.zeros(sizes, np.float32)) if sizes else zeros
 
 
 def _one(graph: Graph) -> Value:

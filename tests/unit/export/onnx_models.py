@@ -8,11 +8,11 @@ from nmt_cli.export.onnx.graphs import Graphs
 BANNED = (0, 2)
 
 
-def sessions(model, config, *, quantised=False):
+def sessions(model, *, quantised=False):
     """The encoder and the decoder, ready to run."""
     import onnxruntime
 
-    graphs = Graphs(model, config, BANNED, quantised)
+    graphs = Graphs(model, BANNED, quantised)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3

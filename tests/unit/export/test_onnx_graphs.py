@@ -17,7 +17,7 @@ from unit.model.tiny_models import (
 )
 
 from nmt_cli.config.model import AttentionConfig, DecoderConfig, EncoderConfig
-from nmt_cli.export.onnx.attention import uses
+from nmt_cli.export.onnx.graphs import Graphs
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.system.errors import InputError
 
@@ -28,7 +28,7 @@ LENGTHS, ROWS, STEPS = [5, 1, 3], 2, 4
 
 def check(kind, **options):
     model = tiny_model(kind, dtype=torch.float32, **options)
-    encoder, decoder = sessions(model, tiny_config(kind, **options))
+    encoder, decoder = sessions(model)
     source_BS, valid_BS = random_ids((3, 5)), valid_of(LENGTHS)
     inputs_NT = random_ids((3 * ROWS, STEPS), seed=2)
     carried = encoded(encoder, source_BS.numpy(), LENGTHS)
@@ -69,8 +69,10 @@ def test_an_attention_without_equations_in_onnx_is_refused_by_its_name():
     class NewAttention(torch.nn.Module):
         pass
 
+    model = tiny_model(("conditional", "additive", "gru", True))
+    model.decoder.recurrence.attention = NewAttention()
     with pytest.raises(InputError, match=r"^--format onnx: cannot express the attention NewAttention$"):
-        uses(NewAttention())
+        Graphs(model, banned=())
 
 
 @pytest.mark.parametrize("recurrence", ["bahdanau", "conditional", "luong"])
@@ -90,7 +92,7 @@ def test_int8_is_near_float32_and_a_row_does_not_depend_on_its_neighbours(recurr
     found = {}
     source_BS = random_ids((3, 5)).numpy()
     for quantised in (False, True):
-        encoder, decoder = sessions(model, config, quantised=quantised)
+        encoder, decoder = sessions(model, quantised=quantised)
         carried = encoded(encoder, source_BS, LENGTHS)
         for pieces in ([1, 4, 5], [7, 3, 9]):
             step_, carried = step(decoder, carried, pieces, [0, 1, 2])
