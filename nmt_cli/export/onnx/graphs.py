@@ -178,8 +178,7 @@ class _Step:
             case other:
                 raise InputError(f"--format onnx: cannot express the recurrence {type(other).__name__}")
         named = {f"layer{number}": layer for number, layer in enumerate(layers)}
-        kept = [name for name in states if name not in named and name != "feed"]
-        return readout, attended, named | feed | dict(zip(kept, attended.states, strict=True))
+        return readout, attended, named | feed | dict(zip(self._look.remembers, attended.states, strict=True))
 
     def _attend_first(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, Attended, list[Value]]:
         recurrence, cell = self._recurrence, self._cell
