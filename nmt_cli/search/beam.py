@@ -19,9 +19,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.search.constraint_masks import ConstraintMasks
+from nmt_cli.search.constraint_state import ConstraintState, StepMasks
 from nmt_cli.search.constraints import FREE
 from nmt_cli.search.extensions import best_extensions
-from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import (
     Hypothesis,
     Prediction,
@@ -32,7 +33,6 @@ from nmt_cli.search.hypothesis import (
     repeated_ngram_ends,
 )
 from nmt_cli.search.live import Live
-from nmt_cli.search.progress import Plan, Progress
 
 REFILL = 4
 """Waiting sentences begin when one place in four is free. A few newcomers alone would cost slow steps of few rows."""
@@ -82,7 +82,7 @@ def beam_search(
     *,
     at_once: int,
     observe: Observer | None = None,
-    guide: Guide | None = None,
+    masks: ConstraintMasks | None = None,
 ) -> Iterator[tuple[int, list[Hypothesis]] | None]:
     """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done, and None
     after each step.
@@ -91,10 +91,10 @@ def beam_search(
     The search ends when all sentences are done and none waits. A sentence is done when it has as many finished
     hypotheses as its beam is wide, or when no unfinished one can still enter its n best.
 
-    `guide` keeps sentences within their constraints. It knows them all by their numbers. The search of a sentence
-    without constraints is the same with and without a guide.
+    `masks` keeps sentences within their constraints, which it knows by the numbers of the sentences. The search of a
+    sentence without constraints is the same with and without masks.
     """
-    search = _Search(model, vocabulary, options, observe, guide)
+    search = _Search(model, vocabulary, options, observe, masks)
     live: Live | None = None
     while True:
         room = at_once - (len(live.sentences) if live else 0)
@@ -119,7 +119,7 @@ class _Search:
     vocabulary: Vocabulary
     options: DecodingOptions
     observe: Observer | None
-    guide: Guide | None = None
+    masks: ConstraintMasks | None = None
     max_lengths: dict[int, int] = field(default_factory=dict)
     """The most pieces of a hypothesis of each live sentence, </s> included."""
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
@@ -138,9 +138,9 @@ class _Search:
             last_ids_N=torch.full((len(sentences),), self.vocabulary.bos, dtype=torch.long),
             state=newcomers.state,
         )
-        if self.guide is not None:
-            live.progress = self.guide.start(sentences)
-            self._read(live, self.guide.beginnings(sentences))
+        if self.masks is not None:
+            live.constraint_state = self.masks.start(sentences)
+            self._read(live, self.masks.beginnings(sentences))
         return live
 
     def _read(self, live: Live, beginnings: Sequence[tuple[int, ...]]) -> None:
@@ -180,25 +180,27 @@ class _Search:
             last_ids_N=torch.cat([live.last_ids_N, newcomers.last_ids_N]),
             state=self.model.join(live.state, newcomers.state),
             weights_LKTS=torch.cat(weights) if weights else None,
-            progress=live.progress and newcomers.progress and live.progress.join(newcomers.progress),
+            constraint_state=live.constraint_state
+            and newcomers.constraint_state
+            and live.constraint_state.join(newcomers.constraint_state),
         )
 
     def advance(self, live: Live) -> Generator[tuple[int, list[Hypothesis]], None, Live | None]:
         """Do one step: yield the sentences that are done, and return the others, if there are any."""
         (num_live, width), beam_size = live.totals_LK.shape, self.options.beam_size
-        (log_probs_NV, weights_NS, state, pieces_NV), plan = self._predict(live)
+        (log_probs_NV, weights_NS, state, pieces_NV), step_masks = self._predict(live)
         self._forbid(log_probs_NV, pieces_NV, live)
         totals_LK = live.totals_LK
-        if self.guide is not None and live.progress is not None and plan is not None:
-            self.guide.apply(plan, live.progress, live.prefixes_LKT.flatten(0, 1), log_probs_NV)
-            totals_LK = totals_LK + plan.others_N.view_as(totals_LK)
+        if self.masks is not None and live.constraint_state is not None and step_masks is not None:
+            self.masks.apply(step_masks, live.constraint_state, live.prefixes_LKT.flatten(0, 1), log_probs_NV)
+            totals_LK = totals_LK + step_masks.others_N.view_as(totals_LK)
         # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
         totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, totals_LK, 2 * beam_size)
         first_rows_L1 = torch.arange(num_live).unsqueeze(1) * width
         after = None
-        if self.guide is not None and live.progress is not None and plan is not None:
+        if self.masks is not None and live.constraint_state is not None and step_masks is not None:
             rows_M = (parents_LC + first_rows_L1).flatten()
-            after = self.guide.after(plan, live.progress, rows_M, pieces_LC.flatten())
+            after = self.masks.advanced(step_masks, live.constraint_state, rows_M, pieces_LC.flatten())
         if pieces_NV is not None:
             pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
         if self.options.with_alignment and weights_NS is not None:
@@ -238,48 +240,52 @@ class _Search:
         rows_LK = (parents_LK + first_rows_L1)[kept]
         return live.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, after)
 
-    def _predict(self, live: Live) -> tuple[Prediction, Plan | None]:
-        """Return what the model predicts, and what the constraints allow of it."""
-        guide, progress = self.guide, live.progress
-        if guide is None or progress is None:
+    def _predict(self, live: Live) -> tuple[Prediction, StepMasks | None]:
+        """Return the prediction of the model, and the masks of the constraints for it."""
+        masks, constraint_state = self.masks, live.constraint_state
+        if masks is None or constraint_state is None:
             return self.model.step(live.last_ids_N, live.state), None
-        ids_N = guide.read(progress, live.last_ids_N)
-        found = self.model.step(ids_N, live.state, guide.hidden(progress))
+        ids_N = masks.input_ids(constraint_state, live.last_ids_N)
+        found = self.model.step(ids_N, live.state, masks.hidden_positions(constraint_state))
         assert found.weights_NS is not None
-        looks = guide.look(progress, found.log_probs_NV, found.weights_NS)
-        rows_M = looks.again_NJ.any(dim=1).nonzero().squeeze(1)
+        attention = masks.term_attention(constraint_state, found.log_probs_NV, found.weights_NS)
+        rows_M = attention.again_NJ.any(dim=1).nonzero().squeeze(1)
         if len(rows_M):
-            hidden_MS = guide.all_but_again(progress, looks, rows_M)
+            hidden_MS = masks.hidden_in_second_pass(constraint_state, attention, rows_M)
             again = self.model.step(ids_N[rows_M], live.state.apart(rows_M), hidden_MS)
             assert again.weights_NS is not None
-            kept_M = guide.holds(progress, looks, rows_M, again.log_probs_NV, found.log_probs_NV).nonzero().squeeze(1)
+            kept_M = (
+                masks.second_pass_counts(constraint_state, attention, rows_M, again.log_probs_NV, found.log_probs_NV)
+                .nonzero()
+                .squeeze(1)
+            )
             new_state = again.state if len(kept_M) == len(rows_M) else again.state.keep(kept_M)
             rows_M, log_probs_MV, weights_MS = rows_M[kept_M], again.log_probs_NV[kept_M], again.weights_NS[kept_M]
-            looks = guide.look_again(progress, looks, rows_M, log_probs_MV, weights_MS)
+            attention = masks.with_second_pass(constraint_state, attention, rows_M, log_probs_MV, weights_MS)
             found = found._replace(
                 weights_NS=found.weights_NS.index_copy(0, rows_M, weights_MS),
                 state=found.state.replace(rows_M, new_state),
             )
-        waiting_M = guide.unread(progress)
+        waiting_M = masks.frozen_rows(constraint_state)
         if len(waiting_M):
             found = found._replace(state=found.state.replace(waiting_M, live.state.apart(waiting_M)))
-        return found, guide.plan(progress, looks, found.log_probs_NV)
+        return found, masks.step_masks(constraint_state, attention, found.log_probs_NV)
 
     def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, live: Live) -> None:
-        """Write minus infinity where something must not be said."""
+        """Write minus infinity at banned pieces, and at pieces that would repeat an n-gram."""
         if pieces_NV is None and self.vocabulary.banned:
             log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
         order = self.options.no_repeat_ngram
         if order:
-            openings = None if live.progress is None else live.progress.openings_N.tolist()
+            openings = None if live.constraint_state is None else live.constraint_state.openings_N.tolist()
             for row, (place, rank) in enumerate(product(range(len(live.sentences)), range(live.width))):
                 if openings is not None and openings[row] != FREE:
-                    continue  # the rest of a prefix must be said, whatever it repeats
+                    continue  # the rest of a prefix must be generated, whatever it repeats
                 ends = torch.tensor(repeated_ngram_ends(live.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 
     def _collect(
-        self, live: Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, after: Progress | None
+        self, live: Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, after: ConstraintState | None
     ) -> Tensor:
         """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`.
 
@@ -306,7 +312,7 @@ class _Search:
                     score=ranked / length_penalty(live.next_step(place), self.options.length_penalty),
                     ended=ended,
                     weights_TS=None if weights is None else weights.clone(),
-                    said=() if after is None else after.said(extension),
+                    generated_terms=() if after is None else after.generated_terms(extension),
                 )
             )
         return ends_LK
@@ -321,7 +327,7 @@ class _Search:
         if len(finished) < n_best:
             return False
         # A log-probability only falls, terms add to it, and no output has a larger divisor than the longest one.
-        best_total += 0.0 if self.guide is None else self.guide.most_gain(live.sentences[place])
+        best_total += 0.0 if self.masks is None else self.masks.max_bonus(live.sentences[place])
         if best_total > 0:
             return False
         bound = best_total / length_penalty(self.max_lengths[live.sentences[place]], self.options.length_penalty)

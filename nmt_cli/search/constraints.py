@@ -22,10 +22,10 @@ class Term:
     places: tuple[int, ...]
     """The positions of its pieces in the source."""
     forms: tuple[tuple[int, ...], ...]
-    """The pieces of each of its translations, one of which is to be said."""
+    """The pieces of each of its translations, one of which is to be generated."""
     is_known: bool = False
-    """True if the model always reads the form that it says. Of others it reads its own best piece in their place if it
-    would never say them."""
+    """True if the model always reads the generated form. In the place of other forms, it reads its own best piece if it
+    would never generate them."""
 
     @cached_property
     def size(self) -> int:

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 
-class Said(NamedTuple):
-    """A term of the source in a translation."""
+class GeneratedTerm(NamedTuple):
+    """A term of the constraints in a hypothesis."""
 
     term: int
     """The number of the term among its sentence's terms."""
@@ -37,8 +37,8 @@ class Hypothesis:
     """False: cut at the length limit."""
     weights_TS: Tensor | None = None
     """Attention weights of each piece, and of </s> where it ended; None where they were not asked for."""
-    said: tuple[Said, ...] = ()
-    """Terms of its constraints that it says."""
+    generated_terms: tuple[GeneratedTerm, ...] = ()
+    """Terms of its constraints that it has."""
 
 
 class SearchState(Protocol):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nmt_cli.search.constraint_state import ConstraintState
 from nmt_cli.search.hypothesis import SearchState
-from nmt_cli.search.progress import Progress
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class Live:
     """The pieces that the next step begins with."""
     state: SearchState
     weights_LKTS: Tensor | None = None
-    progress: Progress | None = None
-    """Progress of the rows among the constraints; None where no sentence of the search has any."""
+    constraint_state: ConstraintState | None = None
+    """State of the rows among the constraints; None where no sentence of the search has any."""
 
     @property
     def width(self) -> int:
@@ -52,7 +52,7 @@ class Live:
         pieces_LK: Tensor,
         totals_LK: Tensor,
         state: SearchState,
-        progress: Progress | None,
+        constraint_state: ConstraintState | None,
     ) -> Live:
         """Return the sentences at some places after a step, each row with one piece more.
 
@@ -62,7 +62,7 @@ class Live:
             pieces_LK: their new pieces.
             totals_LK: their log-probabilities.
             state: of the model after the step, of all rows.
-            progress: of the new rows.
+            constraint_state: of the new rows.
         """
         rows_N, last_ids_N, shape = rows_LK.flatten(), pieces_LK.flatten(), rows_LK.shape
         rows_stay = len(stay) == len(self.sentences) and shape[1] == self.width
@@ -78,5 +78,5 @@ class Live:
             last_ids_N=last_ids_N,
             state=state.select(rows_N) if rows_stay else state.keep(rows_N),
             weights_LKTS=weights_LKTS,
-            progress=progress,
+            constraint_state=constraint_state,
         )

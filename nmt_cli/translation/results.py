@@ -39,8 +39,8 @@ class TermFound:
     """Its pieces in the part, and the pieces of its translations."""
     forms: tuple[str, ...]
     spellings: tuple[tuple[int, ...], ...] = ()
-    """The pieces of a number that stays as it is; empty for a term of the glossary. The model says a form of `term`,
-    and the sequence with the same index takes its place."""
+    """The pieces of a number that stays as it is; empty for a term of the glossary. The model generates a form of
+    `term`, and the sequence with the same index takes its place."""
 
     @property
     def is_number(self) -> bool:
@@ -90,8 +90,8 @@ class Part:
     prefix: Prefix | None = None
     """The beginning of its translation."""
     terms: tuple[TermFound, ...] = ()
-    """Terms of the glossary and numbers in it, but not those that the prefix says."""
-    said: tuple[TermUse, ...] = ()
+    """Terms of the glossary and numbers in it, without those that the prefix covers."""
+    covered: tuple[TermUse, ...] = ()
     """Terms of the glossary in it that the prefix translates."""
     keeps_numbers: bool = False
     """True if the translation may have only the digits of its terms and its prefix."""
@@ -131,7 +131,7 @@ class Translation:
     pieces: PieceWords | None = None
     """The pieces of a part, each with its word of the text; None where its words have been measured, or need not be."""
     features: Values | None = None
-    """Features of the words (words, features), from which confidence follows. Signs that no model said have NaN."""
+    """Features of the words (words, features), from which confidence follows. NaN for signs that no model generated."""
     word_confidence: tuple[float, ...] | None = None
     """Probability that each white-space word of the text is correct; None where it was not asked for."""
     confidence: float | None = None

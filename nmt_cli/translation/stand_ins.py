@@ -31,7 +31,7 @@ class Spoken(NamedTuple):
 def with_numbers(hypothesis: Hypothesis, part: Part) -> Spoken:
     """Return a hypothesis with the numbers of the line in the place of those that the model has said for them."""
     changes = {}
-    for said in hypothesis.said:
+    for said in hypothesis.generated_terms:
         found = part.terms[said.term]
         if found.is_number:
             form = found.term.forms.index(hypothesis.ids[said.begin : said.end])
@@ -53,9 +53,9 @@ def with_numbers(hypothesis: Hypothesis, part: Part) -> Spoken:
             place += 1
     begins = {row: place for place, row in reversed(list(enumerate(rows)))}
     said_now = tuple(
-        one._replace(begin=begins[one.begin], end=begins.get(one.end, len(ids))) for one in hypothesis.said
+        one._replace(begin=begins[one.begin], end=begins.get(one.end, len(ids))) for one in hypothesis.generated_terms
     )
     weights_TS = hypothesis.weights_TS
     if weights_TS is not None:
         weights_TS = weights_TS[[*rows, *range(len(hypothesis.ids), len(weights_TS))]]
-    return Spoken(replace(hypothesis, ids=tuple(ids), weights_TS=weights_TS, said=said_now), rows)
+    return Spoken(replace(hypothesis, ids=tuple(ids), weights_TS=weights_TS, generated_terms=said_now), rows)

@@ -83,17 +83,17 @@ class TermFinder:
         return self._target.once(digits)
 
     def added_to(self, parts: Sequence[Part], texts: Sequence[tuple[int, str, int]]) -> list[Part]:
-        """Return the parts with their terms, apart from each other those that their prefixes say; the arguments are
+        """Return the parts with their terms, apart from each other those that their prefixes cover; the arguments are
         `in_parts`'."""
         found = []
         free = {line for line, text, _ in texts if self._numbers is not None and self._numbers.has_rewritten(text)}
         for part, terms in zip(parts, self.in_parts(parts, texts), strict=True):
-            own, said = (terms, ()) if part.prefix is None else self.divided(terms, part.prefix.text)
+            own, covered = (terms, ()) if part.prefix is None else self.divided(terms, part.prefix.text)
             words = self.words(part.ids) if own else ()
-            # If the prefix says a number, the model must not say its stand-in.
+            # If the prefix covers a number, the model must not generate its stand-in.
             numbers, left = (sum(term.is_number for term in some) for some in (terms, own))
             keeps_numbers = numbers > 0 and (part.line not in free or left < numbers)
-            found.append(replace(part, terms=own, said=said, keeps_numbers=keeps_numbers, words_of_terms=words))
+            found.append(replace(part, terms=own, covered=covered, keeps_numbers=keeps_numbers, words_of_terms=words))
         return found
 
     def in_parts(self, parts: Sequence[Part], texts: Iterable[tuple[int, str, int]]) -> list[tuple[TermFound, ...]]:
@@ -175,7 +175,7 @@ class TermFinder:
         return tuple(max(number - 1, 0) for number in begun)
 
     def divided(self, terms: Sequence[TermFound], prefix: str) -> tuple[tuple[TermFound, ...], tuple[TermUse, ...]]:
-        """Return the terms that a prefix does not say already, and those that it says."""
+        """Return the terms that a prefix does not cover, and those that it covers."""
         left, uses = list(terms), []
         there = (term for term in terms if not term.is_number or term.text in prefix)
         for form in sorted({form for term in there for form in term.forms}):

@@ -22,7 +22,7 @@ from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
 from nmt_cli.search.beam import Newcomers, Observer, beam_search
-from nmt_cli.search.guide import Guide
+from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.system.memory import halved, is_out_of_memory, without_running_out
@@ -137,7 +137,7 @@ class Translator:
     ) -> Generator[Sequence[Part], Iterable[PartTranslations], tuple[list[list[PartTranslations]], list[int]]]:
         """Yield all parts, and return the parts of each line with their translations, and its number of words.
 
-        `looks` tells of each line whether its translations need weights.
+        `looks` is True for the lines whose translations need attention weights.
         """
         parts: list[list[PartTranslations]] = [[] for _ in texts]
         num_words = [0] * len(texts)
@@ -234,7 +234,7 @@ class Translator:
             try:
                 for done in beam_search(
                     self.models, queue.begin, self._vocabulary(parts), options, at_once=at_once, observe=observe,
-                    guide=self._guide(parts),
+                    masks=self._masks(parts),
                 ):  # fmt: skip
                     yield None if done is None else _found(self, queue.live.pop(done[0]), done[1])
                 return
@@ -244,11 +244,13 @@ class Translator:
             at_once = halved(at_once)
             parts = [*queue.live.values(), *queue.waiting]
 
-    def _guide(self, parts: Sequence[Part]) -> Guide | None:
+    def _masks(self, parts: Sequence[Part]) -> ConstraintMasks | None:
         constraints = [part.constraints for part in parts]
         if not any(constraints):
             return None
-        return Guide(constraints, self._vocabulary(parts), _limits(parts, self.options), self.options.glossary_weight)
+        return ConstraintMasks(
+            constraints, self._vocabulary(parts), _limits(parts, self.options), self.options.glossary_weight
+        )
 
     def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
         """Encode the sources of some parts for a search; each gets `copies` rows."""
@@ -331,7 +333,7 @@ def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:
 
 
 def _found(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> tuple[Part, list[Hypothesis]]:
-    """Return a part with its hypotheses, or those with repetitions if its terms cannot be said without."""
+    """Return a part with its hypotheses, or those with repetitions if its terms cannot be generated without."""
     if hypotheses or not translator.options.no_repeat_ngram:
         return part, hypotheses
     options = translator.options.model_copy(update={"no_repeat_ngram": 0})
@@ -366,14 +368,14 @@ def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: Pie
 def _uses(part: Part, hypothesis: Hypothesis, text: str, target: PieceWords) -> tuple[TermUse, ...]:
     """Return the terms of the glossary in a part, each with the words that translate it."""
     words = text.split()
-    uses = list(part.said)
-    said = {one.term: one for one in hypothesis.said}
+    uses = list(part.covered)
+    generated = {one.term: one for one in hypothesis.generated_terms}
     for number, found in enumerate(part.terms):
         if found.is_number:
             continue
         use = TermUse(found.text, found.words)
-        if number in said:
-            first, last = target.words[said[number].begin], target.words[said[number].end - 1]
+        if number in generated:
+            first, last = target.words[generated[number].begin], target.words[generated[number].end - 1]
             use = replace(use, translation=" ".join(words[first : last + 1]), target=(first, last + 1))
         uses.append(use)
     return tuple(sorted(uses, key=lambda use: use.source))
@@ -388,8 +390,8 @@ def _uniforms(seed: int, part: Part, copy: int, length: int) -> np.ndarray[tuple
 def _with_whole_number(
     line: PlainLine, prefix: Prefix | None, writing: Writing | None, index: PieceIndex | None
 ) -> Prefix | None:
-    """Return a prefix with the rest of the number of its line that its last word begins: the search says this number
-    anew otherwise."""
+    """Return a prefix with the rest of the number of its line that its last word begins; otherwise the search would
+    generate this number again."""
     if prefix is None or index is None or writing is None or writing.numbers is None:
         return prefix
     rest = writing.numbers.rest_of(line.text, prefix.text)

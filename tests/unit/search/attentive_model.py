@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from table_model import BOS, EOS, VOCABULARY
 
-from nmt_cli.search.guide import DISCOUNT, DISCOUNT_UNKNOWN, MOST, UNKNOWN, WANTED
+from nmt_cli.search.constraint_masks import DISCOUNT, DISCOUNT_UNKNOWN, MOST, UNKNOWN, WANTED
 from nmt_cli.search.hypothesis import Prediction
 
 
@@ -67,8 +67,8 @@ class Row(NamedTuple):
     ids: tuple = ()
     read: tuple = ()
     feed: int = BOS
-    said: tuple = ()
-    """(term, begin, end) of each term that is said."""
+    generated: tuple = ()
+    """(term, begin, end) of each generated term."""
     term: int = -1
     form: tuple = ()
     """Pieces of the form of this term so far; a whole form stays here for the next step."""
@@ -81,7 +81,7 @@ class Row(NamedTuple):
 
 
 def outputs(model, sentence, own, limit, vocabulary=VOCABULARY, beam_size=None):
-    """(score, log_prob, ids, terms said) of every hypothesis, which ends or is cut at the limit, best first; with
+    """(score, log_prob, ids, terms generated) of every hypothesis, which ends or is cut at the limit, best first; with
     `beam_size` of those that such a beam finds."""
     found, rows = [], [Row()]
     for length in range(1, limit + 1):
@@ -105,7 +105,9 @@ def outputs(model, sentence, own, limit, vocabulary=VOCABULARY, beam_size=None):
         candidates.sort(key=lambda one: -one[2].total)
         for piece, before, row in candidates[:beam_size]:
             if piece == EOS or length == limit:
-                found.append((row.score, row.log_prob, before if piece == EOS else row.ids, tuple(sorted(row.said))))
+                found.append(
+                    (row.score, row.log_prob, before if piece == EOS else row.ids, tuple(sorted(row.generated)))
+                )
         if beam_size is not None and len(found) >= beam_size:
             break
         rows = [row for piece, _, row in candidates[: beam_size and 2 * beam_size] if piece != EOS][:beam_size]
@@ -115,28 +117,28 @@ def outputs(model, sentence, own, limit, vocabulary=VOCABULARY, beam_size=None):
 def extensions(model, sentence, own, limit, vocabulary, row):
     """Yield each piece that may follow, with the total, the log-probability and the row after it."""
     terms, width = own.terms, model.energies.shape[-1]
-    said = {term for term, _, _ in row.said}
-    unsaid = [term for term in range(len(terms)) if term not in said]
+    generated = {term for term, _, _ in row.generated}
+    missing = [term for term in range(len(terms)) if term not in generated]
     within = row.term >= 0 and row.form not in terms[row.term].forms
     everything = set(range(width))
     if within:
         hidden = everything - set(terms[row.term].places)
     else:
-        left = {place for term in unsaid for place in terms[term].places}
-        hidden = {place for term in said for place in terms[term].places} - left
+        left = {place for term in missing for place in terms[term].places}
+        hidden = {place for term in generated for place in terms[term].places} - left
     read = (*row.read, row.feed)
     log_probs, weights = model.next(sentence, read, hidden)
     begun, owed, seen = -1, False, log_probs.tolist()
     probs, best = seen, max(seen)
-    if unsaid and not within:
-        begun = heaviest(own, unsaid, weights)
-        owed, again = looks_again(own, unsaid, begun, probs, weights, vocabulary, limit - len(row.ids))
+    if missing and not within:
+        begun = heaviest(own, missing, weights)
+        owed, again = looks_again(own, missing, begun, probs, weights, vocabulary, limit - len(row.ids))
         hidden = everything - {place for term in again for place in terms[term].places}
         then_probs, then_weights = model.next(sentence, read, hidden) if again else (log_probs, weights)
         if again and (owed or says(terms[again[0]], probs, then_probs.tolist())):
             owed, seen, weights = True, then_probs.tolist(), then_weights
             begun = max(again, key=lambda term: float(weights[list(terms[term].places)].sum()))
-    may = allowed(own, row, unsaid, vocabulary, model.vocab_size)
+    may = allowed(own, row, missing, vocabulary, model.vocab_size)
     if within:
         pieces = following(terms[row.term], row.form)
         gain = best - max(probs[piece] for piece in pieces)
@@ -157,7 +159,7 @@ def extensions(model, sentence, own, limit, vocabulary, row):
         if piece in pieces:
             instead = row.instead if begun < 0 else is_unknown(terms[begun], pieces, seen)
             term, form = (row.term, (*row.form, piece)) if begun < 0 else (begun, (piece,))
-            spoken = row.said
+            spoken = row.generated
             if form in terms[term].forms:
                 place = len(row.ids) + 1
                 spoken = (*(one for one in spoken if one[0] != term), (term, place - len(form), place))
@@ -165,7 +167,7 @@ def extensions(model, sentence, own, limit, vocabulary, row):
             feed = row.feed if again else seen.index(max(seen)) if instead else piece
             new_read = row.read if again else read
             after = row._replace(
-                read=new_read, feed=feed, said=spoken, term=term, form=form, instead=instead,
+                read=new_read, feed=feed, generated=spoken, term=term, form=form, instead=instead,
                 is_free=instead and not owed,
             )  # fmt: skip
             yield piece, row.total + probs[piece] + gain, log_prob, after
@@ -179,14 +181,14 @@ def is_unknown(term, pieces, seen):
     return not term.is_known and max(seen[piece] for piece in pieces) < UNKNOWN
 
 
-def looks_again(own, unsaid, begun, probs, weights, vocabulary, room):
+def looks_again(own, missing, begun, probs, weights, vocabulary, room):
     """Return True if the row must say a term now, and the terms at which it looks again."""
     best = probs.index(max(probs))
     is_last = bool(own.words) and heaviest_word(own, weights) >= own.words[-1]
     would_end = begun < 0 and (best == EOS or (is_last and best in vocabulary.finals))
-    if would_end or room <= sum(own.terms[term].size for term in unsaid) + 1:
-        return True, unsaid
-    wanted = [t for t in unsaid if any(probs[piece] >= WANTED for piece in following(own.terms[t], ()))]
+    if would_end or room <= sum(own.terms[term].size for term in missing) + 1:
+        return True, missing
+    wanted = [t for t in missing if any(probs[piece] >= WANTED for piece in following(own.terms[t], ()))]
     if not wanted or begun in wanted:
         return False, []
     return False, [max(wanted, key=lambda term: float(weights[list(own.terms[term].places)].sum()))]
@@ -208,10 +210,10 @@ def heaviest_word(own, weights):
     return max(of_words, key=of_words.get)
 
 
-def heaviest(own, unsaid, weights):
+def heaviest(own, missing, weights):
     """The unsaid term with the heaviest word, or -1."""
     words, word = own.words or range(len(weights)), heaviest_word(own, weights)
-    mine = [t for t in unsaid if any(place < len(words) and words[place] == word for place in own.terms[t].places)]
+    mine = [t for t in missing if any(place < len(words) and words[place] == word for place in own.terms[t].places)]
     return max(mine, key=lambda term: float(weights[list(own.terms[term].places)].sum()), default=-1)
 
 
@@ -219,10 +221,10 @@ def following(term, form):
     return {one[len(form)] for one in term.forms if len(one) > len(form) and one[: len(form)] == form}
 
 
-def allowed(own, row, unsaid, vocabulary, vocab_size):
+def allowed(own, row, missing, vocabulary, vocab_size):
     """The pieces that are not of a term."""
     found = set(range(vocab_size)) - set(VOCABULARY.banned)
-    if unsaid:
+    if missing:
         found.discard(EOS)
     if row.term >= 0:
         found -= set(vocabulary.inside_words)

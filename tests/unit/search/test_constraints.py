@@ -9,19 +9,19 @@ from table_model import BOS, EOS, VOCABULARY, TableModel
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.search.beam import beam_search
+from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.constraints import FREE, Constraints, Term
-from nmt_cli.search.guide import Guide
 
 
 def search(model, max_lengths, constraints, *, at_once=1000, vocabulary=VOCABULARY, **options):
     decoding = DecodingOptions(**options)
-    guide = (
-        Guide(constraints, vocabulary, max_lengths, decoding.glossary_weight)
+    masks = (
+        ConstraintMasks(constraints, vocabulary, max_lengths, decoding.glossary_weight)
         if constraints and any(constraints)
         else None
     )
     begin = in_order(model.start, max_lengths)
-    found = dict(filter(None, beam_search(model, begin, vocabulary, decoding, at_once=at_once, guide=guide)))
+    found = dict(filter(None, beam_search(model, begin, vocabulary, decoding, at_once=at_once, masks=masks)))
     return [found[number] for number in range(len(max_lengths))]
 
 
@@ -93,7 +93,7 @@ def term(*forms, places=(0, 1, 2), is_known=False):
     return Term(tuple(places), tuple(forms), is_known)
 
 
-def holds(ids, forms):
+def occurrences(ids, forms):
     """Count the places in the pieces at which any of the forms stands."""
     return sum(ids[place : place + len(form)] == form for form in forms for place in range(len(ids)))
 
@@ -103,8 +103,8 @@ def test_a_term_is_said_once_by_one_of_its_forms(forms):
     model = TableModel(30, 6)
     for own in search(model, [9] * 30, [Constraints(terms=(term(*forms),))] * 30, beam_size=4):
         best = own[0]
-        assert holds(best.ids, forms) == 1
-        ((_, begin, end),) = best.said
+        assert occurrences(best.ids, forms) == 1
+        ((_, begin, end),) = best.generated_terms
         assert best.ids[begin:end] in forms
 
 
@@ -112,8 +112,8 @@ def test_each_of_several_terms_is_said_once():
     model = TableModel(20, 8)
     terms = (term((3,)), term((4, 5)), term((6,), (7, 7)))
     for own in search(model, [12] * 20, [Constraints(terms=terms)] * 20, beam_size=6):
-        assert sorted(said.term for said in own[0].said) == [0, 1, 2]
-        assert all(holds(own[0].ids, one.forms) == 1 for one in terms)
+        assert sorted(term.term for term in own[0].generated_terms) == [0, 1, 2]
+        assert all(occurrences(own[0].ids, one.forms) == 1 for one in terms)
 
 
 def test_log_probs_of_constrained_hypotheses_are_those_of_the_model():
@@ -132,7 +132,7 @@ def test_a_weight_of_zero_changes_nothing_and_a_larger_one_says_more_terms():
     number = []
     for weight in (0.0, 8.0):
         found = search(model, [9] * 30, constraints, beam_size=4, glossary_weight=weight)
-        number.append(sum(bool(own[0].said) for own in found))
+        number.append(sum(bool(own[0].generated_terms) for own in found))
         if weight == 0.0:
             assert [own[0].ids for own in found] == [own[0].ids for own in plain]
     assert number[0] < number[1]
@@ -184,7 +184,7 @@ def test_a_beam_finds_what_the_rules_of_terms_allow(terms, words, beam_size):
     for number, found in enumerate(search(model, [limit] * 8, [own] * 8, vocabulary=vocabulary, **options)):
         truth = outputs(model, number, own, limit, vocabulary, beam_size)[:4]
         assert [one.ids for one in found] == [ids for _, _, ids, _ in truth]
-        assert [tuple(sorted(one.said)) for one in found] == [said for _, _, _, said in truth]
+        assert [tuple(sorted(one.generated_terms)) for one in found] == [said for _, _, _, said in truth]
         assert [one.score for one in found] == pytest.approx([one[0] for one in truth], abs=1e-4)
         assert [one.log_prob for one in found] == pytest.approx([one[1] for one in truth], abs=1e-4)
 

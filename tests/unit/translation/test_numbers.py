@@ -9,7 +9,7 @@ import torch
 
 from nmt_cli.data.tokenizer import PieceWords, train_tokenizer
 from nmt_cli.search.constraints import Term
-from nmt_cli.search.hypothesis import Hypothesis, Said
+from nmt_cli.search.hypothesis import GeneratedTerm, Hypothesis
 from nmt_cli.translation.glossary import Entry, Glossary
 from nmt_cli.translation.numbers import NumberHabits, Numbers, number_spans
 from nmt_cli.translation.results import Part, TermFound
@@ -167,16 +167,16 @@ def test_numbers_come_back_with_the_weights_and_words_of_what_the_model_has_said
         -1.0,
         ended=True,
         weights_TS=weights,
-        said=(Said(0, 0, 2), Said(1, 2, 3), Said(2, 3, 5)),
+        generated_terms=(GeneratedTerm(0, 0, 2), GeneratedTerm(1, 2, 3), GeneratedTerm(2, 3, 5)),
     )
     spoken = with_numbers(found, part)
     assert spoken.hypothesis.ids == (11, 3, 12, 13, 14, 6)
     assert spoken.hypothesis.weights_TS[:, 0].tolist() == [0, 4, 6, 8, 8, 10, 12]
-    assert spoken.hypothesis.said == (Said(0, 0, 1), Said(1, 1, 2), Said(2, 2, 5))
+    assert spoken.hypothesis.generated_terms == (GeneratedTerm(0, 0, 1), GeneratedTerm(1, 1, 2), GeneratedTerm(2, 2, 5))
     target = PieceWords(spoken.hypothesis.ids, (0, 1, 2, 2, 2, 3), 4)
     assert spoken.said(target, found.ids) == PieceWords(found.ids, (0, 0, 1, 2, 2, 3), 4)
     alone = replace(part, terms=numbers[1:2])
-    plain = replace(found, said=(Said(0, 2, 3),))
+    plain = replace(found, generated_terms=(GeneratedTerm(0, 2, 3),))
     assert with_numbers(plain, alone).hypothesis is plain
 
 

@@ -19,8 +19,8 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
 from nmt_cli.search.beam import beam_search
+from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.constraints import Constraints, Term
-from nmt_cli.search.guide import Guide
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.system.errors import PredictionError
@@ -68,9 +68,9 @@ def search(trained, ids, observe=None, at_once=1000, beam_size=4, constraints=No
 
     limits, vocabulary = [len(one) + 4 for one in ids], Vocabulary(BOS, EOS, BANNED)
     decoding = DecodingOptions(beam_size=beam_size, n_best=min(2, beam_size), **options)
-    guide = None if constraints is None else Guide(constraints, vocabulary, limits, decoding.glossary_weight)
+    masks = None if constraints is None else ConstraintMasks(constraints, vocabulary, limits, decoding.glossary_weight)
     steps = beam_search(
-        trained, in_order(start, limits), vocabulary, decoding, at_once=at_once, observe=observe, guide=guide
+        trained, in_order(start, limits), vocabulary, decoding, at_once=at_once, observe=observe, masks=masks
     )
     found = dict(filter(None, steps))
     return [found[number] for number in range(len(ids))]
@@ -465,15 +465,15 @@ WITH_TERMS = {
     [*((config, "fp32") for config in WITH_TERMS.values()), ({}, "bf16"), ({}, "int8")],
     ids=[*WITH_TERMS, "bf16", "int8"],
 )
-def test_every_attention_says_each_term_once_whatever_stands_around_the_sentence(config, precision):
+def test_every_attention_generates_each_term_once_whatever_stands_around_the_sentence(config, precision):
     trained, ids = models(precision, **config), sources(12)
     constraints = terms_of(ids)
     found = search(trained, ids, constraints=constraints, with_alignment=True)
     for own, hypotheses in zip(constraints, found, strict=True):
         for one in hypotheses:
-            assert [said.term for said in one.said] == ([] if own is None else [0, 1])
-            for said in one.said:
-                assert one.ids[said.begin : said.end] in own.terms[said.term].forms
+            assert [use.term for use in one.generated_terms] == ([] if own is None else [0, 1])
+            for use in one.generated_terms:
+                assert one.ids[use.begin : use.end] in own.terms[use.term].forms
     plain = search(trained, ids, with_alignment=True)
     assert [[one.ids for one in own] for own in found[3::4]] == [[one.ids for one in own] for own in plain[3::4]]
     if precision == "fp32":

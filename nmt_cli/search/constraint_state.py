@@ -1,4 +1,4 @@
-"""The progress of the rows of a search through their constraints, and what these allow at one step.
+"""The state of the constraints of each row of a search, and their masks for one step.
 
 Shapes: N rows, M rows among them, J terms of a sentence, V vocabulary, D pieces that may follow in a form.
 """
@@ -10,11 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nmt_cli.search.hypothesis import Said
+from nmt_cli.search.hypothesis import GeneratedTerm
 
 
-class Progress(NamedTuple):
-    """Progress of each row through the constraints of its sentence."""
+class ConstraintState(NamedTuple):
+    """The state of each row among the constraints of its sentence: which terms it has generated, and where."""
 
     sentences_N: Tensor
     lengths_N: Tensor
@@ -22,12 +22,12 @@ class Progress(NamedTuple):
     openings_N: Tensor
     """State of the opening."""
     nodes_N: Tensor
-    """The node that the last piece led to, in the tree of the term that is being said or has just been said; else 0."""
+    """The node of the last piece in the trie of the term that is being generated or just has been; else 0."""
     terms_N: Tensor
     """This term."""
     begins_NJ: Tensor
     ends_NJ: Tensor
-    """The first piece of each term, and the piece after its last: -1 while it is not said, 0 where there is no term."""
+    """The first piece of each term, and the piece after its last: -1 until it is generated, 0 if there is no term."""
     read_instead_N: Tensor
     """The piece that the model reads in the place of this term, or -1."""
     bonus_N: Tensor
@@ -37,29 +37,29 @@ class Progress(NamedTuple):
     pending_N: Tensor
     """The part of `bonus_N` that the unfinished form has given, which is taken back if the row leaves the form."""
 
-    def select(self, rows_M: Tensor) -> Progress:
+    def select(self, rows_M: Tensor) -> ConstraintState:
         """Return the given rows, in that order."""
-        return Progress(*(tensor[rows_M] for tensor in self))
+        return ConstraintState(*(tensor[rows_M] for tensor in self))
 
-    def join(self, other: Progress) -> Progress:
+    def join(self, other: ConstraintState) -> ConstraintState:
         """Return the rows of both, one after the other."""
-        return Progress(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
+        return ConstraintState(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
 
-    def said(self, row: int) -> tuple[Said, ...]:
-        """Return the terms that a row says."""
+    def generated_terms(self, row: int) -> tuple[GeneratedTerm, ...]:
+        """Return the terms that a row has generated, with their pieces."""
         places = zip(self.begins_NJ[row].tolist(), self.ends_NJ[row].tolist(), strict=True)
-        return tuple(Said(number, begin, end) for number, (begin, end) in enumerate(places) if end > 0)
+        return tuple(GeneratedTerm(number, begin, end) for number, (begin, end) in enumerate(places) if end > 0)
 
 
-class Plan(NamedTuple):
-    """The pieces that terms allow each row at one step, and the changes of log-probabilities."""
+class StepMasks(NamedTuple):
+    """The pieces that terms allow each row at one step, and the bonuses of their log-probabilities."""
 
     nodes_N: Tensor
     """The node whose pieces begin a term or go on with it; 0 where there is none."""
     begun_N: Tensor
     """The term that these pieces begin, or -1."""
     is_bound_N: Tensor
-    """True if the row must say one of these pieces."""
+    """True if the row must generate one of these pieces."""
     log_probs_ND: Tensor
     """Their log-probabilities under the model."""
     gains_N: Tensor
@@ -69,10 +69,10 @@ class Plan(NamedTuple):
     read_instead_N: Tensor
     """The piece that the model reads if a term begins, or -1 where that is the term."""
     is_late_N: Tensor
-    """True if the term begins after a second look."""
+    """True if the term begins after a second pass."""
 
 
-class Looks(NamedTuple):
+class TermAttention(NamedTuple):
     """The attention of each row on the terms that it may begin."""
 
     weights_NJ: Tensor
@@ -80,10 +80,10 @@ class Looks(NamedTuple):
     begun_N: Tensor
     """The term that the row may begin, or -1."""
     again_NJ: Tensor
-    """True at the terms that the row looks at again."""
+    """True at the terms to which the row attends in a second pass."""
     is_owed_N: Tensor
     """True if the row has to begin a term now."""
     rows_M: Tensor
-    """The rows that have looked again."""
+    """The rows that have made a second pass."""
     log_probs_MV: Tensor
-    """Log-probabilities that the model predicted for these rows then."""
+    """Log-probabilities that the model predicted for these rows in it."""

@@ -1,7 +1,7 @@
-"""The terms of many sentences as tensors, so that a step of the search needs no loop over its rows.
+"""The terms of many sentences as tries in tensors, so that a step of the search needs no loop over its rows.
 
-The forms of each term make a tree, whose edges are pieces. All trees share one numbering of their nodes, in which 0 is
-no node.
+The forms of each term make a trie, whose edges are pieces (Hu et al., 2019). All tries share one numbering of their
+nodes, in which 0 is no node.
 
 Shapes: X sentences, J terms of a sentence, S source, Q nodes, D pieces after a node, F forms of a sentence, B pieces of
 a form, P positions of a term, N rows.
@@ -20,8 +20,8 @@ from nmt_cli.search.constraints import Constraints
 NO_PIECE = -1
 
 
-class Terms:
-    """The terms of each sentence; sentences with fewer terms are filled up with terms of root 0 and without places."""
+class TermTries:
+    """The tries of the terms of each sentence; sentences with fewer terms are filled up with root 0."""
 
     def __init__(self, constraints: Sequence[Constraints]) -> None:
         of_sentences = [own.terms for own in constraints]
@@ -35,17 +35,17 @@ class Terms:
             for sentence, terms in enumerate(of_sentences)
             for number, term in enumerate(terms)
         ]
-        trees = _Trees()
+        tries = _Tries()
         for sentence, terms in enumerate(of_sentences):
             for number, term in enumerate(terms):
-                self.roots_XJ[sentence, number] = trees.root(term.forms)
+                self.roots_XJ[sentence, number] = tries.root(term.forms)
         # Short rows are filled with copies of their first entry: writing the same value twice does no harm.
-        rows = [list(edges.items()) or [(NO_PIECE, 0)] for edges in trees.edges]
+        rows = [list(edges.items()) or [(NO_PIECE, 0)] for edges in tries.edges]
         width = max(map(len, rows))
         filled = torch.tensor([row + row[:1] * (width - len(row)) for row in rows])
         self.pieces_QD, self.nodes_QD = filled.unbind(dim=2)
         """The pieces that may follow a node, and the nodes that they lead to."""
-        self.is_form_Q = torch.tensor([node in trees.ends for node in range(len(rows))])
+        self.is_form_Q = torch.tensor([node in tries.ends for node in range(len(rows))])
         """True at a node if the pieces on the way to it are a form."""
         self.first_XJD = self.pieces_QD[self.roots_XJ].clamp(min=0)
         """The pieces that begin each term; any where there is none."""
@@ -57,32 +57,32 @@ class Terms:
         )
         """The pieces of all forms of a sentence, aligned at the right, with `NO_PIECE` at the left."""
 
-    def at_source(self, width: int) -> Places:
-        """Return where the terms stand in sources of a width."""
+    def positions(self, width: int) -> TermPositions:
+        """Return the positions of the terms in sources that are padded to `width` pieces."""
         most = max((len(places) for _, _, places in self._places), default=1)
         places_XJP = torch.full((*self.roots_XJ.shape, most), width)
         for sentence, number, places in self._places:
             places_XJP[sentence, number, : len(places)] = torch.tensor(places)
         # Positions without a number are words of their own.
         words_XS = torch.tensor([[*words, *range(len(words), width)] for words in self._words])
-        return Places(width, places_XJP, words_XS)
+        return TermPositions(width, places_XJP, words_XS)
 
 
-class Places:
+class TermPositions:
     """Source positions of the terms of each sentence, and sums of the attention at them."""
 
     def __init__(self, width: int, places_XJP: Tensor, words_XS: Tensor) -> None:
-        """Take the positions of each term, with `width` in the place of missing ones, and the word of each position."""
+        """Store the positions of each term, filled up with `width`, and the word of each position."""
         self._width, self._places_XJP, self._words_XS = width, places_XJP, words_XS
         self._words_XJP = F.pad(words_XS, (0, 1), value=-1).gather(1, places_XJP.flatten(1)).view(places_XJP.shape)
 
-    def of(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
-        """Return True at the positions (N, S) of the chosen terms."""
+    def of_terms(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
+        """Return True at the source positions (N, S) of the chosen terms."""
         found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
         return self._marked(found_NS, sentences_N, chosen_NJ, mark=True)[:, :-1]
 
-    def only_of(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
-        """Return True at the positions (N, S) of the chosen terms that belong to no other term."""
+    def of_terms_alone(self, sentences_N: Tensor, chosen_NJ: Tensor) -> Tensor:
+        """Return True at the source positions (N, S) that belong to chosen terms and to no other."""
         found_NS = torch.zeros(len(sentences_N), self._width + 1, dtype=torch.bool)
         found_NS = self._marked(found_NS, sentences_N, chosen_NJ, mark=True)
         return self._marked(found_NS, sentences_N, ~chosen_NJ, mark=False)[:, :-1]
@@ -91,22 +91,22 @@ class Places:
         places_NJP = self._places_XJP[sentences_N].masked_fill(~chosen_NJ.unsqueeze(2), self._width)
         return found_NS.scatter_(1, places_NJP.flatten(1), mark)
 
-    def looks(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
-        """Return the attention on each term (N, J)."""
+    def attention(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
+        """Return the sum of the attention (N, J) over the positions of each term."""
         places_NJP = self._places_XJP[sentences_N]
         weights_NJP = F.pad(weights_NS, (0, 1)).gather(1, places_NJP.flatten(1)).view(places_NJP.shape)
         return weights_NJP.sum(dim=2)
 
-    def heaviest_words(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
-        """Return the word (N) with the most attention."""
+    def most_attended_words(self, sentences_N: Tensor, weights_NS: Tensor) -> Tensor:
+        """Return the number (N) of the source word with the most attention."""
         return torch.zeros_like(weights_NS).scatter_add(1, self._words_XS[sentences_N], weights_NS).argmax(dim=1)
 
-    def are_in(self, sentences_N: Tensor, words_N: Tensor) -> Tensor:
-        """Return the terms (N, J) to which some words belong."""
+    def terms_of_words(self, sentences_N: Tensor, words_N: Tensor) -> Tensor:
+        """Return True at the terms (N, J) to which the given words (N) belong."""
         return (self._words_XJP[sentences_N] == words_N.view(-1, 1, 1)).any(dim=2)
 
 
-class _Trees:
+class _Tries:
     def __init__(self) -> None:
         self.edges: list[dict[int, int]] = [{}]
         """For each node the pieces after it, each with the next node."""
@@ -114,7 +114,7 @@ class _Trees:
         self._roots: dict[tuple[tuple[int, ...], ...], int] = {}
 
     def root(self, forms: tuple[tuple[int, ...], ...]) -> int:
-        """Return the root of the tree of some forms."""
+        """Return the root of the trie of some forms; equal forms share one."""
         if forms not in self._roots:
             self._roots[forms] = self._new()
             for form in forms:

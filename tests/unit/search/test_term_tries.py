@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from nmt_cli.search.constraint_masks import best_log_probs
 from nmt_cli.search.constraints import Constraints, Term
-from nmt_cli.search.guide import best_log_probs
-from nmt_cli.search.terms import Terms
+from nmt_cli.search.term_tries import TermTries
 
 WIDTH = 8
 
@@ -22,33 +22,36 @@ def sentences():
 
 
 def test_places(sentences):
-    terms = Terms(sentences)
-    places, rows = terms.at_source(WIDTH), [0, 1, 1, 2, 0, 0]
+    terms = TermTries(sentences)
+    places, rows = terms.positions(WIDTH), [0, 1, 1, 2, 0, 0]
     generator = torch.Generator().manual_seed(1)
     weights_NS = torch.rand(len(rows), WIDTH, generator=generator)
     chosen_NJ = torch.rand(len(rows), 3, generator=generator) < 0.5
     sentences_N = torch.tensor(rows)
-    looks_NJ, words_N = places.looks(sentences_N, weights_NS), places.heaviest_words(sentences_N, weights_NS)
-    are_in_NJ = places.are_in(sentences_N, words_N)
+    attention_NJ, words_N = (
+        places.attention(sentences_N, weights_NS),
+        places.most_attended_words(sentences_N, weights_NS),
+    )
+    terms_of_words_NJ = places.terms_of_words(sentences_N, words_N)
     for row, sentence in enumerate(rows):
         own = [set(term.places) for term in sentences[sentence].terms]
         chosen = [of_term for number, of_term in enumerate(own) if chosen_NJ[row, number]]
         others = [of_term for number, of_term in enumerate(own) if not chosen_NJ[row, number]]
         of, only = set().union(*chosen), set().union(*chosen) - set().union(*others)
-        assert set(places.of(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == of
-        assert set(places.only_of(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == only
+        assert set(places.of_terms(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == of
+        assert set(places.of_terms_alone(sentences_N, chosen_NJ)[row].nonzero().flatten().tolist()) == only
         known = sentences[sentence].words
         words = [*known, *range(len(known), WIDTH)]
         sums = [sum(float(weights_NS[row, s]) for s in range(WIDTH) if words[s] == word) for word in range(WIDTH)]
         assert sums[int(words_N[row])] == pytest.approx(max(sums))
         for number in range(3):
             positions = own[number] if number < len(own) else set()
-            assert float(looks_NJ[row, number]) == pytest.approx(sum(float(weights_NS[row, s]) for s in positions))
-            assert bool(are_in_NJ[row, number]) == any(words[s] == int(words_N[row]) for s in positions)
+            assert float(attention_NJ[row, number]) == pytest.approx(sum(float(weights_NS[row, s]) for s in positions))
+            assert bool(terms_of_words_NJ[row, number]) == any(words[s] == int(words_N[row]) for s in positions)
 
 
 def test_the_first_pieces_of_terms(sentences):
-    terms = Terms(sentences)
+    terms = TermTries(sentences)
     firsts = [{5}, {6}, {8, 9}]
     assert [set(pieces) for pieces in terms.first_XJD[0].tolist()] == firsts
     assert set(terms.first_XJD[1, 0].tolist()) == {5}
