@@ -25,7 +25,7 @@ from nmt_cli.confidence.logistic import Logistic
 from nmt_cli.confidence.quality import area_under_roc, calibration_error
 from nmt_cli.experiment import Experiment
 from nmt_cli.scoring import score_corpus
-from nmt_cli.translation.doubts import Doubts
+from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.translator import Translator
 
 Values = NDArray[np.float64]
@@ -74,7 +74,7 @@ def main() -> None:
 def translated(translator: Translator, files: Sequence[str]) -> Text:
     """Translate a text and measure the features of its words."""
     sources, references = read_parallel(files)
-    translator.doubts = Doubts()
+    translator.estimator = ConfidenceEstimator()
     began, lines, chrf = time.process_time(), [], []
     found = [one.translations[0] for one in translator.translate(sources)]
     seconds = time.process_time() - began
@@ -180,10 +180,10 @@ def ranks(values: Values) -> Values:
 def costs(translator: Translator, files: Sequence[str]) -> None:
     """Print the time of the processor, against that of a translation without confidence."""
     sources = read_parallel(files)[0]
-    ways = {"without confidence": None, "with confidence": Doubts()}
+    ways = {"without confidence": None, "with confidence": ConfidenceEstimator()}
     seconds: dict[str, float] = {}
     for _ in range(2):  # the first round warms up
-        for name, translator.doubts in ways.items():
+        for name, translator.estimator in ways.items():
             began = time.process_time()
             for _ in translator.translate(sources):
                 pass

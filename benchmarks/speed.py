@@ -41,7 +41,7 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
-from nmt_cli.search.beam import Newcomers, beam_search
+from nmt_cli.search.beam import NewSentences, beam_search
 from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.system.memory import keep_few_kernels, keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
@@ -360,13 +360,13 @@ def tokens_per_second(update: Callable[[Batch], None], batches: list[Batch]) -> 
 def search(models: TrainedModels, sources: list[list[int]], beam: int) -> None:
     waiting = deque(enumerate(sources))
 
-    def begin(room: int) -> Newcomers | None:
+    def begin(room: int) -> NewSentences | None:
         taken = [waiting.popleft() for _ in range(min(room, len(waiting)))]
         if not taken:
             return None
         numbers, some = zip(*taken, strict=True)
         # An untrained model does not end by itself: every output is as long as its source, in both models.
-        return Newcomers(numbers, list(map(len, some)), models.start(pad_sources(some, multiple=MULTIPLE), 1))
+        return NewSentences(numbers, list(map(len, some)), models.start(pad_sources(some, multiple=MULTIPLE), 1))
 
     vocabulary, options = Vocabulary(BOS, EOS, (PAD, EOS)), DecodingOptions(beam_size=beam)
     found = beam_search(models, begin, vocabulary, options, at_once=at_once(sources))

@@ -12,7 +12,7 @@ from nmt_cli.data.output import check_writable
 from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.system.errors import NmtError
 from nmt_cli.training.validation import DevSet
-from nmt_cli.translation.doubts import Doubts
+from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
@@ -43,7 +43,7 @@ def calibrate(
     sources, references = sources[::distance], references[::distance]
     path = experiment.checkpoints.resolve(checkpoint)
     translator = open_translator([experiment.directory], checkpoint=path.name, device=device, threads=threads)
-    translator.doubts = Doubts()
+    translator.estimator = ConfidenceEstimator()
     lines = []
     with Progress("calibrating", total=len(sources), unit="line") as progress:
         for found, reference in zip(translator.translate(sources), references, strict=True):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.system.console import command_line, warn
 from nmt_cli.system.errors import InputError
-from nmt_cli.translation.doubts import Doubts
+from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
 
 
-def calibrated_doubts(experiment: Experiment, loaded: Path) -> Doubts:
+def calibrated_estimator(experiment: Experiment, loaded: Path) -> ConfidenceEstimator:
     """Return the way to the confidence of a model whose weights were loaded from a checkpoint.
 
     Raises:
@@ -34,4 +34,4 @@ def calibrated_doubts(experiment: Experiment, loaded: Path) -> Doubts:
             f"{path}: was fitted to other weights ({calibration.origin.checkpoint}) than those in use ({loaded.name}), "
             f"so the confidence may be wrong. This fits it anew: {fit} --checkpoint {loaded.name}"
         )
-    return Doubts(calibration)
+    return ConfidenceEstimator(calibration)

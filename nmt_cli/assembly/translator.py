@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nmt_cli.assembly.confidence import calibrated_doubts
+from nmt_cli.assembly.confidence import calibrated_estimator
 from nmt_cli.assembly.model import load_model
 from nmt_cli.assembly.named_models import named_models
 from nmt_cli.assembly.normalization import open_writing
@@ -95,8 +95,8 @@ def open_translator(
         writing = writing.fit_for(trained, decoding, tokenizers[1]).beside(terms)
         tokenizers = writing.reading(tokenizers)
     finder = find_terms(tokenizers, terms, writing)
-    doubts = calibrated_doubts(first, loaded[0].path) if confidence else None
-    return Translator(trained, tokenizers, decoding, terms=finder, doubts=doubts, writing=writing)
+    estimator = calibrated_estimator(first, loaded[0].path) if confidence else None
+    return Translator(trained, tokenizers, decoding, terms=finder, estimator=estimator, writing=writing)
 
 
 def _found_device(device: str, precision: str) -> torch.device:

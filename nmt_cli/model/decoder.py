@@ -74,7 +74,7 @@ class Decoded(NamedTuple):
     state: DecoderState
 
 
-class Moment(NamedTuple):
+class StepOutput(NamedTuple):
     """The output of one step of a recurrence, for the readout."""
 
     hidden_BH: Tensor
@@ -83,7 +83,7 @@ class Moment(NamedTuple):
     state: DecoderState
 
 
-Step = Callable[[Gates, DecoderState], Moment]
+Step = Callable[[Gates, DecoderState], StepOutput]
 """A function from the projected target piece and the state to the output of this step."""
 Masks = tuple[Tensor | None, ...]
 """The dropout mask (B, H) of every layer, the same at all steps."""
@@ -154,12 +154,12 @@ class BahdanauRecurrence(Recurrence):
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
         look, add_context = self.attention.unroll(memory), self.context.unroll()
 
-        def step(projected: Gates, state: DecoderState) -> Moment:
+        def step(projected: Gates, state: DecoderState) -> StepOutput:
             query_BH = self.cell.output(state.layers[-1])
             context_BC, weights_BS, attention_state = look(query_BH, state.attention)
             first_BX = update(projected + add_context(context_BC), state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
-            return Moment(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
+            return StepOutput(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
 
         return step
 
@@ -188,13 +188,13 @@ class ConditionalRecurrence(Recurrence):
         look, add_context = self.attention.unroll(memory), self.context.unroll()
         update_with_context = self.context_cell.unroll(dropout[0])
 
-        def step(projected: Gates, state: DecoderState) -> Moment:
+        def step(projected: Gates, state: DecoderState) -> StepOutput:
             between_BX = update(projected, state.layers[0])
             query_BH = self.cell.output(between_BX)
             context_BC, weights_BS, attention_state = look(query_BH, state.attention)
             first_BX = update_with_context(add_context(context_BC), between_BX)
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
-            return Moment(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
+            return StepOutput(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
 
         return step
 
@@ -220,7 +220,7 @@ class LuongRecurrence(Recurrence):
         look = self.attention.unroll(memory)
         add_feed = self.feed.unroll() if self.feed is not None else None
 
-        def step(projected: Gates, state: DecoderState) -> Moment:
+        def step(projected: Gates, state: DecoderState) -> StepOutput:
             if add_feed is not None:
                 projected = projected + add_feed(state.feed[0])
             first_BX = update(projected, state.layers[0])
@@ -230,7 +230,7 @@ class LuongRecurrence(Recurrence):
             attentional_BR = torch.tanh(self.attentional(joined).to(hidden_BH.dtype))
             feed = (attentional_BR,) if add_feed is not None else ()
             new_state = DecoderState((first_BX, *above), feed, attended.state)
-            return Moment(attentional_BR, attended.context_BC, attended.weights_BS, new_state)
+            return StepOutput(attentional_BR, attended.context_BC, attended.weights_BS, new_state)
 
         return step
 
@@ -312,16 +312,16 @@ class Decoder(nn.Module):
         hidden_size = self.recurrence.cell.hidden_size
         masks = tuple(mask_for(noise, (batch, hidden_size), self._recurrent_dropout, inputs_BTE) for _ in state.layers)
         step = self.recurrence.unroll(memory, masks)
-        moments = []
+        outputs = []
         for projected in self.recurrence.project(inputs_BTE.transpose(0, 1)):
-            moment = step(projected, state)
-            state = moment.state
-            moments.append(moment)
-        hidden_BTH = torch.stack([moment.hidden_BH for moment in moments], dim=1)
-        weights_BTS = torch.stack([moment.weights_BS for moment in moments], dim=1)
+            output = step(projected, state)
+            state = output.state
+            outputs.append(output)
+        hidden_BTH = torch.stack([output.hidden_BH for output in outputs], dim=1)
+        weights_BTS = torch.stack([output.weights_BS for output in outputs], dim=1)
         if self.readout is None:
             readout_BTR = hidden_BTH
         else:
-            contexts_BTC = torch.stack([moment.context_BC for moment in moments], dim=1)
+            contexts_BTC = torch.stack([output.context_BC for output in outputs], dim=1)
             readout_BTR = self.readout(hidden_BTH, inputs_BTE, contexts_BTC)
         return Decoded(dropped(readout_BTR, self._readout_dropout, noise, shared_dim=1), weights_BTS, state)

@@ -1,9 +1,9 @@
 """Beam search over many sentences, a given number of them at once; a beam of 1 is greedy search.
 
-A sentence that is done leaves with its rows, and sentences that wait take the places of those that have left. More
-sentences may come while the search runs.
+A finished sentence leaves the search with its rows, and waiting sentences enter in its place (continuous batching).
+More sentences may arrive while the search runs.
 
-Shapes: L live sentences, K beam, V vocabulary, C candidates, N = L x K rows, T target so far, S source.
+Shapes: L active sentences, K beam, V vocabulary, C candidates, N = L x K rows, T target so far, S source.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.search.active_sentences import ActiveSentences
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.constraint_state import ConstraintState, StepMasks
 from nmt_cli.search.constraints import FREE
@@ -32,10 +33,9 @@ from nmt_cli.search.hypothesis import (
     length_penalty,
     repeated_ngram_ends,
 )
-from nmt_cli.search.live import Live
 
 REFILL = 4
-"""Waiting sentences begin when one place in four is free. A few newcomers alone would cost slow steps of few rows."""
+"""Waiting sentences enter when one place in four is free. A few alone would cost slow steps of few rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ Observer = Callable[[int, list[Candidate]], None]
 """Called after each step with the sentence's number and its candidates, best first."""
 
 
-class Newcomers(NamedTuple):
-    """Sentences that enter the search."""
+class NewSentences(NamedTuple):
+    """Encoded sentences that enter the search."""
 
     numbers: Sequence[int]
     """Their names in the results."""
@@ -69,14 +69,14 @@ class Newcomers(NamedTuple):
     """The encoded sentences, one row each."""
 
 
-Begin = Callable[[int], Newcomers | None]
-"""Returns at most the given number of sentences that wait. If it returns None, it is asked again at the next step."""
+NextSentences = Callable[[int], NewSentences | None]
+"""Returns at most the given number of waiting sentences, or None. After None it is asked again at the next step."""
 
 
 @torch.inference_mode()
 def beam_search(
     model: StepModel,
-    begin: Begin,
+    next_sentences: NextSentences,
     vocabulary: Vocabulary,
     options: DecodingOptions,
     *,
@@ -87,7 +87,7 @@ def beam_search(
     """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done, and None
     after each step.
 
-    At most `at_once` are searched together. `begin` gives the sentences that wait, whenever there is room for them.
+    At most `at_once` are searched together. `next_sentences` returns waiting sentences whenever there is room for them.
     The search ends when all sentences are done and none waits. A sentence is done when it has as many finished
     hypotheses as its beam is wide, or when no unfinished one can still enter its n best.
 
@@ -95,19 +95,19 @@ def beam_search(
     sentence without constraints is the same with and without masks.
     """
     search = _Search(model, vocabulary, options, observe, masks)
-    live: Live | None = None
+    active: ActiveSentences | None = None
     while True:
-        room = at_once - (len(live.sentences) if live else 0)
-        waiting = begin(room) if room * REFILL >= at_once else None
-        if waiting is None and live is None:
+        room = at_once - (len(active.sentences) if active else 0)
+        waiting = next_sentences(room) if room * REFILL >= at_once else None
+        if waiting is None and active is None:
             return
         if waiting is not None:
-            newcomers = yield from search.advance(search.begin(waiting))
-            while newcomers and live and newcomers.width != live.width:
-                newcomers = yield from search.advance(newcomers)
-            live = search.join(live, newcomers) if live and newcomers else live or newcomers
-        if live:
-            live = yield from search.advance(live)
+            new = yield from search.advance(search.begin(waiting))
+            while new and active and new.width != active.width:
+                new = yield from search.advance(new)
+            active = search.join(active, new) if active and new else active or new
+        if active:
+            active = yield from search.advance(active)
         yield None
 
 
@@ -121,95 +121,95 @@ class _Search:
     observe: Observer | None
     masks: ConstraintMasks | None = None
     max_lengths: dict[int, int] = field(default_factory=dict)
-    """The most pieces of a hypothesis of each live sentence, </s> included."""
+    """The most pieces of a hypothesis of each active sentence, </s> included."""
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
-    """Finished hypotheses of each live sentence."""
+    """Finished hypotheses of each active sentence."""
 
-    def begin(self, newcomers: Newcomers) -> Live:
+    def begin(self, new: NewSentences) -> ActiveSentences:
         """Return sentences before their first step."""
-        sentences = newcomers.numbers
-        self.max_lengths |= zip(sentences, newcomers.max_lengths, strict=True)
+        sentences = new.numbers
+        self.max_lengths |= zip(sentences, new.max_lengths, strict=True)
         self.finished |= {sentence: [] for sentence in sentences}
-        live = Live(
+        active = ActiveSentences(
             sentences=list(sentences),
-            begun=[0] * len(sentences),
+            first_columns=[0] * len(sentences),
             prefixes_LKT=torch.empty(len(sentences), 1, 0, dtype=torch.long),
             totals_LK=torch.zeros(len(sentences), 1),
             last_ids_N=torch.full((len(sentences),), self.vocabulary.bos, dtype=torch.long),
-            state=newcomers.state,
+            state=new.state,
         )
         if self.masks is not None:
-            live.constraint_state = self.masks.start(sentences)
-            self._read(live, self.masks.beginnings(sentences))
-        return live
+            active.constraint_state = self.masks.start(sentences)
+            self._read(active, self.masks.beginnings(sentences))
+        return active
 
-    def _read(self, live: Live, beginnings: Sequence[tuple[int, ...]]) -> None:
+    def _read(self, active: ActiveSentences, beginnings: Sequence[tuple[int, ...]]) -> None:
         """Let the model read the first pieces of each sentence, with one row each."""
         longest = max(map(len, beginnings), default=0)
         if longest == 0:
             return
         bos = self.vocabulary.bos
-        totals_N, weights_NTS, live.state = self.model.read([(bos, *ids) for ids in beginnings], live.state)
-        live.totals_LK = totals_N.unsqueeze(1)
-        live.begun = [longest - len(ids) for ids in beginnings]
+        totals_N, weights_NTS, active.state = self.model.read([(bos, *ids) for ids in beginnings], active.state)
+        active.totals_LK = totals_N.unsqueeze(1)
+        active.first_columns = [longest - len(ids) for ids in beginnings]
         padded = [[0] * (longest - len(ids)) + list(ids) for ids in beginnings]
-        live.prefixes_LKT = torch.tensor(padded, dtype=torch.long).unsqueeze(1)
-        live.last_ids_N = torch.tensor([(bos, *ids)[-1] for ids in beginnings], dtype=torch.long)
+        active.prefixes_LKT = torch.tensor(padded, dtype=torch.long).unsqueeze(1)
+        active.last_ids_N = torch.tensor([(bos, *ids)[-1] for ids in beginnings], dtype=torch.long)
         if self.options.with_alignment and weights_NTS is not None:
-            live.weights_LKTS = weights_NTS.unsqueeze(1)
+            active.weights_LKTS = weights_NTS.unsqueeze(1)
 
-    def join(self, live: Live, newcomers: Live) -> Live:
+    def join(self, active: ActiveSentences, new: ActiveSentences) -> ActiveSentences:
         """Return the sentences of both together; both have the same number of rows for each sentence."""
         # Columns before the oldest sentence belong to none. Both parts end with the same column.
-        past = [min(part.begun) for part in (live, newcomers)]
-        steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((live, newcomers), past, strict=True)]
+        past = [min(part.first_columns) for part in (active, new)]
+        steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((active, new), past, strict=True)]
         longest = max(steps)
-        widths = [part.weights_LKTS.shape[3] for part in (live, newcomers) if part.weights_LKTS is not None]
-        begun, prefixes, weights = [], [], []
-        for part, own, num_steps in zip((live, newcomers), past, steps, strict=True):
-            begun += [first - own + longest - num_steps for first in part.begun]
+        widths = [part.weights_LKTS.shape[3] for part in (active, new) if part.weights_LKTS is not None]
+        first_columns, prefixes, weights = [], [], []
+        for part, own, num_steps in zip((active, new), past, steps, strict=True):
+            first_columns += [first - own + longest - num_steps for first in part.first_columns]
             prefixes.append(F.pad(part.prefixes_LKT[:, :, own:], (longest - num_steps, 0)))
             if part.weights_LKTS is not None:
                 missing = (0, max(widths) - part.weights_LKTS.shape[3], longest - num_steps, 0)
                 weights.append(F.pad(part.weights_LKTS[:, :, own:], missing))
-        return Live(
-            sentences=[*live.sentences, *newcomers.sentences],
-            begun=begun,
+        return ActiveSentences(
+            sentences=[*active.sentences, *new.sentences],
+            first_columns=first_columns,
             prefixes_LKT=torch.cat(prefixes),
-            totals_LK=torch.cat([live.totals_LK, newcomers.totals_LK]),
-            last_ids_N=torch.cat([live.last_ids_N, newcomers.last_ids_N]),
-            state=self.model.join(live.state, newcomers.state),
+            totals_LK=torch.cat([active.totals_LK, new.totals_LK]),
+            last_ids_N=torch.cat([active.last_ids_N, new.last_ids_N]),
+            state=self.model.join(active.state, new.state),
             weights_LKTS=torch.cat(weights) if weights else None,
-            constraint_state=live.constraint_state
-            and newcomers.constraint_state
-            and live.constraint_state.join(newcomers.constraint_state),
+            constraint_state=active.constraint_state
+            and new.constraint_state
+            and active.constraint_state.join(new.constraint_state),
         )
 
-    def advance(self, live: Live) -> Generator[tuple[int, list[Hypothesis]], None, Live | None]:
+    def advance(self, active: ActiveSentences) -> Generator[tuple[int, list[Hypothesis]], None, ActiveSentences | None]:
         """Do one step: yield the sentences that are done, and return the others, if there are any."""
-        (num_live, width), beam_size = live.totals_LK.shape, self.options.beam_size
-        (log_probs_NV, weights_NS, state, pieces_NV), step_masks = self._predict(live)
-        self._forbid(log_probs_NV, pieces_NV, live)
-        totals_LK = live.totals_LK
-        if self.masks is not None and live.constraint_state is not None and step_masks is not None:
-            self.masks.apply(step_masks, live.constraint_state, live.prefixes_LKT.flatten(0, 1), log_probs_NV)
+        (num_active, width), beam_size = active.totals_LK.shape, self.options.beam_size
+        (log_probs_NV, weights_NS, state, pieces_NV), step_masks = self._predict(active)
+        self._forbid(log_probs_NV, pieces_NV, active)
+        totals_LK = active.totals_LK
+        if self.masks is not None and active.constraint_state is not None and step_masks is not None:
+            self.masks.apply(step_masks, active.constraint_state, active.prefixes_LKT.flatten(0, 1), log_probs_NV)
             totals_LK = totals_LK + step_masks.others_N.view_as(totals_LK)
         # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
         totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, totals_LK, 2 * beam_size)
-        first_rows_L1 = torch.arange(num_live).unsqueeze(1) * width
+        first_rows_L1 = torch.arange(num_active).unsqueeze(1) * width
         after = None
-        if self.masks is not None and live.constraint_state is not None and step_masks is not None:
+        if self.masks is not None and active.constraint_state is not None and step_masks is not None:
             rows_M = (parents_LC + first_rows_L1).flatten()
-            after = self.masks.advanced(step_masks, live.constraint_state, rows_M, pieces_LC.flatten())
+            after = self.masks.advanced(step_masks, active.constraint_state, rows_M, pieces_LC.flatten())
         if pieces_NV is not None:
             pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
         if self.options.with_alignment and weights_NS is not None:
-            new_LK1S = weights_NS.view(num_live, width, 1, -1).to(torch.float32)
-            old = live.weights_LKTS
+            new_LK1S = weights_NS.view(num_active, width, 1, -1).to(torch.float32)
+            old = active.weights_LKTS
             if old is not None:  # the sources may have lost padding, or got some
                 new_LK1S = torch.cat([F.pad(old, (0, new_LK1S.shape[3] - old.shape[3])), new_LK1S], dim=2)
-            live.weights_LKTS = new_LK1S
-        ends_LK = self._collect(live, totals_LC, parents_LC, pieces_LC, after)
+            active.weights_LKTS = new_LK1S
+        ends_LK = self._collect(active, totals_LC, parents_LC, pieces_LC, after)
 
         goes_on_LC = pieces_LC != self.vocabulary.eos
         order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, :beam_size]
@@ -218,15 +218,15 @@ class _Search:
         ranked_LK = totals_LK
         if after is not None:
             ranked_LK = totals_LK - after.unranked_N.view_as(totals_LC).gather(1, order_LK)
-        done = [self._is_done(live, place, best) for place, best in enumerate(ranked_LK.amax(dim=1).tolist())]
+        done = [self._is_done(active, place, best) for place, best in enumerate(ranked_LK.amax(dim=1).tolist())]
         if self.observe is not None:
             kept_LC = torch.zeros_like(goes_on_LC).scatter(1, order_LK, totals_LK > -math.inf)
             kept_LC &= ~torch.tensor(done).unsqueeze(1)
-            _show(self.observe, live, totals_LC, parents_LC, pieces_LC, kept_LC, ends_LK)
+            _show(self.observe, active, totals_LC, parents_LC, pieces_LC, kept_LC, ends_LK)
         stay = []
         for place, is_done in enumerate(done):
             if is_done:
-                sentence = live.sentences[place]
+                sentence = active.sentences[place]
                 by_score = sorted(self.finished.pop(sentence), key=lambda found: -found.score)
                 del self.max_lengths[sentence]
                 yield sentence, by_score[: self.options.n_best]
@@ -238,21 +238,21 @@ class _Search:
         if after is not None:
             after = after.select((order_LK[kept] + kept.unsqueeze(1) * totals_LC.shape[1]).flatten())
         rows_LK = (parents_LK + first_rows_L1)[kept]
-        return live.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, after)
+        return active.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, after)
 
-    def _predict(self, live: Live) -> tuple[Prediction, StepMasks | None]:
+    def _predict(self, active: ActiveSentences) -> tuple[Prediction, StepMasks | None]:
         """Return the prediction of the model, and the masks of the constraints for it."""
-        masks, constraint_state = self.masks, live.constraint_state
+        masks, constraint_state = self.masks, active.constraint_state
         if masks is None or constraint_state is None:
-            return self.model.step(live.last_ids_N, live.state), None
-        ids_N = masks.input_ids(constraint_state, live.last_ids_N)
-        found = self.model.step(ids_N, live.state, masks.hidden_positions(constraint_state))
+            return self.model.step(active.last_ids_N, active.state), None
+        ids_N = masks.input_ids(constraint_state, active.last_ids_N)
+        found = self.model.step(ids_N, active.state, masks.hidden_positions(constraint_state))
         assert found.weights_NS is not None
         attention = masks.term_attention(constraint_state, found.log_probs_NV, found.weights_NS)
         rows_M = attention.again_NJ.any(dim=1).nonzero().squeeze(1)
         if len(rows_M):
             hidden_MS = masks.hidden_in_second_pass(constraint_state, attention, rows_M)
-            again = self.model.step(ids_N[rows_M], live.state.apart(rows_M), hidden_MS)
+            again = self.model.step(ids_N[rows_M], active.state.apart(rows_M), hidden_MS)
             assert again.weights_NS is not None
             kept_M = (
                 masks.second_pass_counts(constraint_state, attention, rows_M, again.log_probs_NV, found.log_probs_NV)
@@ -268,24 +268,29 @@ class _Search:
             )
         waiting_M = masks.frozen_rows(constraint_state)
         if len(waiting_M):
-            found = found._replace(state=found.state.replace(waiting_M, live.state.apart(waiting_M)))
+            found = found._replace(state=found.state.replace(waiting_M, active.state.apart(waiting_M)))
         return found, masks.step_masks(constraint_state, attention, found.log_probs_NV)
 
-    def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, live: Live) -> None:
+    def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, active: ActiveSentences) -> None:
         """Write minus infinity at banned pieces, and at pieces that would repeat an n-gram."""
         if pieces_NV is None and self.vocabulary.banned:
             log_probs_NV[:, list(self.vocabulary.banned)] = -math.inf
         order = self.options.no_repeat_ngram
         if order:
-            openings = None if live.constraint_state is None else live.constraint_state.openings_N.tolist()
-            for row, (place, rank) in enumerate(product(range(len(live.sentences)), range(live.width))):
+            openings = None if active.constraint_state is None else active.constraint_state.openings_N.tolist()
+            for row, (place, rank) in enumerate(product(range(len(active.sentences)), range(active.width))):
                 if openings is not None and openings[row] != FREE:
                     continue  # the rest of a prefix must be generated, whatever it repeats
-                ends = torch.tensor(repeated_ngram_ends(live.prefix(place, rank), order), dtype=torch.long)
+                ends = torch.tensor(repeated_ngram_ends(active.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 
     def _collect(
-        self, live: Live, totals_LC: Tensor, parents_LC: Tensor, pieces_LC: Tensor, after: ConstraintState | None
+        self,
+        active: ActiveSentences,
+        totals_LC: Tensor,
+        parents_LC: Tensor,
+        pieces_LC: Tensor,
+        after: ConstraintState | None,
     ) -> Tensor:
         """Put the hypotheses that end with this step (by </s>, or cut at their limit) into `finished`.
 
@@ -294,22 +299,26 @@ class _Search:
         """
         width = self.options.beam_size
         ends_LK = pieces_LC[:, :width] == self.vocabulary.eos
-        at_limit_L = torch.tensor([self._is_at_limit(live, place) for place in range(len(live.sentences))])
+        at_limit_L = torch.tensor([self._is_at_limit(active, place) for place in range(len(active.sentences))])
         ends_LK = (ends_LK | at_limit_L.unsqueeze(1)) & (totals_LC[:, :width] > -math.inf)
         for place, rank in ends_LK.nonzero().tolist():
             parent, piece = int(parents_LC[place, rank]), int(pieces_LC[place, rank])
-            prefix = live.prefix(place, parent)
+            prefix = active.prefix(place, parent)
             ended = piece == self.vocabulary.eos
             total = float(totals_LC[place, rank])
-            weights = None if live.weights_LKTS is None else live.weights_LKTS[place, parent, live.begun[place] :]
+            weights = (
+                None
+                if active.weights_LKTS is None
+                else active.weights_LKTS[place, parent, active.first_columns[place] :]
+            )
             extension = place * totals_LC.shape[1] + rank
             log_prob = total - (0.0 if after is None else float(after.bonus_N[extension]))
             ranked = total - (0.0 if after is None else float(after.unranked_N[extension]))
-            self.finished[live.sentences[place]].append(
+            self.finished[active.sentences[place]].append(
                 Hypothesis(
                     ids=tuple(prefix if ended else [*prefix, piece]),
                     log_prob=log_prob,
-                    score=ranked / length_penalty(live.next_step(place), self.options.length_penalty),
+                    score=ranked / length_penalty(active.next_step(place), self.options.length_penalty),
                     ended=ended,
                     weights_TS=None if weights is None else weights.clone(),
                     generated_terms=() if after is None else after.generated_terms(extension),
@@ -317,39 +326,39 @@ class _Search:
             )
         return ends_LK
 
-    def _is_at_limit(self, live: Live, place: int) -> bool:
-        return live.next_step(place) >= self.max_lengths[live.sentences[place]]
+    def _is_at_limit(self, active: ActiveSentences, place: int) -> bool:
+        return active.next_step(place) >= self.max_lengths[active.sentences[place]]
 
-    def _is_done(self, live: Live, place: int, best_total: float) -> bool:
-        finished, n_best = self.finished[live.sentences[place]], self.options.n_best
-        if self._is_at_limit(live, place) or len(finished) >= self.options.beam_size or best_total == -math.inf:
+    def _is_done(self, active: ActiveSentences, place: int, best_total: float) -> bool:
+        finished, n_best = self.finished[active.sentences[place]], self.options.n_best
+        if self._is_at_limit(active, place) or len(finished) >= self.options.beam_size or best_total == -math.inf:
             return True
         if len(finished) < n_best:
             return False
         # A log-probability only falls, terms add to it, and no output has a larger divisor than the longest one.
-        best_total += 0.0 if self.masks is None else self.masks.max_bonus(live.sentences[place])
+        best_total += 0.0 if self.masks is None else self.masks.max_bonus(active.sentences[place])
         if best_total > 0:
             return False
-        bound = best_total / length_penalty(self.max_lengths[live.sentences[place]], self.options.length_penalty)
+        bound = best_total / length_penalty(self.max_lengths[active.sentences[place]], self.options.length_penalty)
         return sorted((hypothesis.score for hypothesis in finished), reverse=True)[n_best - 1] >= bound
 
 
 def _show(
     observe: Observer,
-    live: Live,
+    active: ActiveSentences,
     totals_LC: Tensor,
     parents_LC: Tensor,
     pieces_LC: Tensor,
     kept_LC: Tensor,
     ends_LK: Tensor,
 ) -> None:
-    for place, sentence in enumerate(live.sentences):
+    for place, sentence in enumerate(active.sentences):
         columns = (totals_LC[place], parents_LC[place], pieces_LC[place], kept_LC[place])
         candidates = [
             Candidate(
-                prefix=tuple(live.prefix(place, parent)),
+                prefix=tuple(active.prefix(place, parent)),
                 piece=piece,
-                log_prob=total - float(live.totals_LK[place, parent]),
+                log_prob=total - float(active.totals_LK[place, parent]),
                 total=total,
                 kept=kept,
                 ended=ended,

@@ -19,7 +19,7 @@ All of this guides the search. In the end, the probabilities of the model alone 
 model does not know keeps the bonus of the attention, but not after a second pass: then the attention had not found its
 place. With a weight none of this holds: the weight is only added.
 
-Shapes: L live sentences, N rows, M extensions of rows by a piece, J terms of a sentence, S source, V vocabulary, D
+Shapes: L active sentences, N rows, M extensions of rows by a piece, J terms of a sentence, S source, V vocabulary, D
 pieces that may follow in a form, T target so far.
 """
 

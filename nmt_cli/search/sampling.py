@@ -63,14 +63,16 @@ def sample(
     that length is drawn twice; the other pieces stay as likely as before, relative to one another.
     """
     samples = [_Sample(row, max_length) for row, max_length in enumerate(max_lengths)]
-    live = samples
-    last_ids_N = torch.full((len(live),), vocabulary.bos, dtype=torch.long)
+    active = samples
+    last_ids_N = torch.full((len(active),), vocabulary.bos, dtype=torch.long)
     for step in range(max(max_lengths, default=0)):
         prediction = model.step(last_ids_N, state)
-        rows = [one.row for one in live]
-        pieces_N, log_probs_N = _draw(prediction, live, vocabulary, options, uniforms_NT[rows, step])
+        rows = [one.row for one in active]
+        pieces_N, log_probs_N = _draw(prediction, active, vocabulary, options, uniforms_NT[rows, step])
         stay = []
-        for place, (one, piece, log_prob) in enumerate(zip(live, pieces_N.tolist(), log_probs_N.tolist(), strict=True)):
+        for place, (one, piece, log_prob) in enumerate(
+            zip(active, pieces_N.tolist(), log_probs_N.tolist(), strict=True)
+        ):
             one.log_prob += log_prob
             if options.with_alignment and prediction.weights_NS is not None:
                 one.weights.append(prediction.weights_NS[place].float())
@@ -83,14 +85,14 @@ def sample(
             break
         kept = torch.tensor(stay, dtype=torch.long)
         state = prediction.state.keep(kept)
-        live = [live[place] for place in stay]
+        active = [active[place] for place in stay]
         last_ids_N = pieces_N[kept]
     return [one.hypothesis() for one in samples]
 
 
 def _draw(
     prediction: Prediction,
-    live: Sequence[_Sample],
+    active: Sequence[_Sample],
     vocabulary: Vocabulary,
     options: DecodingOptions,
     uniforms_N: Tensor,
@@ -101,7 +103,7 @@ def _draw(
     if pieces_NV is None:
         scaled_NV.index_fill_(1, torch.tensor(vocabulary.banned, dtype=torch.long), -math.inf)
     if options.no_repeat_ngram:
-        for place, one in enumerate(live):
+        for place, one in enumerate(active):
             ends = torch.tensor(repeated_ngram_ends(one.ids, options.no_repeat_ngram), dtype=torch.long)
             scaled_NV[place, ends if pieces_NV is None else torch.isin(pieces_NV[place], ends)] = -math.inf
     cumulative_NV = scaled_NV.softmax(dim=1).cumsum(dim=1)

@@ -166,7 +166,7 @@ class Engine:
     @property
     def abilities(self) -> Abilities:
         """Properties of the model."""
-        return Abilities(self._translator.models.has_attention, self._translator.doubts is not None)
+        return Abilities(self._translator.models.has_attention, self._translator.estimator is not None)
 
     def counted(self) -> EngineCounts:
         """Return the counts as they are now."""
@@ -213,8 +213,8 @@ class Engine:
         if wanted.glossary is not None:
             translator = _with_glossary(translator, wanted.glossary)
             wanted = replace(wanted, glossary=None, terms=translator.terms)
-        doubts = translator.doubts if wanted.with_confidence else None
-        own = replace(translator, options=options, doubts=doubts, counts=Counts(), max_weights=MAX_WEIGHTS)
+        estimator = translator.estimator if wanted.with_confidence else None
+        own = replace(translator, options=options, estimator=estimator, counts=Counts(), max_weights=MAX_WEIGHTS)
         lines = [sentence.encode("utf-8", errors="surrogatepass") for sentence in sentences]
         prefixes = [wanted.prefix] * len(lines) if wanted.prefix else None
         request = Request(self, own, wanted, own.by_parts(lines, prefixes), answer)
@@ -400,7 +400,7 @@ class Engine:
         job.missing -= 1
         if job.missing or job.has_ended:
             return
-        if job.translator.doubts is None:
+        if job.translator.estimator is None:
             self.end(job)
         else:
             self._unmeasured.append(job)

@@ -44,6 +44,6 @@ class Measurement:
 def _measured(jobs: Sequence[Job]) -> Iterator[None]:
     """Measure the confidence of translations by the same models, and pause after each batch."""
     translator = jobs[0].translator
-    assert translator.doubts is not None
+    assert translator.estimator is not None
     found = [of_part for job in jobs for of_part in job.found]
-    return translator.doubts.measure(translator.models, found, translator.options.batch_tokens)
+    return translator.estimator.measure(translator.models, found, translator.options.batch_tokens)

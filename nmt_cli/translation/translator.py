@@ -21,13 +21,13 @@ from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
-from nmt_cli.search.beam import Newcomers, Observer, beam_search
+from nmt_cli.search.beam import NewSentences, Observer, beam_search
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.system.memory import halved, is_out_of_memory, without_running_out
 from nmt_cli.text.alignment import MAX_WEIGHTS, merge_to_words
-from nmt_cli.translation.doubts import Doubts
+from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.markup import PlainLine, strip_tags
 from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of
 from nmt_cli.translation.restoring import restored
@@ -60,7 +60,7 @@ class Translator:
     """The number of the first line in the whole input, of which this may be a part: samples belong to it."""
     terms: TermFinder | None = None
     """Finds the terms of a glossary, and numbers that stay as they are."""
-    doubts: Doubts | None = None
+    estimator: ConfidenceEstimator | None = None
     """Tells how sure the models are of the words, where that is asked for."""
     writing: Writing | None = None
     """Gives translations the writing of their lines. Its tokenizers are to be among `tokenizers`."""
@@ -100,8 +100,8 @@ class Translator:
             joined(of_line, words, with_alignment=look, prefix=prefix, max_weights=self.max_weights)
             for of_line, words, prefix, look in zip(parts, num_words, begun, looks, strict=True)
         ]
-        if self.doubts is not None:
-            found = [tuple(map(self.doubts.judged, translations)) for translations in found]
+        if self.estimator is not None:
+            found = [tuple(map(self.estimator.with_confidence, translations)) for translations in found]
         if writing is not None:
             found = [writing.restored(*line, self.tokenizers[0]) for line in zip(plain, found, begun, strict=True)]
         if with_alignment:
@@ -185,8 +185,8 @@ class Translator:
             is_drawn = self.options.sampling_temperature is not None
             hypotheses = self._drawn(group) if is_drawn else self.search(group, observe)
             found = [self.finish(*of_part) for of_part in hypotheses]
-            if self.doubts is not None:
-                for _ in self.doubts.measure(self.models, found, self.options.batch_tokens):
+            if self.estimator is not None:
+                for _ in self.estimator.measure(self.models, found, self.options.batch_tokens):
                     pass
             yield from found
 
@@ -284,7 +284,7 @@ class Translator:
         tokenizer = self.tokenizers[1]
         self.counts.target_pieces += len(hypothesis.ids)
         log_prob, score = hypothesis.log_prob, hypothesis.score
-        if not part.words and part.constraints is None and self.doubts is None:
+        if not part.words and part.constraints is None and self.estimator is None:
             return Translation(tokenizer.decode(hypothesis.ids), log_prob, score)
         spoken, ids = with_numbers(hypothesis, part), hypothesis.ids
         hypothesis = spoken.hypothesis
@@ -293,7 +293,7 @@ class Translator:
         else:
             text, target = part.prefix.spelt(hypothesis.ids, self._index)
         terms = _uses(part, hypothesis, text, target)
-        pieces = None if self.doubts is None else spoken.said(target, ids)
+        pieces = None if self.estimator is None else spoken.said(target, ids)
         found = Translation(text, log_prob, score, terms=terms, pieces=pieces)
         return _aligned(found, part, hypothesis, target) if part.words else found
 
@@ -309,7 +309,7 @@ class _Queue:
     """The parts that are searched, by their numbers in the order in which they came."""
     num_begun: int = 0
 
-    def begin(self, room: int) -> Newcomers | None:
+    def begin(self, room: int) -> NewSentences | None:
         """Return the next parts, or None if none waits."""
         parts: Sequence[Part] = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
         if not parts and self.more is not None:
@@ -319,7 +319,7 @@ class _Queue:
         numbers = range(self.num_begun, self.num_begun + len(parts))
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
-        return Newcomers(numbers, _limits(parts, self.translator.options), self.translator.start(parts))
+        return NewSentences(numbers, _limits(parts, self.translator.options), self.translator.start(parts))
 
 
 def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:

@@ -57,7 +57,7 @@ class Backwards:
     options: DecodingOptions = field(default_factory=DecodingOptions)
     counts: Counts = field(default_factory=Counts)
     models: object = None
-    doubts: object = None
+    estimator: object = None
     max_weights: int = 0
 
     def by_parts(self, lines, prefixes=None):

@@ -282,7 +282,7 @@ def check_paddings(trained, ids, widths, path):
 )
 @pytest.mark.parametrize("num_models", others_slow(1, 2))
 def test_a_search_of_several_widths_finds_what_searches_of_one_find(attention, num_models):
-    """One model, and an ensemble with one of two layers. Newcomers of any length enter the search that runs, whose
+    """One model, and an ensemble with one of two layers. NewSentences of any length enter the search that runs, whose
     sources get more padding for the longer ones, and lose it when these have left."""
     trained = of_kind(attention, "conditional", "gru", lexical_model=True)
     if num_models == 2:

@@ -1,6 +1,6 @@
 """The partial hypotheses of sentences that are searched together.
 
-Shapes: L live sentences, K beam, N = L x K rows, T target so far, S source.
+Shapes: L active sentences, K beam, N = L x K rows, T target so far, S source.
 """
 
 from __future__ import annotations
@@ -16,34 +16,39 @@ from nmt_cli.search.hypothesis import SearchState
 
 
 @dataclass(slots=True)
-class Live:
+class ActiveSentences:
     """The partial hypotheses of sentences that are searched together."""
 
     sentences: list[int]
-    begun: list[int]
-    """For each sentence, the number of columns of the prefixes that are not its own: earlier ones, and padding."""
+    """The number of each sentence in the search."""
+    first_columns: list[int]
+    """The first own column of each sentence in the prefixes. Columns before it are padding."""
     prefixes_LKT: Tensor
+    """The pieces of each partial hypothesis."""
     totals_LK: Tensor
+    """Their log-probabilities, in nats, with the bonuses of terms."""
     last_ids_N: Tensor
-    """The pieces that the next step begins with."""
+    """The last piece of each row, which is the input of the next step."""
     state: SearchState
+    """The model's state of all rows."""
     weights_LKTS: Tensor | None = None
+    """Attention weights of each piece; None if they are not asked for."""
     constraint_state: ConstraintState | None = None
     """State of the rows among the constraints; None where no sentence of the search has any."""
 
     @property
     def width(self) -> int:
-        """Rows of a sentence: one before its first step."""
+        """Rows of each sentence: one before its first step, then as many as the beam is wide."""
         return self.totals_LK.shape[1]
 
     def prefix(self, place: int, rank: int) -> list[int]:
-        """Return the pieces of a partial hypothesis."""
-        prefix: list[int] = self.prefixes_LKT[place, rank, self.begun[place] :].tolist()
+        """Return the pieces of the partial hypothesis in row `rank` of a sentence, without <s>."""
+        prefix: list[int] = self.prefixes_LKT[place, rank, self.first_columns[place] :].tolist()
         return prefix
 
     def next_step(self, place: int) -> int:
         """Return the number of pieces of a sentence's hypotheses after its next step, </s> included."""
-        return self.prefixes_LKT.shape[2] - self.begun[place] + 1
+        return self.prefixes_LKT.shape[2] - self.first_columns[place] + 1
 
     def extended(
         self,
@@ -53,8 +58,8 @@ class Live:
         totals_LK: Tensor,
         state: SearchState,
         constraint_state: ConstraintState | None,
-    ) -> Live:
-        """Return the sentences at some places after a step, each row with one piece more.
+    ) -> ActiveSentences:
+        """Return the sentences that stay after a step, with one more piece in each row.
 
         Args:
             stay: places of the sentences that go on.
@@ -70,9 +75,9 @@ class Live:
         weights_LKTS = self.weights_LKTS
         if weights_LKTS is not None:
             weights_LKTS = weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, shape)
-        return Live(
+        return ActiveSentences(
             sentences=[self.sentences[place] for place in stay],
-            begun=[self.begun[place] for place in stay],
+            first_columns=[self.first_columns[place] for place in stay],
             prefixes_LKT=prefixes_NT.unflatten(0, shape),
             totals_LK=totals_LK,
             last_ids_N=last_ids_N,

@@ -12,7 +12,7 @@ from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.system.errors import PredictionError
-from nmt_cli.translation.doubts import Doubts
+from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.results import Part, Translation
 from nmt_cli.translation.rows import MULTIPLE
 from nmt_cli.translation.step_model import TrainedModels
@@ -56,7 +56,7 @@ def measured(models, some, batch_tokens=1000):
         )
         for line, (source, target) in enumerate(some)
     ]
-    for _ in Doubts().measure(models, parts, batch_tokens):
+    for _ in ConfidenceEstimator().measure(models, parts, batch_tokens):
         pass
     assert all(own.pieces is None for _, (own,) in parts)
     return [own.features for _, (own,) in parts]

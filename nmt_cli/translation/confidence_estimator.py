@@ -1,4 +1,8 @@
-"""Leads the models through finished translations once more, to see how sure they are of each word."""
+"""Estimates the confidence of each word (quality estimation), by a second, teacher-forced pass of the models.
+
+The model's own probabilities, entropies and attention are the features (Fomicheva et al., 2020). `confidence/` turns
+them into probabilities.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from nmt_cli.translation.step_model import Observed, TrainedModels
 
 
 class _Waiting(NamedTuple):
-    """A translation of a part whose words are to be measured."""
+    """A translation of a part whose words have no features yet."""
 
     source: tuple[int, ...]
     of_part: list[Translation]
@@ -42,15 +46,16 @@ class _Waiting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubts:
-    """Measures features of the words of translations, and turns them into confidence."""
+class ConfidenceEstimator:
+    """Computes features of the words of translations, and turns them into confidence: the probability to be correct."""
 
     calibration: Calibration | None = None
     """None: translations keep their features, to which a calibration can be fitted."""
 
     def measure(self, models: TrainedModels, parts: Iterable[PartTranslations], batch_tokens: int) -> Iterator[None]:
-        """Put the features of their words into the translations of some parts that have none yet, and pause after each
-        batch."""
+        """Put features into all translations of `parts` that have none, and yield after each batch.
+
+        A batch has at most `batch_tokens` source positions and target pieces, padding counted, or one translation."""
         waiting = [
             _Waiting(part.ids, found, rank)
             for part, found in parts
@@ -63,7 +68,7 @@ class Doubts:
             yield
 
     def _features(self, models: TrainedModels, batch: Sequence[_Waiting]) -> list[Values]:
-        """Return the features of translations whose sources are padded to one width."""
+        """Return the features (words, features) of each translation of a batch, whose sources have one padded width."""
         pairs = make_batch([one.source for one in batch], [one.pieces.ids for one in batch])
         sources = pad_sources([one.source for one in batch], multiple=MULTIPLE)
         observed = models.observe(sources, pairs.inputs_BT, pairs.outputs_BT)
@@ -73,8 +78,8 @@ class Doubts:
             found.append(word_features(predicted, one.pieces.words, one.translation.text.split()))
         return found
 
-    def judged(self, translation: Translation) -> Translation:
-        """Return the translation of a line with its confidence in place of features, if there is a calibration.
+    def with_confidence(self, translation: Translation) -> Translation:
+        """Return the translation of a line with confidence in [0, 1] in place of features, if there is a calibration.
 
         A line for which the model was not asked is certain: nothing, or the prefix that was given.
         """
