@@ -146,7 +146,7 @@ def choose_threads(experiment: Experiment, config: Config, trainer: Trainer, wor
         if kept.threads is not None and 0 < kept.threads <= num_available():
             _go_on_with(kept.threads)
         elif not experiment.has_begun:
-            work = rehearsal(trainer.feed, trainer.updates, trainer.state)
+            work = rehearsal(trainer.loader, trainer.accumulator, trainer.state)
             replace(kept, threads=fastest_threads(work)).write(experiment)
     _tell_threads(trainer, config.training.threads)
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from nmt_cli.assembly.measured import are_free, fastest_threads, is_bf16
-from nmt_cli.assembly.update import build_updates, build_weights, is_sampled
+from nmt_cli.assembly.update import build_accumulator, build_weights, is_sampled
 from nmt_cli.corpora.expectations import Speed
 from nmt_cli.data.batch import make_batch
-from nmt_cli.data.sampler import Cursor, Drawn
+from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.data.tokenizer import EOS
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.ops import native
@@ -24,7 +24,7 @@ from nmt_cli.system.console import warn
 from nmt_cli.system.distributed import World
 from nmt_cli.system.memory import is_out_of_memory, keep_few_kernels, keep_freed_memory
 from nmt_cli.training.state import TrainingState
-from nmt_cli.training.update import REHEARSED_PIECES, Share
+from nmt_cli.training.update import REHEARSED_PIECES, LocalBatch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -87,13 +87,13 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     model = build_model(config.model, source_vocab_size=vocab_sizes[0], target_vocab_size=vocab_sizes[1])
     initialize(model, seed=config.seed, scheme=config.model.initialization)
     weights = build_weights(config, model.to(world.device))
-    updates = build_updates(config, model, world, _made_up_counts(config, world, vocab_sizes[1]))
+    accumulator = build_accumulator(config, model, world, _made_up_counts(config, world, vocab_sizes[1]))
     bf16 = is_bf16(training, model, world, work.target_pieces + 1)
     state = TrainingState.first(weights.trained[0], bf16=bf16, text="", accumulate=training.accumulate)
 
     def gradient(batch: Batch) -> float:
         began = time.perf_counter()
-        updates.gradients(_share(batch), batch.num_target_tokens, state)[0].item()
+        accumulator.gradients(_local_batch(batch), batch.num_target_tokens, state)[0].item()
         return time.perf_counter() - began
 
     def move() -> float:
@@ -148,11 +148,11 @@ def _extrapolated(taken: dict[int, float], whole: int) -> float:
     return taken[size] + (whole - size) * max(0.0, taken[size] - taken[smaller]) / (size - smaller)
 
 
-def _share(batch: Batch) -> Share:
+def _local_batch(batch: Batch) -> LocalBatch:
     """Return a batch as an update takes it."""
 
-    drawn = Drawn(np.arange(batch.num_sentences), Cursor(), 0.0)
-    return Share(drawn, batch, batch.num_target_tokens, batch.outputs_BT.numel(), 1.0)
+    drawn = SampledBatch(np.arange(batch.num_sentences), Cursor(), 0.0)
+    return LocalBatch(drawn, batch, batch.num_target_tokens, batch.outputs_BT.numel(), 1.0)
 
 
 def _made_up(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Batch:

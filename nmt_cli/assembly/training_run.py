@@ -27,7 +27,7 @@ from nmt_cli.assembly.resume_checks import (
 )
 from nmt_cli.assembly.run_lock import locked_run, restored_if_refused
 from nmt_cli.assembly.tokenizers import renew_tokenizers, write_config
-from nmt_cli.assembly.update import build_updates, build_weights, is_guided, is_sampled
+from nmt_cli.assembly.update import build_accumulator, build_weights, is_guided, is_sampled
 from nmt_cli.assembly.word_pairs import keep_word_pairs
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import BatchMaker
@@ -46,7 +46,7 @@ from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import Recovery
 from nmt_cli.training.state import Rhythm, TrainingState
 from nmt_cli.training.trainer import Trainer
-from nmt_cli.training.update import Feed
+from nmt_cli.training.update import BatchLoader
 from nmt_cli.training.validation import DevSet, Validator
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def _tell_path(path: str, world: World) -> None:
         log("training without compiled kernels, because the run began without them")
 
 
-def _build_feed(experiment: Experiment, config: Config, store: PairStore, world: World) -> Feed:
+def _build_loader(experiment: Experiment, config: Config, store: PairStore, world: World) -> BatchLoader:
 
     training = config.training
     sampler = Sampler(
@@ -282,7 +282,7 @@ def _build_feed(experiment: Experiment, config: Config, store: PairStore, world:
         store, experiment.tokenizers, seed=config.seed, sampling_alpha=config.tokenizer.sampling_alpha,
         with_links=is_guided(config),
     )  # fmt: skip
-    return Feed(sampler, make_batch, world)
+    return BatchLoader(sampler, make_batch, world)
 
 
 def _build_trainer(
@@ -314,9 +314,10 @@ def _build_trainer(
         rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None, world=world,
     )  # fmt: skip
     schedule = Schedule(training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate)
-    feed = _build_feed(experiment, config, store, world)
-    updates = build_updates(config, model, world, target_counts)
+    loader = _build_loader(experiment, config, store, world)
+    accumulator = build_accumulator(config, model, world, target_counts)
     return Trainer(
-        weights, feed, updates, recovery, schedule=schedule, clip_grad_norm=training.clip_grad_norm, limits=limits,
-        rhythm=rhythm, validator=_build_validator(experiment, config, world), metrics=metrics, world=world,
+        weights, loader, accumulator, recovery, schedule=schedule, clip_grad_norm=training.clip_grad_norm,
+        limits=limits, rhythm=rhythm, validator=_build_validator(experiment, config, world), metrics=metrics,
+        world=world,
     )  # fmt: skip

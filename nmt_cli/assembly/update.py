@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nmt_cli.training.candidates import CandidateSampler
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
-from nmt_cli.training.update import Backward, Objective, Updates
+from nmt_cli.training.update import Backward, GradientAccumulator, Objective
 from nmt_cli.training.weights import Weights
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ def is_sampled(config: Config, world: World) -> bool:
     return config.training.sampled_softmax and world.device.type == "cpu"
 
 
-def build_updates(config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None) -> Updates:
+def build_accumulator(
+    config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None
+) -> GradientAccumulator:
     """Return what makes the gradients of an update; `target_counts` come from `PairStore`, for a sampled softmax."""
 
     training = config.training
@@ -39,7 +41,7 @@ def build_updates(config: Config, model: Seq2Seq, world: World, target_counts: T
         candidates=None if target_counts is None else CandidateSampler(target_counts),
     )
     objective = Objective(model, loss)
-    return Updates(Backward(objective, world), world, seed=config.seed)
+    return GradientAccumulator(Backward(objective, world), world, seed=config.seed)
 
 
 def build_weights(config: Config, model: Seq2Seq) -> Weights:

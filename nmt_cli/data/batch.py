@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.data.regularisation import SubwordSampler
-from nmt_cli.data.sampler import Drawn
+from nmt_cli.data.sampler import SampledBatch
 from nmt_cli.data.store import PairStore
 from nmt_cli.data.tokenizer import BOS, EOS, PAD, PieceWords, Tokenizer
 
@@ -146,10 +146,10 @@ class BatchMaker:
             made = {tokenizer: SubwordSampler(tokenizer, sampling_alpha) for tokenizer in set(tokenizers)}
             self._samplers = [made[tokenizer] for tokenizer in tokenizers]
 
-    def __call__(self, drawn: Drawn, step: int, places: Sequence[int]) -> Batch:
-        """Return the pairs at some places of what was drawn; the pieces of each do not depend on which others are
+    def __call__(self, sampled: SampledBatch, step: int, places: Sequence[int]) -> Batch:
+        """Return the pairs at some places of the batch; the pieces of each do not depend on which others are
         made."""
-        numbers = [int(drawn.pairs[place]) for place in places]
+        numbers = [int(sampled.pairs[place]) for place in places]
         if self._with_links:
             return self._with_alignments(numbers, step, places)
         pairs = [self._store.ids(number) for number in numbers]

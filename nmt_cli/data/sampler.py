@@ -39,14 +39,14 @@ class Cursor(NamedTuple):
     """The batch in the pool. Beyond the last one it is a batch of a later pool."""
 
 
-class Drawn(NamedTuple):
-    """One batch of pair numbers."""
+class SampledBatch(NamedTuple):
+    """The numbers of the pairs of one batch."""
 
     pairs: Numbers
     next: Cursor
     """The place after it."""
     progress: float
-    """Epochs that are done after it, with their fraction."""
+    """Epochs that are done after it, with the fraction of the current one."""
 
 
 def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
@@ -120,7 +120,7 @@ class Sampler:
         """Count the batches of the first epoch by planning them all, which takes long for a large text."""
         return sum(len(self._plan(0, pool)) for pool in range(self._num_pools))
 
-    def from_cursor(self, cursor: Cursor) -> Iterator[Drawn]:
+    def from_cursor(self, cursor: Cursor) -> Iterator[SampledBatch]:
         """Yield every batch from `cursor` on, without end."""
         epoch, pool, batch = cursor
         num_pools = self._num_pools
@@ -134,7 +134,7 @@ class Sampler:
                 following = Cursor(epoch, pool, index + 1)
                 if index + 1 == len(batches):
                     following = Cursor(epoch, pool + 1, 0) if pool + 1 < num_pools else Cursor(epoch + 1, 0, 0)
-                yield Drawn(batches[index], following, epoch + done / self.pairs_an_epoch)
+                yield SampledBatch(batches[index], following, epoch + done / self.pairs_an_epoch)
             pool, batch = pool + 1, max(0, batch - len(batches))
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt_cli.data.sampler import Cursor, Drawn
+from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.ops import native
 from nmt_cli.system.errors import ModelError
 from nmt_cli.training.checkpoints import sign
@@ -82,15 +82,17 @@ class TrainingState:
     def cursor(self) -> Cursor:
         return Cursor(self.epoch, self.pool, self.batch)
 
-    def stepped(self, drawn: Drawn, nll: float, num_tokens: int, num_padded: int, *, is_finite: bool) -> TrainingState:
-        """Return the state after an update with the batch `drawn`, which was skipped if it was not finite."""
+    def stepped(
+        self, sampled: SampledBatch, nll: float, num_tokens: int, num_padded: int, *, is_finite: bool
+    ) -> TrainingState:
+        """Return the state after an update with the batch `sampled`, which was skipped if it was not finite."""
         return replace(
             self,
             step=self.step + 1,
-            epoch=drawn.next.epoch,
-            pool=drawn.next.pool,
-            batch=drawn.next.batch,
-            epochs_done=drawn.progress,
+            epoch=sampled.next.epoch,
+            pool=sampled.next.pool,
+            batch=sampled.next.batch,
+            epochs_done=sampled.progress,
             skipped_in_a_row=0 if is_finite else self.skipped_in_a_row + 1,
             target_tokens=self.target_tokens + num_tokens,
             logged_nll=self.logged_nll + (nll if is_finite else 0.0),

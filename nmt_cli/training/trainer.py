@@ -22,7 +22,7 @@ from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import MAX_SKIPPED_IN_A_ROW, Recovery
 from nmt_cli.training.soundness import Soundness
 from nmt_cli.training.state import Limits, Rhythm, TrainingState
-from nmt_cli.training.update import Feed, Updates
+from nmt_cli.training.update import BatchLoader, GradientAccumulator
 from nmt_cli.training.validation import Validator
 from nmt_cli.training.weights import Weights
 
@@ -71,8 +71,8 @@ class Trainer:
     def __init__(
         self,
         weights: Weights,
-        feed: Feed,
-        updates: Updates,
+        loader: BatchLoader,
+        accumulator: GradientAccumulator,
         recovery: Recovery,
         *,
         schedule: Schedule,
@@ -83,7 +83,7 @@ class Trainer:
         metrics: MetricsLog,
         world: World,
     ) -> None:
-        self.feed, self.updates, self._weights, self._recovery = feed, updates, weights, recovery
+        self.loader, self.accumulator, self._weights, self._recovery = loader, accumulator, weights, recovery
         self._schedule, self._clip_grad_norm, self._limits, self._rhythm = schedule, clip_grad_norm, limits, rhythm
         self._validator, self._metrics, self._world = validator, metrics, world
         self._is_sound = Soundness(weights, world)
@@ -123,7 +123,7 @@ class Trainer:
         ):
             self._make_up_validation()
             reason = self._limits.reached(self.state)
-            self.feed.begin(self.state)
+            self.loader.begin(self.state)
             while reason is None or not self._judge_the_end():
                 if reason is None:
                     self._step()
@@ -133,7 +133,7 @@ class Trainer:
                     reason = self._limits.reached(self.state)
                     self._begun = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                     bar.advance(self.state.step - num_shown)
-                    self.feed.begin(self.state)
+                    self.loader.begin(self.state)
                     continue
                 self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                 bar.advance(note=self._meter.note(self.state))
@@ -149,12 +149,12 @@ class Trainer:
 
     def _step(self) -> None:
         """Make one update: all parts of the batch forward and backward, then one step of the optimizer."""
-        began, step, share = time.monotonic(), self.state.step + 1, next(self.feed)
-        num_tokens, num_padded = (int(number) for number in self._world.sums(share.num_tokens, share.num_padded))
-        self._is_sound.forget(share.batch)
-        nll_sum, self.state = self.updates.gradients(share, num_tokens, self.state)
+        began, step, local = time.monotonic(), self.state.step + 1, next(self.loader)
+        num_tokens, num_padded = (int(number) for number in self._world.sums(local.num_tokens, local.num_padded))
+        self._is_sound.forget(local.batch)
+        nll_sum, self.state = self.accumulator.gradients(local, num_tokens, self.state)
         norm_before_clipping = self._weights.clip(self._clip_grad_norm)
-        self.feed.prepare()
+        self.loader.prepare()
         # The only place of an update where the host waits for the device.
         own_nll, norm = torch.stack([nll_sum, norm_before_clipping.double()]).tolist()
         nll, num_signals = self._world.sums(own_nll, bool(self._signals.received))
@@ -167,7 +167,7 @@ class Trainer:
             self._weights.move(step, rate)
         else:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
-        self.state = self.state.stepped(share.drawn, nll, num_tokens, num_padded, is_finite=is_finite)
+        self.state = self.state.stepped(local.sampled, nll, num_tokens, num_padded, is_finite=is_finite)
         self._meter.num_tokens += num_tokens
         self._meter.grad_norm, self._meter.loss = norm, nll / num_tokens
         seconds = time.monotonic() - began
@@ -242,7 +242,7 @@ class Trainer:
 
     def _expected_steps(self) -> int | None:
         """Return about how many updates there will be, for the progress bar."""
-        by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self.feed.batches_an_epoch())
+        by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self.loader.batches_an_epoch())
         return min((steps for steps in (self._limits.max_steps, by_epoch) if steps), default=None)
 
     # Validation and saving ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Makes the gradient of an update from a batch, in parts where memory is short, by one process or several."""
+"""Computes the gradient of an update from a batch, in micro-batches if memory is short, in one process or several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt_cli.data.batch import Batch
-from nmt_cli.data.sampler import Drawn, Sampler
+from nmt_cli.data.sampler import SampledBatch, Sampler
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops import native
@@ -26,7 +26,7 @@ REHEARSED_PIECES = 2_000
 
 
 class Objective(nn.Module):
-    """The loss of a batch as a module, whose gradients a world of several processes can sum."""
+    """The loss of a batch as a module, as `DistributedDataParallel` needs it to sum gradients over processes."""
 
     def __init__(self, model: Seq2Seq, loss: TranslationLoss) -> None:
         super().__init__()
@@ -36,8 +36,8 @@ class Objective(nn.Module):
         return self._loss(self._model, batch, noise, fixed_shapes=fixed_shapes)
 
 
-class Part(NamedTuple):
-    """Part of an update's batch, with all on which its gradient depends beside the weights."""
+class MicroBatch(NamedTuple):
+    """A part of an update's batch, with everything else on which its gradient depends except the weights."""
 
     batch: Batch
     num_tokens: int
@@ -46,14 +46,14 @@ class Part(NamedTuple):
     """Seed of the noise."""
     bf16: bool = False
     weight: float = 1.0
-    """0 if the part counts nothing."""
+    """Factor on its loss: 0 for a process without pairs, else 1."""
     is_last: bool = True
 
 
 class Backward:
-    """Adds the gradients of parts of a batch to the gradients of the parameters, and knows of no optimizer.
+    """The backward pass: adds the gradients of micro-batches to the `grad` of the parameters.
 
-    Several processes sum their gradients at the last part of an update.
+    Several processes sum their gradients at the last micro-batch of an update.
     """
 
     def __init__(self, objective: Objective, world: World) -> None:
@@ -62,86 +62,96 @@ class Backward:
         self._fixed_shapes = world.device.type != "cpu"
 
     def clear(self) -> None:
-        """Forget the gradients so far."""
+        """Set all gradients to None."""
         self._objective.zero_grad(set_to_none=True)
 
-    def __call__(self, part: Part) -> Tensor:
-        """Add the gradient of a part; return its summed nll in float64, on the device."""
+    def __call__(self, micro_batch: MicroBatch) -> Tensor:
+        """Add the gradient of a micro-batch; return its nll as a scalar: a sum over target pieces, in nats, float64.
+
+        The scalar stays on the device. The gradient is divided by the pieces of the whole update."""
         device = self._world.device
-        noise = Noise(torch.Generator(device).manual_seed(part.seed))
-        with nullcontext() if part.is_last else self._world.accumulating(self._objective):
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=part.bf16):
-                loss: LossSum = self._objective(part.batch, noise, fixed_shapes=self._fixed_shapes)
-            (loss.total * (part.weight * self._world.size) / part.num_tokens).backward()  # the world takes the mean
-        return loss.nll * part.weight
+        noise = Noise(torch.Generator(device).manual_seed(micro_batch.seed))
+        with nullcontext() if micro_batch.is_last else self._world.accumulating(self._objective):
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=micro_batch.bf16):
+                loss: LossSum = self._objective(micro_batch.batch, noise, fixed_shapes=self._fixed_shapes)
+            # Processes average their gradients, so the factor `size` restores the sum.
+            (loss.total * (micro_batch.weight * self._world.size) / micro_batch.num_tokens).backward()
+        return loss.nll * micro_batch.weight
 
 
-class Share(NamedTuple):
-    """This process's share of a batch."""
+class LocalBatch(NamedTuple):
+    """The local part of a batch: the pairs of this process, in the order of the batch."""
 
-    drawn: Drawn
+    sampled: SampledBatch
+    """The pairs of all processes."""
     batch: Batch
     """On the device."""
     num_tokens: float
     """Target pieces, padding not counted."""
     num_padded: float
+    """Target pieces with padding."""
     weight: float
+    """0 for a process without pairs, else 1."""
 
 
-class Feed:
-    """The shares of this process, one after the other; on a GPU the next one is made while the device computes."""
+class BatchLoader:
+    """Iterates over the local batches of this process. On a GPU it prepares the next one while the device computes."""
 
     def __init__(
-        self, sampler: Sampler, make_batch: Callable[[Drawn, int, Sequence[int]], Batch], world: World
+        self, sampler: Sampler, make_batch: Callable[[SampledBatch, int, Sequence[int]], Batch], world: World
     ) -> None:
         self.batches_an_epoch = sampler.batches_an_epoch
         self._sampler, self._make_batch, self._world = sampler, make_batch, world
-        self._shares: Iterator[Share] = iter(())
-        self._ahead: Share | None = None
+        self._local_batches: Iterator[LocalBatch] = iter(())
+        self._ahead: LocalBatch | None = None
 
     def begin(self, state: TrainingState) -> None:
-        """Begin with the batch after the update at which a training stands."""
-        self._shares, self._ahead = self._following(state), None
+        """Continue with the batch of update `state.step + 1`."""
+        self._local_batches, self._ahead = self._following(state), None
 
-    def __next__(self) -> Share:
-        share, self._ahead = self._ahead or next(self._shares), None
-        return share
+    def __next__(self) -> LocalBatch:
+        local, self._ahead = self._ahead or next(self._local_batches), None
+        return local
 
     def prepare(self) -> None:
-        """Make the next share now, if the device computes meanwhile."""
+        """Prepare the next batch now if the device is a GPU, which computes meanwhile."""
         if self._world.device.type != "cpu":
-            self._ahead = next(self._shares)
+            self._ahead = next(self._local_batches)
 
-    def _following(self, state: TrainingState) -> Iterator[Share]:
-        for step, drawn in enumerate(self._sampler.from_cursor(state.cursor), state.step + 1):
-            places = self._world.places(len(drawn.pairs))
+    def _following(self, state: TrainingState) -> Iterator[LocalBatch]:
+        for step, sampled in enumerate(self._sampler.from_cursor(state.cursor), state.step + 1):
+            places = self._world.places(len(sampled.pairs))
             # A process for which no pair is left takes part with one that does not count.
-            batch, weight = self._make_batch(drawn, step, places or range(1)), 1.0 if places else 0.0
+            batch, weight = self._make_batch(sampled, step, places or range(1)), 1.0 if places else 0.0
             sizes = batch.num_target_tokens * weight, batch.outputs_BT.numel() * weight
-            yield Share(drawn, batch.sent(self._world.device), *sizes, weight)
+            yield LocalBatch(sampled, batch.sent(self._world.device), *sizes, weight)
 
 
-class Updates:
-    """Makes the gradients of updates, in more parts if memory has run out before."""
+class GradientAccumulator:
+    """Computes the gradients of updates by accumulation over micro-batches; more of them once memory has run out."""
 
     def __init__(self, backward: Backward, world: World, *, seed: int) -> None:
         self._backward, self._world, self._seed = backward, world, seed
 
-    def gradients(self, share: Share, num_tokens: int, state: TrainingState) -> tuple[Tensor, TrainingState]:
-        """Leave the gradient of the mean loss of update `state.step + 1` over `num_tokens` in the parameters.
+    def gradients(self, local: LocalBatch, num_tokens: int, state: TrainingState) -> tuple[Tensor, TrainingState]:
+        """Compute the gradient of the mean loss of update `state.step + 1` into the `grad` of the parameters.
 
-        Returns the summed nll, on the device, and the state, which remembers into how many parts a batch is cut.
+        `num_tokens` counts the target pieces of all processes, by which the loss is divided.
+
+        Returns:
+            The nll of the local batch (a scalar on the device: a sum in nats), and the state, in which `accumulate` is
+            the number of micro-batches.
         """
         while True:
             try:
                 self._backward.clear()
                 nll = torch.zeros((), dtype=torch.float64, device=self._world.device)
-                for part in self._parts(share, num_tokens, state):
-                    nll += self._backward(part)
+                for micro_batch in self._micro_batches(local, num_tokens, state):
+                    nll += self._backward(micro_batch)
                 return nll, state
             except (MemoryError, RuntimeError) as error:
                 # Of several processes the others are in the middle of a sum.
-                is_last_resort = state.accumulate >= share.batch.num_sentences or self._world.size > 1
+                is_last_resort = state.accumulate >= local.batch.num_sentences or self._world.size > 1
                 if not is_out_of_memory(error) or is_last_resort:
                     raise
                 state = replace(state, accumulate=2 * state.accumulate)
@@ -149,30 +159,30 @@ class Updates:
             if self._world.device.type == "cuda":  # behind the handlers, whose errors hold tensors
                 torch.cuda.empty_cache()
 
-    def _parts(self, share: Share, num_tokens: int, state: TrainingState) -> Iterator[Part]:
-        batches, world = share.batch.split(state.accumulate), self._world
+    def _micro_batches(self, local: LocalBatch, num_tokens: int, state: TrainingState) -> Iterator[MicroBatch]:
+        batches, world = local.batch.split(state.accumulate), self._world
         for index, batch in enumerate(batches):
             seed = _noise_seed(self._seed, state.step + 1, index * world.size + world.rank)
             is_last = index + 1 == len(batches)
-            yield Part(batch, num_tokens, seed, state.precision == "bf16", share.weight, is_last)
+            yield MicroBatch(batch, num_tokens, seed, state.precision == "bf16", local.weight, is_last)
 
 
-def rehearsal(feed: Feed, updates: Updates, state: TrainingState) -> Callable[[], None]:
-    """Return a function that computes the gradient of the next update and forgets it, to see how long that takes.
+def rehearsal(loader: BatchLoader, accumulator: GradientAccumulator, state: TrainingState) -> Callable[[], None]:
+    """Return a function that computes the gradient of the next update and drops it, so that it can be timed.
 
-    It changes nothing of the training: batch and noise follow from the step. Of a large batch it takes a part.
+    The training does not change: batch and noise depend on the step alone. Of a large batch it takes a part.
     """
-    feed.begin(state)
-    share = next(feed)
-    batch, *_ = share.batch.split(-(-share.batch.outputs_BT.numel() // REHEARSED_PIECES))
+    loader.begin(state)
+    local = next(loader)
+    batch, *_ = local.batch.split(-(-local.batch.outputs_BT.numel() // REHEARSED_PIECES))
 
     def rehearse() -> None:
         with native.path(state.path):
-            updates.gradients(share._replace(batch=batch), batch.num_target_tokens, state)
+            accumulator.gradients(local._replace(batch=batch), batch.num_target_tokens, state)
 
     return rehearse
 
 
-def _noise_seed(seed: int, step: int, part: int) -> int:
+def _noise_seed(seed: int, step: int, micro_batch: int) -> int:
     """Return one number for each step and part; large odd factors keep neighbouring ones apart."""
-    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + part * 0x94D049BB133111EB) % 2**63
+    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + micro_batch * 0x94D049BB133111EB) % 2**63

@@ -26,7 +26,7 @@ from nmt_cli.training.optim import Schedule, build_optimizer
 from nmt_cli.training.recovery import Recovery
 from nmt_cli.training.state import Limits, Rhythm, TrainingState
 from nmt_cli.training.trainer import Trainer
-from nmt_cli.training.update import Backward, Feed, Objective, Updates
+from nmt_cli.training.update import Backward, BatchLoader, GradientAccumulator, Objective
 from nmt_cli.training.weights import Weights
 
 VOCAB_SIZE, NUM_PAIRS, STEPS = 30, 200, 20
@@ -88,7 +88,8 @@ def main() -> None:
             rewinds=False, clips=True, world=world,
         )  # fmt: skip
         trainer = Trainer(
-            weights, Feed(sampler, BatchMaker(pairs, (), seed=1), world), Updates(backward, world, seed=1), recovery,
+            weights, BatchLoader(sampler, BatchMaker(pairs, (), seed=1), world),
+            GradientAccumulator(backward, world, seed=1), recovery,
             schedule=Schedule("constant", 0.01), clip_grad_norm=1.0, limits=limits, rhythm=rhythm,
             validator=None, metrics=metrics, world=world,
         )  # fmt: skip

@@ -5,7 +5,7 @@ import torch
 
 from nmt_cli.data.batch import BatchMaker, make_batch, piece_links
 from nmt_cli.data.pairs import Corpus, Filters
-from nmt_cli.data.sampler import Cursor, Drawn
+from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.data.store import open_store
 from nmt_cli.data.tokenizer import EOS, PAD, train_tokenizer
 
@@ -29,7 +29,7 @@ def store(corpus, tokenizer, tmp_path_factory):
 
 def batch(store, tokenizer, *, alpha, with_links, step=3):
     maker = BatchMaker(store, (tokenizer, tokenizer), seed=1, sampling_alpha=alpha, with_links=with_links)
-    drawn = Drawn(range(NUM_PAIRS), Cursor(), 0.0)
+    drawn = SampledBatch(range(NUM_PAIRS), Cursor(), 0.0)
     return maker(drawn, step, range(NUM_PAIRS))
 
 

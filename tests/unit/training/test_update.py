@@ -9,12 +9,12 @@ from host_waits import NoHostWaits
 from unit.model.tiny_models import VOCAB_SIZE, every_kind, name_of, tiny_model
 
 from nmt_cli.data.batch import make_batch
-from nmt_cli.data.sampler import Cursor, Drawn
+from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.ops import native
 from nmt_cli.system.distributed import World
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.state import TrainingState
-from nmt_cli.training.update import Backward, Feed, Objective, Part, Share, Updates
+from nmt_cli.training.update import Backward, BatchLoader, GradientAccumulator, LocalBatch, MicroBatch, Objective
 
 DEFAULT = ("conditional", "additive", "gru", True)
 LOSS = TranslationLoss(label_smoothing=0.1, coverage_weight=0.3, alignment_weight=0.5)
@@ -42,48 +42,48 @@ class Sampler:
     """Batches of one pair each, in order."""
 
     def __init__(self):
-        self.drawn = []
+        self.sampled = []
 
     def batches_an_epoch(self):
         return 10.0
 
     def from_cursor(self, cursor):
         for batch in range(cursor.batch, 10):
-            self.drawn.append(batch)
-            yield Drawn(np.array([batch]), Cursor(0, 0, batch + 1), batch / 10)
+            self.sampled.append(batch)
+            yield SampledBatch(np.array([batch]), Cursor(0, 0, batch + 1), batch / 10)
 
 
-def feed_on(device):
-    """A feed that believes to be on a device."""
+def loader_on(device):
+    """A loader that believes to be on a device."""
     sampler, world = Sampler(), World(torch.device(device))
     made = []
 
-    def make_batch(drawn, step, places):
-        made.append((int(drawn.pairs[0]), step))
-        return batch_of(int(drawn.pairs[0]))
+    def make_batch(sampled, step, places):
+        made.append((int(sampled.pairs[0]), step))
+        return batch_of(int(sampled.pairs[0]))
 
-    return Feed(sampler, make_batch, world), made
+    return BatchLoader(sampler, make_batch, world), made
 
 
 def test_the_next_batch_is_made_ahead_on_a_device_and_when_it_is_asked_for_on_a_cpu():
     for device, ahead in (("cpu", []), ("meta", [(1, 2)])):
-        feed, made = feed_on(device)
-        feed.begin(TrainingState())
-        next(feed)
+        loader, made = loader_on(device)
+        loader.begin(TrainingState())
+        next(loader)
         made.clear()
-        feed.prepare()
+        loader.prepare()
         assert made == ahead
-        assert int(next(feed).drawn.pairs[0]) == 1
+        assert int(next(loader).sampled.pairs[0]) == 1
         assert made == [(1, 2)]
 
 
 def test_what_was_made_ahead_is_forgotten_when_a_training_goes_back():
-    feed, made = feed_on("meta")
-    feed.begin(TrainingState(step=3, batch=3))
-    next(feed)
-    feed.prepare()
-    feed.begin(TrainingState(step=1, batch=1))
-    assert int(next(feed).drawn.pairs[0]) == 1
+    loader, made = loader_on("meta")
+    loader.begin(TrainingState(step=3, batch=3))
+    next(loader)
+    loader.prepare()
+    loader.begin(TrainingState(step=1, batch=1))
+    assert int(next(loader).sampled.pairs[0]) == 1
     assert made[-1] == (1, 2)
 
 
@@ -95,7 +95,7 @@ def test_on_a_device_the_host_waits_for_nothing(kind):
     backward._fixed_shapes = True  # as on a device
     with NoHostWaits() as waits:
         backward.clear()
-        backward(Part(batch, 9, seed=1))
+        backward(MicroBatch(batch, 9, seed=1))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     assert waits.num_operations
 
@@ -103,11 +103,11 @@ def test_on_a_device_the_host_waits_for_nothing(kind):
 def test_parts_of_a_batch_add_up_to_its_gradient():
     """With the noise of each part; the loss is divided by the target pieces of the whole batch."""
     model, batch = tiny_model(DEFAULT), batch_of(1)
-    updates = Updates(Backward(Objective(model, LOSS), World()), World(), seed=1)
-    share = Share(Drawn(np.arange(3), Cursor(), 0.0), batch, batch.num_target_tokens, 0, 1.0)
+    accumulator = GradientAccumulator(Backward(Objective(model, LOSS), World()), World(), seed=1)
+    local = LocalBatch(SampledBatch(np.arange(3), Cursor(), 0.0), batch, batch.num_target_tokens, 0, 1.0)
     found = []
     for accumulate in (1, 3):
-        nll, state = updates.gradients(share, batch.num_target_tokens, TrainingState(accumulate=accumulate))
+        nll, state = accumulator.gradients(local, batch.num_target_tokens, TrainingState(accumulate=accumulate))
         found.append((float(nll), [parameter.grad.clone() for parameter in model.parameters()]))
         assert state.accumulate == accumulate
     torch.testing.assert_close(found[0], found[1])
