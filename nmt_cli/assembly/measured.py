@@ -18,7 +18,7 @@ from nmt_cli.system.distributed import multiplies_bf16
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.files import atomic_path
 from nmt_cli.system.processors import num_available, usage
-from nmt_cli.training.crowding import Crowding
+from nmt_cli.training.contention import ContentionMonitor
 from nmt_cli.training.precision import timed
 from nmt_cli.training.trials import alternated, fastest
 from nmt_cli.training.update import rehearsal
@@ -209,7 +209,7 @@ def _tell_threads(trainer: Trainer, configured: int | None) -> None:
     trainer.state = replace(trainer.state, num_threads=now)
 
 
-def crowding(world: World) -> Crowding | None:
+def contention(world: World) -> ContentionMonitor | None:
     """Return what notices that other programs slow a training down; None where that is not looked for.
 
     Other processes of the same training would count as other programs, and a GPU does not wait for processors.
@@ -217,4 +217,4 @@ def crowding(world: World) -> Crowding | None:
 
     if world.size > 1 or world.device.type != "cpu":
         return None
-    return Crowding(torch.get_num_threads(), num_available(), usage)
+    return ContentionMonitor(torch.get_num_threads(), num_available(), usage)

@@ -21,7 +21,7 @@ from nmt_cli.training.checkpoints import read_progress
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
     from nmt_cli.data.store import PairStore
-    from nmt_cli.training.state import Limits, TrainingState
+    from nmt_cli.training.state import StoppingCriteria, TrainingState
 
 MAY_CHANGE = {
     "model_dir",
@@ -117,7 +117,7 @@ def binding_values(config: Config) -> dict[str, Any]:
 def _check_as_begun(experiment: Experiment, config: Config) -> None:
     """Refuse keys that differ from those that the last checkpoint keeps: the run's own config.yaml may be edited."""
     state = _last_state(experiment)
-    if state is None or not state.configuration or limits_of(config).reached(state) is not None:
+    if state is None or not state.configuration or stopping_criteria_of(config).reached(state) is not None:
         return
     try:
         began, now = dict(json.loads(state.configuration)), binding_values(config)
@@ -204,7 +204,7 @@ def finished_reason(experiment: Experiment, config: Config) -> str | None:
     is_finished = experiment.checkpoints.index().finished is not None
     state = _last_state(experiment) if is_finished else None
     # The limit that holds now: the one at which the run ended may have been raised since.
-    return None if state is None else limits_of(config).reached(state)
+    return None if state is None else stopping_criteria_of(config).reached(state)
 
 
 def _last_state(experiment: Experiment) -> TrainingState | None:
@@ -221,12 +221,12 @@ def _last_state(experiment: Experiment) -> TrainingState | None:
         return None
 
 
-def limits_of(config: Config) -> Limits:
+def stopping_criteria_of(config: Config) -> StoppingCriteria:
     """Return when a training ends."""
-    from nmt_cli.training.state import Limits
+    from nmt_cli.training.state import StoppingCriteria
 
     training = config.training
-    return Limits(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
+    return StoppingCriteria(training.max_steps, training.max_epochs, training.patience if config.data.dev else None)
 
 
 def content_digests(

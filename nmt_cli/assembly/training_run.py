@@ -13,7 +13,7 @@ from nmt_cli.assembly.calibration import calibrate_after_training
 from nmt_cli.assembly.initialization import first_model
 from nmt_cli.assembly.input_checks import check_inputs, check_test_files, tokenizer_origin
 from nmt_cli.assembly.language_profiles import keep_profiles
-from nmt_cli.assembly.measured import choose_precision, choose_threads, crowding, tell_precision
+from nmt_cli.assembly.measured import choose_precision, choose_threads, contention, tell_precision
 from nmt_cli.assembly.normalization import keep_writing, open_writing
 from nmt_cli.assembly.process_checks import check_alike, check_same_step, check_shared
 from nmt_cli.assembly.resume_checks import (
@@ -23,7 +23,7 @@ from nmt_cli.assembly.resume_checks import (
     check_tokenizers,
     content_digests,
     finished_reason,
-    limits_of,
+    stopping_criteria_of,
 )
 from nmt_cli.assembly.run_lock import locked_run, restored_if_refused
 from nmt_cli.assembly.tokenizers import renew_tokenizers, write_config
@@ -44,7 +44,7 @@ from nmt_cli.system.memory import keep_few_kernels, keep_freed_memory
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import Recovery
-from nmt_cli.training.state import Rhythm, TrainingState
+from nmt_cli.training.state import Intervals, TrainingState
 from nmt_cli.training.trainer import Trainer
 from nmt_cli.training.update import BatchLoader
 from nmt_cli.training.validation import DevSet, Validator
@@ -132,7 +132,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
 
 def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World) -> None:
     """Train to the end, and say how it went."""
-    reason = trainer.run(crowding(world))
+    reason = trainer.run(contention(world))
     best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
@@ -290,8 +290,8 @@ def _build_trainer(
     target_counts: Tensor | None, *, bf16: bool, text: str,
 ) -> Trainer:  # fmt: skip
 
-    training, limits, weights = config.training, limits_of(config), build_weights(config, model)
-    rhythm = Rhythm(
+    training, stopping, weights = config.training, stopping_criteria_of(config), build_weights(config, model)
+    intervals = Intervals(
         validation_freq=training.validation_freq if config.data.dev else None,
         checkpoint_freq=training.checkpoint_freq,
         logging_freq=training.logging_freq,
@@ -310,14 +310,15 @@ def _build_trainer(
         configuration=json.dumps(binding_values(config)),
     )  # fmt: skip
     recovery = Recovery(
-        experiment.checkpoints, experiment.fingerprints, weights, metrics, first=state, limits=limits, rhythm=rhythm,
-        rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None, world=world,
+        experiment.checkpoints, experiment.fingerprints, weights, metrics, first=state, stopping=stopping,
+        intervals=intervals, rewinds=training.on_divergence == "rewind", clips=training.clip_grad_norm is not None,
+        world=world,
     )  # fmt: skip
     schedule = Schedule(training.schedule, training.learning_rate, training.warmup_steps, training.final_learning_rate)
     loader = _build_loader(experiment, config, store, world)
     accumulator = build_accumulator(config, model, world, target_counts)
     return Trainer(
         weights, loader, accumulator, recovery, schedule=schedule, clip_grad_norm=training.clip_grad_norm,
-        limits=limits, rhythm=rhythm, validator=_build_validator(experiment, config, world), metrics=metrics,
+        stopping=stopping, intervals=intervals, validator=_build_validator(experiment, config, world), metrics=metrics,
         world=world,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from nmt_cli.training.checkpoints import (
     sign,
 )
 from nmt_cli.training.metrics_log import MetricsLog
-from nmt_cli.training.state import Limits, Rhythm, TrainingState
+from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
 from nmt_cli.training.weights import Weights
 
 MAX_SKIPPED_IN_A_ROW = 10
@@ -41,8 +41,8 @@ class Recovery:
         metrics: MetricsLog,
         *,
         first: TrainingState,
-        limits: Limits,
-        rhythm: Rhythm,
+        stopping: StoppingCriteria,
+        intervals: Intervals,
         rewinds: bool,
         clips: bool,
         world: World,
@@ -53,7 +53,7 @@ class Recovery:
         checkpoint. Otherwise it ends, and its message depends on whether it `clips` its gradients.
         """
         self._checkpoints, self._tokenizers, self._weights, self._metrics = checkpoints, tokenizers, weights, metrics
-        self.first, self._limits, self._rhythm, self._world = first, limits, rhythm, world
+        self.first, self._stopping, self._intervals, self._world = first, stopping, intervals, world
         self._rewinds, self._clips = rewinds, clips
         self._saved_step: int | None = None
         self._saved_is_judged = False
@@ -108,10 +108,10 @@ class Recovery:
         Call this only when all processes have agreed on the step: one that cannot read a file must not discard it.
         """
         step = state.step
-        is_end = self._limits.reached(state) is not None
-        is_due = is_end or self._rhythm.is_due(step)
+        is_end = self._stopping.reached(state) is not None
+        is_due = is_end or self._intervals.is_due(step)
         self._passing_step = None if is_due else step
-        passing = {"checkpoint": is_due, "train": is_end or self._rhythm.is_logged(step)}
+        passing = {"checkpoint": is_due, "train": is_end or self._intervals.is_logged(step)}
         self._metrics.cut(step, without={event for event, stays in passing.items() if not stays})
         if self._checkpoints.index().last not in (None, step):
             self._leave_branch(step)
@@ -153,7 +153,7 @@ class Recovery:
         if before.rewinds >= MAX_REWINDS:
             raise self.divergence(before, f" again after {MAX_REWINDS} rewinds")
         sound = [step for step in steps if self._is_sound(step)]
-        return next((step for step in sound if self._rhythm.is_due(step)), (sound or steps)[0])
+        return next((step for step in sound if self._intervals.is_due(step)), (sound or steps)[0])
 
     def divergence(self, state: TrainingState, when: str = "") -> DivergenceError:
         """Return the error that ends a training which has diverged and does not go back."""
@@ -172,7 +172,7 @@ class Recovery:
 
     def _diverged(self, state: TrainingState) -> str:
         """Return a sentence that says if a training diverged during its updates, or at its end and why it ended."""
-        reason = self._limits.reached(state)
+        reason = self._stopping.reached(state)
         if reason is None or state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             why = f"{state.skipped_in_a_row} updates in a row were not finite,"
         else:
@@ -242,17 +242,17 @@ class Recovery:
 
     def best_but(self, step: int) -> list[Ranked]:
         """Return the best checkpoints except the one of `step`, best first."""
-        metric = self._rhythm.early_stopping_metric
+        metric = self._intervals.early_stopping_metric
         return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
 
     def _index(self, state: TrainingState, values: Mapping[str, float]) -> Index:
         """Return the index with this step, of which the dev set says `values`."""
-        step, metric = state.step, self._rhythm.early_stopping_metric
+        step, metric = state.step, self._intervals.early_stopping_metric
         best = self.best_but(step)
         if metric in values:
             best.append(Ranked(step, metric, values[metric]))
         best.sort(key=lambda ranked: (-sign(metric) * ranked.value, ranked.step))
-        return Index(step, tuple(best[: self._rhythm.keep_best]), self._recent(state), None)
+        return Index(step, tuple(best[: self._intervals.keep_best]), self._recent(state), None)
 
     def _recent(self, state: TrainingState) -> tuple[int, ...]:
         """Return the newest `keep_last` checkpoints, including this step's, and perhaps an older one for a rewind.
@@ -262,9 +262,9 @@ class Recovery:
         before = self._checkpoints.index().recent
         others = [step for step in before if step < state.step and step != self._passing_step]
         recent = [state.step, *sorted(others, reverse=True)]
-        kept = recent[: self._rhythm.keep_last]
-        if self._rewinds and (state.skipped_in_a_row or not self._rhythm.is_due(state.step)):
-            due = next((step for step in recent[1:] if self._rhythm.is_due(step) and self._is_sound(step)), None)
+        kept = recent[: self._intervals.keep_last]
+        if self._rewinds and (state.skipped_in_a_row or not self._intervals.is_due(state.step)):
+            due = next((step for step in recent[1:] if self._intervals.is_due(step) and self._is_sound(step)), None)
             kept += [due] if due is not None and due not in kept else []
         return tuple(kept)
 

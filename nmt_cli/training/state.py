@@ -70,7 +70,7 @@ class TrainingState:
     def first(
         cls, parameter: Tensor, *, bf16: bool, text: str, accumulate: int, configuration: str = ""
     ) -> TrainingState:
-        """Return the state of a training that begins; `parameter` decides whether kernels take part."""
+        """Return the state of a new training; kernels are used if they support the type and device of `parameter`."""
         path = native.NATIVE if native.takes(parameter) else native.PLAIN
         precision, threads = "bf16" if bf16 else "fp32", torch.get_num_threads()
         return cls(
@@ -85,7 +85,10 @@ class TrainingState:
     def stepped(
         self, sampled: SampledBatch, nll: float, num_tokens: int, num_padded: int, *, is_finite: bool
     ) -> TrainingState:
-        """Return the state after an update with the batch `sampled`, which was skipped if it was not finite."""
+        """Return the state after an update with the batch `sampled`; an update that was not finite was skipped.
+
+        `nll` is the sum over the `num_tokens` target pieces of all processes, in nats.
+        """
         return replace(
             self,
             step=self.step + 1,
@@ -101,7 +104,10 @@ class TrainingState:
         )
 
     def validated(self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int) -> TrainingState:
-        """Return the state after a validation that gave `value`."""
+        """Return the state after a validation with this `value` of the early-stopping metric.
+
+        After `plateau_patience` validations without a better one, the learning rate is multiplied by `plateau_factor`.
+        """
         state = replace(self, validated_step=self.step)
         if self.best_value is None or sign(metric) * value > sign(metric) * self.best_value:
             return replace(state, best_value=value, best_step=self.step, stalled=0, plateau_stalled=0)
@@ -115,7 +121,11 @@ class TrainingState:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], place: str) -> TrainingState:
-        """Take back what `to_json` gave; `ModelError` names `place` where the values do not describe a training."""
+        """Return the state that `to_json` wrote.
+
+        Raises:
+            ModelError: the values do not describe a training; the message names `place`.
+        """
         defaults = asdict(cls())
         values = {key: value for key, value in values.items() if key not in REMOVED}
         if not set(defaults) - set(ADDED) <= set(values) <= set(defaults):
@@ -139,21 +149,23 @@ def _fits(value: Any, default: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits at which training ends."""
+class StoppingCriteria:
+    """The criteria by which training ends, whichever is met first; None is no limit."""
 
     max_steps: int | None
+    """Updates."""
     max_epochs: int | None
     patience: int | None
+    """Validations in a row without a better value of the early-stopping metric."""
 
     def done(self, state: TrainingState) -> float:
-        """Return the share of the training that is behind, in [0, 1]."""
+        """Return the part of the training that is done, in [0, 1], by updates or by epochs, whichever is more."""
         by_step = state.step / self.max_steps if self.max_steps else 0.0
         by_epoch = state.epochs_done / self.max_epochs if self.max_epochs else 0.0
         return min(1.0, max(by_step, by_epoch))
 
     def reached(self, state: TrainingState) -> str | None:
-        """Return why training ends here, or None."""
+        """Return the reason why training ends at this state, or None."""
         if self.max_steps is not None and state.step >= self.max_steps:
             return f"max_steps {self.max_steps} reached"
         if self.max_epochs is not None and state.epoch >= self.max_epochs:
@@ -164,8 +176,8 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
-    """Intervals in steps, and the numbers of checkpoints that are kept."""
+class Intervals:
+    """Intervals of logging, validation and checkpoints, in updates, and the number of checkpoints to keep."""
 
     validation_freq: int | None
     """None without a dev set."""
@@ -178,14 +190,17 @@ class Rhythm:
     plateau_patience: int
 
     def is_logged(self, step: int) -> bool:
-        """Return whether an undisturbed run logs the updates up to a step, if it does not end there."""
+        """Return True at an update after which a run without interruptions writes a line of the log.
+
+        The last update of a run is logged too; the caller decides that."""
         return step % self.logging_freq == 0
 
     def is_validated(self, step: int) -> bool:
-        """Return whether an undisturbed run validates at a step, if no update was skipped just before."""
+        """Return True at an update after which a run without interruptions validates, unless it was skipped."""
         return self.validation_freq is not None and step % self.validation_freq == 0
 
     def is_due(self, step: int) -> bool:
-        """Return whether an undisturbed run writes a checkpoint of a step, if no update was skipped just before.
+        """Return True at an update after which a run without interruptions saves a checkpoint, unless it was skipped.
+
         Other checkpoints come from a signal, or from an end whose limit was raised afterwards."""
         return self.is_validated(step) or step % self.checkpoint_freq == 0

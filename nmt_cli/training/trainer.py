@@ -16,12 +16,12 @@ from nmt_cli.system.distributed import World
 from nmt_cli.system.errors import Interrupted, PredictionError
 from nmt_cli.system.signals import Deferred
 from nmt_cli.training.checkpoints import sign
-from nmt_cli.training.crowding import Crowding
+from nmt_cli.training.contention import ContentionMonitor
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import MAX_SKIPPED_IN_A_ROW, Recovery
 from nmt_cli.training.soundness import Soundness
-from nmt_cli.training.state import Limits, Rhythm, TrainingState
+from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
 from nmt_cli.training.update import BatchLoader, GradientAccumulator
 from nmt_cli.training.validation import Validator
 from nmt_cli.training.weights import Weights
@@ -77,18 +77,19 @@ class Trainer:
         *,
         schedule: Schedule,
         clip_grad_norm: float | None,
-        limits: Limits,
-        rhythm: Rhythm,
+        stopping: StoppingCriteria,
+        intervals: Intervals,
         validator: Validator | None,
         metrics: MetricsLog,
         world: World,
     ) -> None:
         self.loader, self.accumulator, self._weights, self._recovery = loader, accumulator, weights, recovery
-        self._schedule, self._clip_grad_norm, self._limits, self._rhythm = schedule, clip_grad_norm, limits, rhythm
+        self._schedule, self._clip_grad_norm = schedule, clip_grad_norm
+        self._stopping, self._intervals = stopping, intervals
         self._validator, self._metrics, self._world = validator, metrics, world
         self._is_sound = Soundness(weights, world)
         self._meter = _Meter()
-        self._crowding: Crowding | None = None
+        self._contention: ContentionMonitor | None = None
         self._signals = Deferred()
         self._is_stopping = False
         """True once any process has received a signal."""
@@ -102,10 +103,10 @@ class Trainer:
 
     # The loop -----------------------------------------------------------------------------------------------------
 
-    def run(self, crowding: Crowding | None = None) -> str:
+    def run(self, contention: ContentionMonitor | None = None) -> str:
         """Train to the end and return the reason for it, which counts when `finish` has written it down.
 
-        `crowding` takes note of each update.
+        `contention` records the speed of each update.
 
         Raises:
             Interrupted: a signal came; a checkpoint of the last whole step was written, if its weights predict.
@@ -114,7 +115,7 @@ class Trainer:
         """
         started, seconds_before = time.monotonic(), self.state.seconds
         total = self._expected_steps()
-        self._begun, self._crowding = self.state, crowding
+        self._begun, self._contention = self.state, contention
         self._recovery.go_on_from(self.state)
         with (
             native.path(self.state.path),
@@ -122,7 +123,7 @@ class Trainer:
             Progress("training", total=total, initial=self.state.step, unit="step") as bar,
         ):
             self._make_up_validation()
-            reason = self._limits.reached(self.state)
+            reason = self._stopping.reached(self.state)
             self.loader.begin(self.state)
             while reason is None or not self._judge_the_end():
                 if reason is None:
@@ -130,7 +131,7 @@ class Trainer:
                 if reason is not None or self._has_diverged():  # at a reason: the dev set shows that it has
                     num_shown, self._meter = self.state.step - (reason is None), _Meter()
                     self.state = self._recovery.rewound(self.state)
-                    reason = self._limits.reached(self.state)
+                    reason = self._stopping.reached(self.state)
                     self._begun = replace(self.state, seconds=seconds_before + time.monotonic() - started)
                     bar.advance(self.state.step - num_shown)
                     self.loader.begin(self.state)
@@ -163,7 +164,7 @@ class Trainer:
             log("stopping after this step, with a checkpoint")
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
-            rate = self._schedule.rate(step, self._limits.done(self.state)) * self.state.rate_factor
+            rate = self._schedule.rate(step, self._stopping.done(self.state)) * self.state.rate_factor
             self._weights.move(step, rate)
         else:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
@@ -172,26 +173,26 @@ class Trainer:
         self._meter.grad_norm, self._meter.loss = norm, nll / num_tokens
         seconds = time.monotonic() - began
         self._meter.seconds += seconds
-        if self._crowding is not None:
-            self._crowding.watch(num_tokens, seconds)
+        if self._contention is not None:
+            self._contention.record(num_tokens, seconds)
 
     def _after_step(self) -> str | None:
         """Log, validate, save and stop where it is time to. Return the reason if training ends here."""
         step = self.state.step
-        is_logged = self._rhythm.is_logged(step)
+        is_logged = self._intervals.is_logged(step)
         # The last updates before max_steps or max_epochs are told too. A run whose limit is raised goes on without this
         # line, as if it had not ended.
-        if is_logged or self._limits.reached(self.state) is not None:
+        if is_logged or self._stopping.reached(self.state) is not None:
             self._meter.log(self.state, self._seconds_left(), self._weights.rate, self._metrics)
         if is_logged:
             self._meter = _Meter(loss=self._meter.loss)
             self.state = replace(self.state, logged_nll=0.0, logged_tokens=0, logged_padded=0)
         # Right after a skipped update nothing is judged or kept: a rewind could not use that checkpoint.
         is_calm = not self.state.skipped_in_a_row
-        if is_calm and self._rhythm.is_validated(step) and not self._is_stopping and self._is_sound(step):
+        if is_calm and self._intervals.is_validated(step) and not self._is_stopping and self._is_sound(step):
             self._validate_and_save()
-        reason = self._limits.reached(self.state)
-        is_due = is_calm and step % self._rhythm.checkpoint_freq == 0
+        reason = self._stopping.reached(self.state)
+        is_due = is_calm and step % self._intervals.checkpoint_freq == 0
         if is_due and reason is None and not self._recovery.is_saved(step) and self._is_sound(step):
             self._save({})
         if self._is_stopping and reason is None:
@@ -200,7 +201,7 @@ class Trainer:
 
     def _seconds_left(self) -> float:
         """Return the time to the end if the rest goes as fast as in this process, whatever machine began."""
-        done, before = self._limits.done(self.state), self._limits.done(self._begun)
+        done, before = self._stopping.done(self.state), self._stopping.done(self._begun)
         seconds = self.state.seconds - self._begun.seconds
         return seconds * (1.0 - done) / (done - before) if done > before else math.inf
 
@@ -208,7 +209,7 @@ class Trainer:
         """Return True where the updates stay without effect, or training would end with weights that do not predict."""
         if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             return True
-        return self._limits.reached(self.state) is not None and not self._is_sound(self.state.step)
+        return self._stopping.reached(self.state) is not None and not self._is_sound(self.state.step)
 
     # The end ------------------------------------------------------------------------------------------------------
 
@@ -242,19 +243,19 @@ class Trainer:
 
     def _expected_steps(self) -> int | None:
         """Return about how many updates there will be, for the progress bar."""
-        by_epoch = self._limits.max_epochs and round(self._limits.max_epochs * self.loader.batches_an_epoch())
-        return min((steps for steps in (self._limits.max_steps, by_epoch) if steps), default=None)
+        by_epoch = self._stopping.max_epochs and round(self._stopping.max_epochs * self.loader.batches_an_epoch())
+        return min((steps for steps in (self._stopping.max_steps, by_epoch) if steps), default=None)
 
     # Validation and saving ----------------------------------------------------------------------------------------
 
     def _make_up_validation(self) -> None:
         """Do the validation that a signal has cut short at the step from which the training goes on."""
         is_missing = self._recovery.lacks_judgement(self.state.step)
-        if self._rhythm.is_validated(self.state.step) and is_missing and not self.state.skipped_in_a_row:
+        if self._intervals.is_validated(self.state.step) and is_missing and not self.state.skipped_in_a_row:
             self._validate_and_save()
 
     def _validate_and_save(self) -> None:
-        metric = self._rhythm.early_stopping_metric
+        metric = self._intervals.early_stopping_metric
         best = self._recovery.best_but(self.state.step)
         try:
             values = self._validate(f"best so far {best[0].value:.2f}" if best else "the first")
@@ -263,8 +264,8 @@ class Trainer:
         if values is None:
             self._interrupt()
         self.state = self.state.validated(
-            metric, values[metric], plateau_factor=self._rhythm.plateau_factor,
-            plateau_patience=self._rhythm.plateau_patience,
+            metric, values[metric], plateau_factor=self._intervals.plateau_factor,
+            plateau_patience=self._intervals.plateau_patience,
         )  # fmt: skip
         if not best or sign(metric) * values[metric] > sign(metric) * best[0].value:
             log("new best")

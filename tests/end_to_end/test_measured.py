@@ -197,8 +197,8 @@ def test_one_processor_is_not_measured(machine, config, monkeypatch):
 
 def test_a_training_that_others_slow_down_says_so_once(machine, config, monkeypatch):
     """Every update is a slow one here, and the others take all of the time of both processors."""
-    monkeypatch.setattr("nmt_cli.training.crowding.WINDOW_SECONDS", 0.0)
-    monkeypatch.setattr("nmt_cli.training.crowding.SLOW", 1e9)
+    monkeypatch.setattr("nmt_cli.training.contention.WINDOW_SECONDS", 0.0)
+    monkeypatch.setattr("nmt_cli.training.contention.SLOW", 1e9)
     clock = iter(range(1000))
     monkeypatch.setattr("nmt_cli.assembly.measured.usage", lambda: Usage(now := float(next(clock)), 0.0, 2.0 * now))
     said = train(config, 8, "--set", "training.precision=fp32")

@@ -24,7 +24,7 @@ from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule, build_optimizer
 from nmt_cli.training.recovery import Recovery
-from nmt_cli.training.state import Limits, Rhythm, TrainingState
+from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
 from nmt_cli.training.trainer import Trainer
 from nmt_cli.training.update import Backward, BatchLoader, GradientAccumulator, Objective
 from nmt_cli.training.weights import Weights
@@ -80,17 +80,17 @@ def main() -> None:
         backward = Backward(Objective(model, TranslationLoss(label_smoothing=0.1)), world)
         (directory / "checkpoints").mkdir(exist_ok=True)
         metrics = MetricsLog(directory / "metrics.jsonl" if world.is_primary else None)
-        limits = Limits(max_steps=STEPS, max_epochs=None, patience=None)
-        rhythm = Rhythm(None, NEVER, 1, 1, 1, "loss", 1.0, 1)
+        stopping = StoppingCriteria(max_steps=STEPS, max_epochs=None, patience=None)
+        intervals = Intervals(None, NEVER, 1, 1, 1, "loss", 1.0, 1)
         state = TrainingState.first(weights.trained[0], bf16=False, text="", accumulate=accumulate)
         recovery = Recovery(
-            Checkpoints(directory / "checkpoints"), {}, weights, metrics, first=state, limits=limits, rhythm=rhythm,
-            rewinds=False, clips=True, world=world,
+            Checkpoints(directory / "checkpoints"), {}, weights, metrics, first=state, stopping=stopping,
+            intervals=intervals, rewinds=False, clips=True, world=world,
         )  # fmt: skip
         trainer = Trainer(
             weights, BatchLoader(sampler, BatchMaker(pairs, (), seed=1), world),
             GradientAccumulator(backward, world, seed=1), recovery,
-            schedule=Schedule("constant", 0.01), clip_grad_norm=1.0, limits=limits, rhythm=rhythm,
+            schedule=Schedule("constant", 0.01), clip_grad_norm=1.0, stopping=stopping, intervals=intervals,
             validator=None, metrics=metrics, world=world,
         )  # fmt: skip
         trainer.finish(trainer.run())

@@ -1,4 +1,4 @@
-"""Notices that a training has become slow because other programs use its processors, and says so once.
+"""Warns once if a training has become slow because other programs use its processors (contention).
 
 The processor time of the training does not show it: threads that wait for each other keep their processors busy. So its
 speed is compared with its own best one, and what all programs use with what it uses itself.
@@ -19,24 +19,24 @@ SLOW = 0.65
 LEAST_TAKEN = 0.4
 """Processors that the other programs use at least if they are to blame."""
 PATIENCE = 2
-"""Slow windows in a row after which it is said."""
+"""Slow windows in a row after which the warning comes."""
 
 
-class Crowding:
-    """Watches the speed of one process."""
+class ContentionMonitor:
+    """Compares the speed of a training with its own best, and processor times of all programs with its own."""
 
     def __init__(self, num_threads: int, num_processors: int, read: Callable[[], Usage | None]) -> None:
-        """Watch a training with `num_threads` threads; `read` is `processors.usage`."""
+        """Prepare for a training with `num_threads` threads; `read` is `processors.usage`."""
         self._num_threads, self._num_processors, self._read = num_threads, num_processors, read
         self._is_over = False
-        """True once it was said, or cannot be known."""
+        """True once the warning was given, or where the system does not measure processors."""
         self._before: Usage | None = None
         self._num_tokens, self._seconds = 0, 0.0
         self._best = 0.0
         self._slow_in_a_row = 0
 
-    def watch(self, num_tokens: int, seconds: float) -> None:
-        """Take note of an update, and warn where the last ones were slow for this reason."""
+    def record(self, num_tokens: int, seconds: float) -> None:
+        """Record an update of `num_tokens` target pieces, and warn if the last ones were slow because of contention."""
         if self._is_over:
             return
         if self._before is None:
@@ -45,10 +45,10 @@ class Crowding:
             return
         self._num_tokens, self._seconds = self._num_tokens + num_tokens, self._seconds + seconds
         if self._seconds >= WINDOW_SECONDS:
-            self._judge(self._num_tokens / self._seconds)
+            self._check(self._num_tokens / self._seconds)
             self._num_tokens, self._seconds = 0, 0.0
 
-    def _judge(self, speed: float) -> None:
+    def _check(self, speed: float) -> None:
         before, now = self._before, self._read()
         self._before = now
         if before is None or now is None:

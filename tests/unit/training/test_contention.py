@@ -4,7 +4,7 @@ import pytest
 
 from nmt_cli.system.console import begin
 from nmt_cli.system.processors import Usage
-from nmt_cli.training.crowding import WINDOW_SECONDS, Crowding
+from nmt_cli.training.contention import WINDOW_SECONDS, ContentionMonitor
 
 
 class Machine:
@@ -12,14 +12,14 @@ class Machine:
 
     def __init__(self, threads: int) -> None:
         self.clock = self.own = self.everybody = 0.0
-        self.crowding = Crowding(threads, 2, lambda: Usage(self.clock, self.own, self.everybody))
+        self.contention = ContentionMonitor(threads, 2, lambda: Usage(self.clock, self.own, self.everybody))
         self._threads = threads
         self.train(speed=0.0, others=0.0, windows=0.0)
 
     def train(self, *, speed: float, others: float, windows: float) -> None:
         """Train for some windows, in updates of three seconds."""
         for _ in range(max(1, round(windows * WINDOW_SECONDS / 3.0))):
-            self.crowding.watch(round(3.0 * speed), 3.0)
+            self.contention.record(round(3.0 * speed), 3.0)
             self.clock += 3.0
             share = min(1.0, 2.0 / max(1.0, self._threads + others))  # threads that wait are busy too
             self.own += 3.0 * share * self._threads
@@ -81,7 +81,7 @@ def test_one_thread_beside_another_program_has_a_processor_of_its_own(capsys):
 
 def test_a_system_that_does_not_say_what_others_use_is_asked_once():
     asked = []
-    crowding = Crowding(2, 2, lambda: asked.append(1))
+    contention = ContentionMonitor(2, 2, lambda: asked.append(1))
     for _ in range(100):
-        crowding.watch(1_000, 3.0)
+        contention.record(1_000, 3.0)
     assert asked == [1]
