@@ -96,10 +96,10 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
         accumulator.gradients(_local_batch(batch), batch.num_target_tokens, state)[0].item()
         return time.perf_counter() - began
 
-    def move() -> float:
+    def optimizer_seconds() -> float:
         began = time.perf_counter()
         float(weights.clip(training.clip_grad_norm))
-        weights.move(1, 0.0)
+        weights.optimizer_step(1, 0.0)
         return time.perf_counter() - began
 
     whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
@@ -109,14 +109,15 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
             fastest_threads(lambda: gradient(rehearsed))
         began = time.perf_counter()
         batch, taken = _grown(whole, lambda size: _made_up(size, work, vocab_sizes).to(world.device), gradient)
-        move()  # makes the moments
-        gradients, moves, end = [taken[batch.num_sentences]], [move()], time.perf_counter() + SECONDS
-        while len(moves) < 2 or (time.perf_counter() < end and len(moves) < ENOUGH):
+        optimizer_seconds()  # makes the moments
+        gradients, step_times = [taken[batch.num_sentences]], [optimizer_seconds()]
+        end = time.perf_counter() + SECONDS
+        while len(step_times) < 2 or (time.perf_counter() < end and len(step_times) < ENOUGH):
             gradients.append(gradient(batch))
-            moves.append(move())
+            step_times.append(optimizer_seconds())
     taken[batch.num_sentences] = statistics.median(gradients)
     return Speed(
-        _extrapolated(taken, whole) + statistics.median(moves),
+        _extrapolated(taken, whole) + statistics.median(step_times),
         time.perf_counter() - began,
         torch.get_num_threads(),
         str(world.device),

@@ -113,7 +113,7 @@ def _found_device(device: str, precision: str) -> torch.device:
 
 
 def _refusal(experiment: Experiment, path: Path) -> str:
-    """Say that a checkpoint does not predict, and which others there are."""
+    """Return a message about a checkpoint whose predictions are not finite; it names the other checkpoints."""
     way_out = experiment.checkpoints.others(path) or "train the model anew, with a lower training.learning_rate"
     return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"
 

@@ -36,7 +36,7 @@ class PredictionError(ModelError):
 
 
 class DivergenceError(NmtError):
-    """Training met too many non-finite losses or gradients in a row, or ended with weights that do not predict."""
+    """Training met too many non-finite losses or gradients in a row, or ended with weights whose loss is not finite."""
 
 
 class ToldElsewhere(NmtError):  # noqa: N818 (not an error of this process)

@@ -272,10 +272,10 @@ class Checkpoints:
         for name, value in ((PROGRESS_FILE, dict(snapshot.progress)), (META_FILE, meta)):
             (directory / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
-    def judge(self, step: int, progress: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
-        """Put what the dev set says of a step into its checkpoint, which was written before.
+    def add_validation(self, step: int, progress: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
+        """Add the scores on the dev set, `metrics`, to the checkpoint of a step that a signal had saved without them.
 
-        `progress` comes first: with it the judgement counts, and `metrics` only show it.
+        `progress`, the state after the validation, is written first: a resumed run reads it. `metrics` are for people.
         """
         path = self.path_of(step)
         write_json(path / PROGRESS_FILE, dict(progress))

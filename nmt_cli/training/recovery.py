@@ -47,7 +47,7 @@ class Recovery:
         clips: bool,
         world: World,
     ) -> None:
-        """Take what a training saves and where.
+        """Prepare to save a training into `checkpoints`.
 
         `first` is the state of a training that begins. With `rewinds`, a training that diverges goes back to a
         checkpoint. Otherwise it ends, and its message depends on whether it `clips` its gradients.
@@ -56,8 +56,8 @@ class Recovery:
         self.first, self._stopping, self._intervals, self._world = first, stopping, intervals, world
         self._rewinds, self._clips = rewinds, clips
         self._saved_step: int | None = None
-        self._saved_is_judged = False
-        """True if the dev set has judged it. A checkpoint that a signal saves is not judged."""
+        self._saved_is_validated = False
+        """True if it holds scores on the dev set. A checkpoint that a signal saves has none."""
         self._passing_step: int | None = None
         """The step of a checkpoint that is kept no longer than until the next one."""
 
@@ -87,7 +87,7 @@ class Recovery:
             )
         if damage is not None:
             warn(f"{damage}; going on from step {step:,}, the newest whole checkpoint")
-        self._saved_step, self._saved_is_judged = step, bool(meta["metrics"]) or state.validated_step == step
+        self._saved_step, self._saved_is_validated = step, bool(meta["metrics"]) or state.validated_step == step
         return state
 
     def _restored(self, step: int) -> TrainingState:
@@ -103,7 +103,7 @@ class Recovery:
         )
 
     def go_on_from(self, state: TrainingState) -> None:
-        """Forget the checkpoints and log records after a step, and that a signal had this one saved.
+        """Remove the checkpoints and log records after a step, and note if a signal had this step saved.
 
         Call this only when all processes have agreed on the step: one that cannot read a file must not discard it.
         """
@@ -132,7 +132,7 @@ class Recovery:
         state = self._world.agreed(lambda: self._restored(step))
         kept = self._leave_branch(step)
         self._saved_step = step
-        self._saved_is_judged = state.validated_step == step
+        self._saved_is_validated = state.validated_step == step
         if self._world.is_primary:
             self._checkpoints.prune(kept)
         rate_factor = before.rate_factor * REWIND_FACTOR
@@ -152,8 +152,8 @@ class Recovery:
             raise self.divergence(before, " before the first checkpoint")
         if before.rewinds >= MAX_REWINDS:
             raise self.divergence(before, f" again after {MAX_REWINDS} rewinds")
-        sound = [step for step in steps if self._is_sound(step)]
-        return next((step for step in sound if self._intervals.is_due(step)), (sound or steps)[0])
+        usable = [step for step in steps if self._is_usable(step)]
+        return next((step for step in usable if self._intervals.is_due(step)), (usable or steps)[0])
 
     def divergence(self, state: TrainingState, when: str = "") -> DivergenceError:
         """Return the error that ends a training which has diverged and does not go back."""
@@ -171,7 +171,7 @@ class Recovery:
         return DivergenceError(f"{self._diverged(state)}{when}; {how}")
 
     def _diverged(self, state: TrainingState) -> str:
-        """Return a sentence that says if a training diverged during its updates, or at its end and why it ended."""
+        """Return a sentence about the divergence: during updates, or at the end and why training ended."""
         reason = self._stopping.reached(state)
         if reason is None or state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             why = f"{state.skipped_in_a_row} updates in a row were not finite,"
@@ -180,12 +180,12 @@ class Recovery:
         return f"step {state.step}: {why} training has diverged"
 
     def interruption(self, step: int) -> str:
-        """Say at which step a signal ended the training, and from where it goes on."""
+        """Return a message: the step at which a signal ended the training, and the step from which it continues."""
         if self.is_saved(step):
             return f"interrupted at step {step}, which is saved; the same command goes on from there"
         last = self._checkpoints.index().last
         how = "begins anew" if last is None else f"goes on from step {last}"
-        return f"interrupted at step {step}, whose weights do not predict and are not saved; the same command {how}"
+        return f"interrupted at step {step}, whose loss is not finite, so it is not saved; the same command {how}"
 
     def _leave_branch(self, step: int) -> Index:
         """Take later checkpoints out of the index, before training writes checkpoints of those steps again."""
@@ -198,25 +198,25 @@ class Recovery:
     # Saving -------------------------------------------------------------------------------------------------------
 
     def is_saved(self, step: int) -> bool:
-        """Return whether the checkpoint that was saved or restored last is of this step."""
+        """Return True if the checkpoint that was saved or restored last is of this step."""
         return self._saved_step == step
 
-    def is_judged(self, step: int) -> bool:
-        """Return whether that checkpoint is of this step, with what the dev set says of it."""
-        return self.is_saved(step) and self._saved_is_judged
+    def is_validated_at(self, step: int) -> bool:
+        """Return True if the last checkpoint is of this step and holds scores on the dev set."""
+        return self.is_saved(step) and self._saved_is_validated
 
-    def lacks_judgement(self, step: int) -> bool:
-        """Return whether the checkpoint of a step waits for its validation; the first process decides for all."""
-        self._saved_is_judged, *_ = self._world.gathered(self._saved_is_judged)
-        return self.is_saved(step) and not self._saved_is_judged
+    def lacks_validation(self, step: int) -> bool:
+        """Return True if the checkpoint of a step has no scores on the dev set; the first process decides for all."""
+        self._saved_is_validated, *_ = self._world.gathered(self._saved_is_validated)
+        return self.is_saved(step) and not self._saved_is_validated
 
     def save(self, state: TrainingState, loss: float, values: Mapping[str, float]) -> None:
-        """Write the checkpoint, then the index that makes it count, then remove what counts no longer.
+        """Write the checkpoint, then the index that names it, then remove checkpoints that the index no longer names.
 
-        A checkpoint that a signal has saved is there already, and gets only the `values` that the dev set gave.
+        A checkpoint that a signal has saved exists already; only `values`, the scores on the dev set, are added to it.
         """
         is_new = not self.is_saved(state.step)
-        self._saved_step, self._saved_is_judged = state.step, bool(values)
+        self._saved_step, self._saved_is_validated = state.step, bool(values)
         if not self._world.is_primary:
             return
         progress = state.to_json()
@@ -230,11 +230,11 @@ class Recovery:
         index = self._index(state, values)
         self._checkpoints.write_index(index)
         if not is_new:  # after the index: if that is the last act, the validation is done again
-            self._checkpoints.judge(state.step, progress, values)
+            self._checkpoints.add_validation(state.step, progress, values)
         self._checkpoints.prune(index)
 
     def finish(self, reason: str) -> None:
-        """Write down why the training ended, after what a kill has left since the last save is removed."""
+        """Record in the index why the training ended, after the remains of a killed save are removed."""
         if self._world.is_primary:
             index = self._checkpoints.index()
             self._checkpoints.prune(index)
@@ -246,7 +246,7 @@ class Recovery:
         return [ranked for ranked in self._checkpoints.index().best if ranked.step != step and ranked.metric == metric]
 
     def _index(self, state: TrainingState, values: Mapping[str, float]) -> Index:
-        """Return the index with this step, of which the dev set says `values`."""
+        """Return the index with this step, whose scores on the dev set are `values`."""
         step, metric = state.step, self._intervals.early_stopping_metric
         best = self.best_but(step)
         if metric in values:
@@ -264,11 +264,11 @@ class Recovery:
         recent = [state.step, *sorted(others, reverse=True)]
         kept = recent[: self._intervals.keep_last]
         if self._rewinds and (state.skipped_in_a_row or not self._intervals.is_due(state.step)):
-            due = next((step for step in recent[1:] if self._intervals.is_due(step) and self._is_sound(step)), None)
+            due = next((step for step in recent[1:] if self._intervals.is_due(step) and self._is_usable(step)), None)
             kept += [due] if due is not None and due not in kept else []
         return tuple(kept)
 
-    def _is_sound(self, step: int) -> bool:
+    def _is_usable(self, step: int) -> bool:
         """Return True if a checkpoint is whole and was not written right after a skipped update."""
         try:
             return not _state_at(self._checkpoints.path_of(step)).skipped_in_a_row

@@ -17,10 +17,10 @@ from nmt_cli.system.errors import Interrupted, PredictionError
 from nmt_cli.system.signals import Deferred
 from nmt_cli.training.checkpoints import sign
 from nmt_cli.training.contention import ContentionMonitor
+from nmt_cli.training.finite_loss import FiniteLossCheck
 from nmt_cli.training.metrics_log import MetricsLog
 from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import MAX_SKIPPED_IN_A_ROW, Recovery
-from nmt_cli.training.soundness import Soundness
 from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
 from nmt_cli.training.update import BatchLoader, GradientAccumulator
 from nmt_cli.training.validation import Validator
@@ -66,7 +66,7 @@ class _Meter:
 
 
 class Trainer:
-    """Trains one model to its end, from wherever its checkpoints say it stands."""
+    """Trains one model to the end, from its last checkpoint on."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Trainer:
         self._schedule, self._clip_grad_norm = schedule, clip_grad_norm
         self._stopping, self._intervals = stopping, intervals
         self._validator, self._metrics, self._world = validator, metrics, world
-        self._is_sound = Soundness(weights, world)
+        self._finite_loss_check = FiniteLossCheck(weights, world)
         self._meter = _Meter()
         self._contention: ContentionMonitor | None = None
         self._signals = Deferred()
@@ -109,9 +109,9 @@ class Trainer:
         `contention` records the speed of each update.
 
         Raises:
-            Interrupted: a signal came; a checkpoint of the last whole step was written, if its weights predict.
-            DivergenceError: ten updates in a row were not finite, or the end came with weights that do not predict, and
-                it should not or cannot go back.
+            Interrupted: a signal came; a checkpoint of the last update was written, if its loss is finite.
+            DivergenceError: ten updates in a row were not finite, or the loss is not finite at the end, and there is no
+                way back to a checkpoint, or none is wanted.
         """
         started, seconds_before = time.monotonic(), self.state.seconds
         total = self._expected_steps()
@@ -125,7 +125,7 @@ class Trainer:
             self._make_up_validation()
             reason = self._stopping.reached(self.state)
             self.loader.begin(self.state)
-            while reason is None or not self._judge_the_end():
+            while reason is None or not self._validate_and_save_the_end():
                 if reason is None:
                     self._step()
                 if reason is not None or self._has_diverged():  # at a reason: the dev set shows that it has
@@ -145,14 +145,14 @@ class Trainer:
         return reason
 
     def finish(self, reason: str) -> None:
-        """Write down why the training has ended, when all that is made of its weights is there too."""
+        """Record why the training has ended; call it when all files made from its weights exist too."""
         self._recovery.finish(reason)
 
     def _step(self) -> None:
-        """Make one update: all parts of the batch forward and backward, then one step of the optimizer."""
+        """Do one update: forward and backward passes of all micro-batches, then one step of the optimizer."""
         began, step, local = time.monotonic(), self.state.step + 1, next(self.loader)
         num_tokens, num_padded = (int(number) for number in self._world.sums(local.num_tokens, local.num_padded))
-        self._is_sound.forget(local.batch)
+        self._finite_loss_check.forget(local.batch)
         nll_sum, self.state = self.accumulator.gradients(local, num_tokens, self.state)
         norm_before_clipping = self._weights.clip(self._clip_grad_norm)
         self.loader.prepare()
@@ -165,7 +165,7 @@ class Trainer:
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
             rate = self._schedule.rate(step, self._stopping.done(self.state)) * self.state.rate_factor
-            self._weights.move(step, rate)
+            self._weights.optimizer_step(step, rate)
         else:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
         self.state = self.state.stepped(local.sampled, nll, num_tokens, num_padded, is_finite=is_finite)
@@ -180,20 +180,20 @@ class Trainer:
         """Log, validate, save and stop where it is time to. Return the reason if training ends here."""
         step = self.state.step
         is_logged = self._intervals.is_logged(step)
-        # The last updates before max_steps or max_epochs are told too. A run whose limit is raised goes on without this
-        # line, as if it had not ended.
+        # The last updates before max_steps or max_epochs are logged too. A run whose limit is raised continues without
+        # this line, as if it had not ended.
         if is_logged or self._stopping.reached(self.state) is not None:
             self._meter.log(self.state, self._seconds_left(), self._weights.rate, self._metrics)
         if is_logged:
             self._meter = _Meter(loss=self._meter.loss)
             self.state = replace(self.state, logged_nll=0.0, logged_tokens=0, logged_padded=0)
-        # Right after a skipped update nothing is judged or kept: a rewind could not use that checkpoint.
+        # Right after a skipped update nothing is validated or saved: a rewind could not use that checkpoint.
         is_calm = not self.state.skipped_in_a_row
-        if is_calm and self._intervals.is_validated(step) and not self._is_stopping and self._is_sound(step):
+        if is_calm and self._intervals.is_validated(step) and not self._is_stopping and self._finite_loss_check(step):
             self._validate_and_save()
         reason = self._stopping.reached(self.state)
         is_due = is_calm and step % self._intervals.checkpoint_freq == 0
-        if is_due and reason is None and not self._recovery.is_saved(step) and self._is_sound(step):
+        if is_due and reason is None and not self._recovery.is_saved(step) and self._finite_loss_check(step):
             self._save({})
         if self._is_stopping and reason is None:
             self._interrupt()
@@ -206,17 +206,17 @@ class Trainer:
         return seconds * (1.0 - done) / (done - before) if done > before else math.inf
 
     def _has_diverged(self) -> bool:
-        """Return True where the updates stay without effect, or training would end with weights that do not predict."""
+        """Return True if too many updates were skipped, or training would end with a loss that is not finite."""
         if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             return True
-        return self._stopping.reached(self.state) is not None and not self._is_sound(self.state.step)
+        return self._stopping.reached(self.state) is not None and not self._finite_loss_check(self.state.step)
 
     # The end ------------------------------------------------------------------------------------------------------
 
     def _interrupt(self) -> NoReturn:
-        """Save this step without a judgement by the dev set, if it is not saved and its weights predict, and end."""
+        """Save this step without a validation, if it is not saved and its loss is finite, and end."""
         step = self.state.step
-        if not self._recovery.is_saved(step) and self._is_sound(step):
+        if not self._recovery.is_saved(step) and self._finite_loss_check(step):
             self._save({})
         raise self._interrupted(self._recovery.interruption(step))
 
@@ -224,12 +224,12 @@ class Trainer:
         # A process that ends because another one has received a signal ends as if by SIGTERM.
         return Interrupted(message, self._signals.received or signal.SIGTERM)
 
-    def _judge_the_end(self) -> bool:
-        """Judge and save the last step; return False where the dev set shows that its weights do not predict."""
+    def _validate_and_save_the_end(self) -> bool:
+        """Validate and save the last step; return False if its loss is not finite."""
         step = self.state.step
         # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
-        is_wanted = self._validator is not None and not self._recovery.is_judged(step)
-        if self._is_sound.is_denied:
+        is_wanted = self._validator is not None and not self._recovery.is_validated_at(step)
+        if self._finite_loss_check.has_failed:
             return False
         try:
             values = self._validate("at the end") if is_wanted else {}
@@ -250,7 +250,7 @@ class Trainer:
 
     def _make_up_validation(self) -> None:
         """Do the validation that a signal has cut short at the step from which the training goes on."""
-        is_missing = self._recovery.lacks_judgement(self.state.step)
+        is_missing = self._recovery.lacks_validation(self.state.step)
         if self._intervals.is_validated(self.state.step) and is_missing and not self.state.skipped_in_a_row:
             self._validate_and_save()
 
@@ -279,7 +279,7 @@ class Trainer:
         """Return the scores on the dev set, or None if a signal to any process has come before the end.
 
         Raises:
-            PredictionError: the weights do not predict the dev set.
+            PredictionError: the loss on the dev set is not finite.
         """
         assert self._validator is not None
         if self._is_stopping:
@@ -289,7 +289,7 @@ class Trainer:
             try:
                 values = self._validator(self._weights.model, self._signals)
             except PredictionError:
-                self._is_sound.deny()
+                self._finite_loss_check.fail()
                 warn(f"validation at step {step:,}: the loss is not finite; these weights are not kept")
                 raise
         if values is None:

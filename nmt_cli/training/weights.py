@@ -1,4 +1,4 @@
-"""The weights in training: the raw ones, the optimizer's moments of them, and their average."""
+"""The weights in training: the raw weights, the optimizer's moments, and the moving average."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt_cli.training.optim import WeightAverage, load_optimizer_tensors, optimi
 
 
 class Weights:
-    """A model and what makes its next weights from gradients."""
+    """A model with its optimizer, and the average of its weights if there is one."""
 
     def __init__(self, model: Seq2Seq, optimizer: torch.optim.Optimizer, *, ema_decay: float = 0.0) -> None:
         self.model, self.optimizer = model, optimizer
@@ -25,12 +25,14 @@ class Weights:
         self.average = WeightAverage(self.trained, ema_decay) if ema_decay else None
 
     def clip(self, limit: float | None) -> Tensor:
-        """Scale the gradients down to a norm of at most `limit`, and return the norm that they had."""
+        """Scale the gradients to a norm of at most `limit` (Pascanu et al., 2013); return their norm before, a scalar.
+
+        None only computes the norm."""
         norm: Tensor = torch.nn.utils.clip_grad_norm_(self.trained, math.inf if limit is None else limit)
         return norm
 
-    def move(self, step: int, rate: float) -> None:
-        """Let the optimizer do update `step` (from 1), and the average follow."""
+    def optimizer_step(self, step: int, rate: float) -> None:
+        """Do update `step` (from 1) with this learning rate, and update the moving average."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
@@ -44,7 +46,7 @@ class Weights:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Let the model hold the weights used for translation, the average if there is one, while the block runs."""
+        """Put the moving average into the model while the block runs; without an average, nothing changes."""
         if self.average is None:
             yield
             return
@@ -58,19 +60,19 @@ class Weights:
                 parameter.data = data
 
     def translating(self) -> dict[str, Tensor]:
-        """Return copies of the weights that translate, by name."""
+        """Return copies of the weights that translate, by parameter name: the average, or else the raw weights."""
         with self.averaged():
             return {name: tensor.clone() for name, tensor in parameters_of(self.model).items()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all that training goes on with: raw weights, moments and average."""
+        """Return all tensors of the trainer state: `raw.NAME`, the optimizer's moments, and `average.NUMBER`."""
         raw = {f"raw.{name}": tensor for name, tensor in parameters_of(self.model).items()}
         averages = enumerate(self.average.weights if self.average is not None else [])
         return raw | optimizer_tensors(self.optimizer) | {f"average.{place}": weight for place, weight in averages}
 
     @torch.no_grad()
     def restore(self, path: Path) -> None:
-        """Put back what `tensors` gave for the checkpoint at `path`.
+        """Load the tensors of the checkpoint at `path` into model, optimizer and average.
 
         Raises:
             ModelError: the checkpoint cannot be read, or is of other parameters.

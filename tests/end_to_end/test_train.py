@@ -787,7 +787,7 @@ def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, confi
     assert "training has diverged before the first checkpoint; begin anew" in result.err
 
 
-# Weights that do not predict -------------------------------------------------------------------------------------
+# Losses that are not finite ---------------------------------------------------------------------------------------
 
 BROKEN = (
     "step 14: max_steps 14 reached, but with weights whose loss is not finite: training has diverged; begin anew in "
@@ -964,7 +964,9 @@ def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_sto
         pytest.param(["training.checkpoint_freq=50"], "begins anew", marks=pytest.mark.slow),
     ],
 )
-def test_a_signal_saves_no_weights_that_do_not_predict(nmt, config: Path, monkeypatch, sets: list[str], way_on: str):
+def test_a_signal_saves_no_weights_whose_loss_is_not_finite(
+    nmt, config: Path, monkeypatch, sets: list[str], way_on: str
+):
     """Amid skipped updates. Fails if `last` is what the signal saved."""
     from nmt_cli.training import trainer
 
@@ -980,7 +982,7 @@ def test_a_signal_saves_no_weights_that_do_not_predict(nmt, config: Path, monkey
     result = nmt(*command)
     assert result.code == 143
     assert result.err.endswith(
-        f"nmt: interrupted at step 12, whose weights do not predict and are not saved; the same command {way_on}\n"
+        f"nmt: interrupted at step 12, whose loss is not finite, so it is not saved; the same command {way_on}\n"
     )
     assert not sets or not (config.parent / "run/checkpoints/index.json").exists()
     monkeypatch.setattr(trainer.Trainer, "_step", real)

@@ -212,7 +212,7 @@ BREAKS_IN_ONE = """
 import os, sys
 from nmt_cli.cli import main
 from nmt_cli.system.errors import PredictionError
-from nmt_cli.training import soundness
+from nmt_cli.training import finite_loss
 from nmt_cli.translation.step_model import TrainedModels
 where = sys.argv.pop(1)
 real = TrainedModels.step
@@ -223,7 +223,7 @@ def step(*given):
         raise PredictionError("no probability")
     return real(*given)
 if os.environ["RANK"] == "1" and where == "batch":
-    soundness.evaluate_nll = lambda *_: (float("nan"), 1)
+    finite_loss.evaluate_nll = lambda *_: (float("nan"), 1)
 if os.environ["RANK"] == "1" and where == "dev":
     TrainedModels.step = step
 main()

@@ -1,4 +1,4 @@
-"""Soundness: weights *predict* if the loss they give is finite. Only such weights are kept."""
+"""FiniteLossCheck: weights *predict* if the loss they give is finite. Only such weights are kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.training.weights import Weights
 
 MAX_SENTENCES = 64
-"""Sentences of a batch by which weights are tried: far less time and memory than an update takes."""
+"""Sentences of a batch on which the loss is computed: far less time and memory than an update takes."""
 
 
-class Soundness:
-    """Tells whether the present weights give a finite loss."""
+class FiniteLossCheck:
+    """Checks the loss of the current weights, once for each update at most."""
 
     def __init__(self, weights: Weights, world: World) -> None:
         self._weights, self._world = weights, world
@@ -23,33 +23,33 @@ class Soundness:
         self._known: bool | None = None
 
     def forget(self, batch: Batch) -> None:
-        """Forget the answer, for the weights move; `batch` is this process's part of the update."""
+        """Forget the result, before an update with `batch`, the local part, changes the weights."""
         self._batch, self._known = batch, None
 
-    def deny(self) -> None:
-        """Remember that the weights do not predict."""
+    def fail(self) -> None:
+        """Record that the loss of the current weights is not finite, as a validation has found."""
         self._known = False
 
     @property
-    def is_denied(self) -> bool:
-        """True if the present weights are known not to predict."""
+    def has_failed(self) -> bool:
+        """True if the loss of the current weights is known not to be finite."""
         return self._known is False
 
     def __call__(self, step: int) -> bool:
-        """Return True where both the weights that translate and those that training goes on with predict."""
+        """Return True if the loss is finite with the weights that translate (the average) and with the raw weights."""
         if self._known is None:
             with self._weights.averaged():
-                translates = self._predicts()
-            goes_on = self._weights.average is None or self._predicts()
+                translates = self._is_finite()
+            goes_on = self._weights.average is None or self._is_finite()
             self._known = translates and goes_on
             if not self._known:
                 warn(f"step {step}: the loss with these weights is not finite; they are not kept")
         return self._known
 
-    def _predicts(self) -> bool:
-        """Return True where every process has a finite loss, without dropout, of some sentences of its batch.
+    def _is_finite(self) -> bool:
+        """Return True if the loss of some sentences of the local batch, without dropout, is finite in every process.
 
-        Weights may be finite, each of them, and still give activations that are not.
+        Finite weights may still give activations that are not finite.
         """
         assert self._batch is not None
         parts = -(-self._batch.num_sentences // MAX_SENTENCES)
