@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt_cli.data.batch import BatchMaker
-from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.sampler import Cursor, Sampler
 from nmt_cli.data.store import PairStore, open_store
 from nmt_cli.demo import phrasebook
@@ -77,7 +77,7 @@ def main() -> None:
         for round_ in range(asked.rounds):
             began = time.monotonic()
             root = asked.directory / f"prepared-{threads}-{round_}-{time.time_ns()}"
-            open_store(root, [corpus], tokenizers, Filters(), threads=threads)
+            open_store(root, [corpus], tokenizers, LengthLimits(), threads=threads)
             rates.append(asked.sample / (time.monotonic() - began))
         row(f"preparation, {threads} threads", asked.sample, f"{statistics.median(rates):,.0f} pairs/s")
 

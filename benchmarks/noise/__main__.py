@@ -17,9 +17,9 @@ from typing import NamedTuple
 from benchmarks.noise.corpora import Pair, french, multi30k, tatoeba, write_pairs
 from benchmarks.noise.kinds import KINDS, MIXED, Noisy, inject
 from benchmarks.noise.opusfilter import Dropped, dropped_by_opusfilter
-from nmt_cli.corpora.filter_pairs import Tally, first_pass, judged_pairs
-from nmt_cli.corpora.filters import rules_that_drop
-from nmt_cli.corpora.pair_filter import Judge
+from nmt_cli.corpora.filter_pairs import FilterCounts, filtered_pairs, first_pass
+from nmt_cli.corpora.filters import dropping_filters
+from nmt_cli.corpora.pair_filter import PairFilters
 
 SHARES = (0.05, 0.30)
 OF_A_PROGRAM = "precision | recall | others dropped | seconds"
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     """The rows in which each rule finds something."""
     ours: Dropped
     theirs: Dropped | None
-    counts: Tally
+    counts: FilterCounts
 
 
 def main() -> None:
@@ -75,15 +75,15 @@ def main() -> None:
 def judge(pairs: list[Pair], languages: tuple[str, str], environment: Path | None) -> Outcome:
     """Filter these pairs with the default rules, and with OpusFilter where its environment is given."""
     flagged: dict[str, set[int]] = {}
-    dropped, counts, dropping = set(), Tally(), rules_that_drop()
+    dropped, counts, dropping = set(), FilterCounts(), dropping_filters()
     with tempfile.TemporaryDirectory() as directory:
         files = Path(directory, f"text.{languages[0]}"), Path(directory, f"text.{languages[1]}")
         write_pairs(pairs, *files)
         paths = [str(path) for path in files]
         began = time.perf_counter()
         known = first_pass(paths)
-        for pair in judged_pairs(paths, known, Judge(known.sample)):
-            for rule in pair.rules:
+        for pair in filtered_pairs(paths, known, PairFilters(known.sample)):
+            for rule in pair.failed:
                 flagged.setdefault(rule, set()).add(pair.number - 1)
             if counts.add(pair, dropping) is not None:
                 dropped.add(pair.number - 1)

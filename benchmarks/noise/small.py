@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.noise.corpora import Pair, french, multi30k, tatoeba
-from nmt_cli.corpora.language_filter import LanguageModel
+from nmt_cli.corpora.language_filter import LanguageFilter
 
 SIZES = (300, 500, 1_000, 2_000)
 PAIRS = 4_000
@@ -69,7 +69,7 @@ def main() -> None:
 def judged(sample: list[Pair], chosen: set[int]) -> Counts:
     """Return how many pairs are flagged as swapped or in another language, of the right ones and of those chosen."""
     sides = [source for source, _ in sample], [target for _, target in sample]
-    flags = LanguageModel(*sides).flag(*sides)
+    flags = LanguageFilter(*sides).flag(*sides)
     rows = set(np.flatnonzero(flags.swapped | flags.wrong).tolist())
     return Counts(len(rows - chosen), len(rows & chosen))
 

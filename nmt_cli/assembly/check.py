@@ -18,7 +18,7 @@ from nmt_cli.corpora.expectations import Expectations, disk_space, expected_qual
 from nmt_cli.corpora.sizes import TrainingMemory, training_memory
 from nmt_cli.corpora.survey import TRIAL_BYTES
 from nmt_cli.data.lines import is_special_file
-from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.sampler import check_weights
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.experiment import Experiment
@@ -73,8 +73,8 @@ def check_all(given: Config, effective: Config, train_tokenizers: TrainTokenizer
         *(partial(check, experiment, effective) for check in (check_resumable, check_tokenizers, check_unchanged)),
     )
     pieces = _find_tokenizers(Experiment(Path(given.model_dir)), given, train_tokenizers, problems)
-    filters = Filters(given.data.max_length, given.data.max_length_ratio, given.data.invalid_utf8)
-    reports = analyse(_corpora(given), filters, pieces.tokenizers)
+    limits = LengthLimits(given.data.max_length, given.data.max_length_ratio, given.data.invalid_utf8)
+    reports = analyse(_corpora(given), limits, pieces.tokenizers)
     problems += [problem for report in reports for problem in report.problems]
     kept = [report.num_kept for report in reports if report.is_training]
     weights = [corpus.weight for corpus in given.data.train]

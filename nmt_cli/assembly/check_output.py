@@ -89,7 +89,7 @@ def train_command(found: Check, options: Sequence[str]) -> str | None:
 
 def _advice_lines(advised: Advised, training: str | None) -> list[str]:
     """Return the kinds of suspicious pairs, worst first, each with what to do."""
-    lines = ["", "advice, worst first"] if advised.advice or advised.not_looked_for else []
+    lines = ["", "advice, worst first"] if advised.advice or advised.inactive_filters else []
     for one in advised.advice:
         places = ", ".join(one.places) + (" ..." if one.pairs > len(one.places) else "")
         lines.append(
@@ -98,7 +98,7 @@ def _advice_lines(advised: Advised, training: str | None) -> list[str]:
         if one.judged < one.read:
             lines.append(f"{_INDENT}of {one.judged:,} pairs from all over the {one.read:,}, which were judged")
         lines.append(f"{_INDENT}{one.advice}{': ' if one.command else ''}{one.command}")
-    for corpus, rules in advised.not_looked_for.items():
+    for corpus, rules in advised.inactive_filters.items():
         lines.append(f"  not looked for in {corpus}: {', '.join(rules)} ({TOO_LITTLE})")
     for corpus, links in advised.with_links.items():
         lines.append(
@@ -203,7 +203,7 @@ def as_values(found: Check, options: Sequence[str] = ()) -> dict[str, Any]:
         "corpora": [_corpus_values(report) for report in found.reports],
         "problems": found.problems,
         "advice": [asdict(one) for one in found.advised.advice],
-        "not_looked_for": found.advised.not_looked_for,
+        "not_looked_for": found.advised.inactive_filters,
         "train_command": train_command(found, options),
         "expected": _expected_values(found.expected),
     }

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.inputs import refuse_one_file
 from nmt_cli.assembly.overwriting import refuse_overwriting
-from nmt_cli.corpora.filter_lines import judged_lines
-from nmt_cli.corpora.filter_pairs import Tally, cleaned_names, first_pass, judged_pairs
-from nmt_cli.corpora.filters import LINE_RULES, TOO_LITTLE
-from nmt_cli.corpora.pair_filter import Judge
+from nmt_cli.corpora.filter_lines import filtered_lines
+from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_names, filtered_pairs, first_pass
+from nmt_cli.corpora.filters import LINE_FILTERS, TOO_LITTLE
+from nmt_cli.corpora.pair_filter import PairFilters
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input
 from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
 from nmt_cli.system.console import counted, log
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.corpora.filter_pairs import Judged
-    from nmt_cli.corpora.filters import Rule
+    from nmt_cli.corpora.filter_pairs import FilteredPair
+    from nmt_cli.corpora.filters import Filter
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
@@ -64,33 +64,36 @@ def check_inputs(texts: Sequence[str], without: Sequence[str]) -> None:
 
 
 def judge(
-    texts: Sequence[str], without: Sequence[str], dropping: frozenset[str], take: Callable[[Judged, str | None], object]
-) -> Tally:
+    texts: Sequence[str],
+    without: Sequence[str],
+    dropping: frozenset[str],
+    take: Callable[[FilteredPair, str | None], object],
+) -> FilterCounts:
     """Give each pair or line to `take` with the rule that drops it, or None, and return the counts."""
 
-    counts = Tally()
+    counts = FilterCounts()
     if len(texts) == 1:
-        judged = judged_lines(texts[0], without)
+        judged = filtered_lines(texts[0], without)
     else:
         known = first_pass(texts, without)
-        judge = Judge(known.sample)
-        counts.not_looked_for = judge.not_looked_for
-        judged = judged_pairs(texts, known, judge)
+        judge = PairFilters(known.sample)
+        counts.inactive_filters = judge.inactive_filters
+        judged = filtered_pairs(texts, known, judge)
     for pair in judged:
         take(pair, counts.add(pair, dropping))
-    counts.read = counts.judged
+    counts.read = counts.examined
     return counts
 
 
 def write(
     texts: Sequence[str], without: Sequence[str], made: list[Path], dropping: frozenset[str], *, tag: str | None
-) -> Tally:
+) -> FilterCounts:
     """Write all files, or none."""
 
     mark = b"" if tag is None else tag.encode() + b" "
     with open_new_outputs(made) as files:
 
-        def take(pair: Judged, reason: str | None) -> None:
+        def take(pair: FilteredPair, reason: str | None) -> None:
             if reason is not None:
                 files[-1].write(_dropped_line(pair, reason, len(texts)))
                 return
@@ -100,7 +103,7 @@ def write(
         return judge(texts, without, dropping, take)
 
 
-def _dropped_line(pair: Judged, reason: str, num_sides: int) -> bytes:
+def _dropped_line(pair: FilteredPair, reason: str, num_sides: int) -> bytes:
     """Return the line about a dropped pair, or a dropped line of text in one language.
 
     Backslash, tab and line ends are escaped, and U+FFFD stands for bytes that are not UTF-8.
@@ -110,17 +113,17 @@ def _dropped_line(pair: Judged, reason: str, num_sides: int) -> bytes:
     return "\t".join((str(pair.number), reason, *texts)).encode() + b"\n"
 
 
-def tell(counts: Tally, dropping: frozenset[str], rules: tuple[Rule, ...]) -> None:
+def tell(counts: FilterCounts, dropping: frozenset[str], rules: tuple[Filter, ...]) -> None:
     """Write a table of the counts of each rule."""
 
-    noun = "line" if rules is LINE_RULES else "pair"
+    noun = "line" if rules is LINE_FILTERS else "pair"
     log(
         f"{counted(counts.read, noun)} read, {counts.kept:,} kept ({counts.share(counts.kept):.2f} %), "
         f"{counts.dropped:,} dropped ({counts.share(counts.dropped):.2f} %)"
     )
     log(f"{'rule':<16}{'found':>12}{'per cent':>10}{'dropped':>12}")
     for rule in rules:
-        if rule.name in counts.not_looked_for:
+        if rule.name in counts.inactive_filters:
             log(f"{rule.name:<16}{'-':>12}{'-':>10}{'-':>12}  not looked for: {TOO_LITTLE}")
             continue
         found = counts.found[rule.name]

@@ -17,7 +17,7 @@ import numpy as np
 from nmt_cli.assembly.tokenizers import trained_tokenizers
 from nmt_cli.assembly.word_pairs import word_pairs_of
 from nmt_cli.corpora.survey import TRIAL_BYTES
-from nmt_cli.data.pairs import Corpus, Filters, read_pairs
+from nmt_cli.data.pairs import Corpus, LengthLimits, read_pairs
 from nmt_cli.data.sampler import Sampler
 from nmt_cli.system.errors import InputError
 
@@ -95,10 +95,10 @@ def _lengths(lines: Sequence[tuple[str, str]], config: Config, tokenizers: tuple
     """Return the pieces of the sources and of the targets of all pairs that the filters keep (2, N)."""
 
     data = config.data
-    filters = Filters(data.max_length, data.max_length_ratio, data.invalid_utf8)
+    limits = LengthLimits(data.max_length, data.max_length_ratio, data.invalid_utf8)
     encoded = [tokenizers[side].encode_all([pair[side] for pair in lines]) for side in (0, 1)]
     lengths = [(len(source), len(target)) for source, target in zip(*encoded, strict=True)]
-    kept = [pair for pair in lengths if filters.why_left_out(*pair) is None]
+    kept = [pair for pair in lengths if limits.why_left_out(*pair) is None]
     return np.array(kept, dtype=np.int64).reshape(-1, 2).T
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nmt_cli.assembly.epoch import updates_of_text
 from nmt_cli.assembly.inputs import refuse_odd_languages
 from nmt_cli.config.section import is_name
-from nmt_cli.corpora.advice import NOTICEABLE, clean_command, fresh_prefix, judged_part
+from nmt_cli.corpora.advice import NOTICEABLE, clean_command, counts_of_part, fresh_prefix
 from nmt_cli.corpora.filter_pairs import cleaned_names
 from nmt_cli.corpora.survey import survey
 from nmt_cli.corpora.template import (
@@ -70,13 +70,13 @@ def offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Cor
     commands, files = [], []
     for corpus in corpora:
         files.append((corpus.source, corpus.target))
-        counts = judged_part(corpus.source, corpus.target)
+        counts = counts_of_part(corpus.source, corpus.target)
         share = counts.share(counts.dropped)
         if share > NOTICEABLE:
             reasons = ", ".join(
                 f"{rule} {counts.share(number):.2f} %" for rule, number in counts.dropped_by.most_common(3)
             )
-            about = "" if counts.judged == counts.read else "about "
+            about = "" if counts.examined == counts.read else "about "
             number = round(counts.read * share / 100)
             warn(
                 f"{corpus.source}: `nmt clean` would drop {about}{number:,} of {counts.read:,} pairs ({share:.2f} %; "

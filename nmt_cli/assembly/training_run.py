@@ -31,7 +31,7 @@ from nmt_cli.assembly.update import build_accumulator, build_weights, is_guided,
 from nmt_cli.assembly.word_pairs import keep_word_pairs
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import BatchMaker
-from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.sampler import Sampler
 from nmt_cli.data.store import open_store
 from nmt_cli.experiment import Experiment
@@ -204,7 +204,7 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
         experiment.cache_path,
         _corpora(experiment, config),
         experiment.tokenizers,
-        Filters(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
+        LengthLimits(config.data.max_length, config.data.max_length_ratio, config.data.invalid_utf8),
         with_links=is_guided(config),
         threads=torch.get_num_threads() * world.local_size,  # the other processes of this machine wait
     )

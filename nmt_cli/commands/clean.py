@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt_cli.commands.options import SourceText
-from nmt_cli.corpora.filters import LINE_RULES, RULES, rules_that_drop
+from nmt_cli.corpora.filters import FILTERS, LINE_FILTERS, dropping_filters
 from nmt_cli.system.console import counted, log, warn
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
@@ -77,8 +77,8 @@ def clean(
 
     check_options(target, tag)
     texts = [source] if target is None else [source, target]
-    rules = LINE_RULES if target is None else RULES
-    dropping = rules_that_drop(keep or (), drop or (), rules)
+    rules = LINE_FILTERS if target is None else FILTERS
+    dropping = dropping_filters(keep or (), drop or (), rules)
     check_inputs(texts, without or ())
     made = [] if output is None else cleaned_paths(texts, output, may_exist=dry_run)
     if not made and not dry_run:
@@ -94,5 +94,5 @@ def clean(
     tell(counts, dropping, rules)
     noun = noun_of(texts)
     log(f"{', '.join(map(str, made[:-1]))}: {counted(counts.kept, noun)}; dropped {noun}s: {made[-1]}")
-    if counts.judged and not counts.kept:
+    if counts.examined and not counts.kept:
         warn(f"no {noun} is left. Look at the rules above, and switch off the wrong ones with --keep RULE")

@@ -1,4 +1,4 @@
-"""Advice about the pairs of a corpus: what the rules of `nmt clean` find in it, worst first, and what to do then."""
+"""Advice about the pairs of a corpus: what the filters of `nmt clean` find in it, worst first, and what to do then."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from nmt_cli.corpora.corpus_report import CorpusReport
-from nmt_cli.corpora.filter_pairs import Tally, cleaned_names, tally
-from nmt_cli.corpora.filters import RULES, Rule, rules_that_drop
+from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_names, count_filtered
+from nmt_cli.corpora.filters import FILTERS, Filter, dropping_filters
 from nmt_cli.corpora.unequal_files import look_command, where_files_part
 
-MAX_JUDGED = 200_000
-"""Pairs of a corpus that are judged, in blocks from all over it. That takes less than a minute."""
+MAX_EXAMINED = 200_000
+"""Pairs of a corpus that are examined, in blocks from all over it. That takes less than a minute."""
 NOTICEABLE = 0.5
 """Share of the pairs in per cent that a clean corpus loses at most."""
 LEVELS = (("severe", 6.0), ("moderate", 0.5), ("slight", 0.0))
 """The words for a severity, each with the least share times harm."""
 RUINOUS = 3.0
-"""Harm of a rule that is looked at in dev and test sets too."""
+"""Harm of a filter that is applied to dev and test sets too."""
 CLEAN_LISTS = "The command lists these pairs in a file that ends in .dropped.tsv"
 DEV_LEAK = "the model is chosen by these sentences: take them out of the dev set, or scores of this set are too high"
 IS_TRAINING = (
     "this is the training text itself, so scores say nothing: name other pairs; nmt init holds some back for dev"
 )
 IS_DEV = "this is the dev set itself, by which the model is chosen, so scores are too high: name other pairs"
-LEAK = next(rule for rule in RULES if rule.name == "leak")
+LEAK = next(filter_ for filter_ in FILTERS if filter_.name == "leak")
 THROUGHOUT = 50.0
 """Share of tokenised pairs in per cent from which the whole text is taken for tokenised."""
 
@@ -42,12 +42,13 @@ class Advice:
     finding: str
     description: str
     per_cent: float
-    """Share of the judged pairs."""
+    """Share of the examined pairs."""
     pairs: int
-    """Suspicious ones among those that were judged."""
+    """Suspicious pairs among the examined ones."""
     judged: int
+    """Examined pairs. The name is a key of `nmt check --json`."""
     read: int
-    """All pairs of the corpus. Of a large corpus only a part is judged."""
+    """All pairs of the corpus. Of a large corpus only a part is examined."""
     places: list[str]
     """The first of them. Of stretches, their beginnings."""
     advice: str
@@ -74,8 +75,8 @@ class Advised(NamedTuple):
 
     advice: list[Advice]
     """Worst first."""
-    not_looked_for: dict[str, tuple[str, ...]]
-    """By corpus, the rules about which it says too little."""
+    inactive_filters: dict[str, tuple[str, ...]]
+    """By corpus, the filters that cannot learn enough from it."""
     cleaned: dict[str, tuple[Path, Path]]
     """By training corpus whose bad pairs are worth a cleaning, the files that the command of its advice makes."""
     with_links: dict[str, str]
@@ -88,7 +89,7 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
     copies, leaks = _parted(reports, "overlap", training)
     dev = next((report for report in reports if report.name == "dev"), None)
     copies_of_dev, leaks_of_dev = _parted(reports, "dev_overlap", [dev] if dev else [])
-    found, not_looked_for, cleaned, with_links = [], {}, {}, {}
+    found, inactive_filters, cleaned, with_links = [], {}, {}, {}
     for report in reports:
         counts = [side.num_lines for side in report.sides]
         if len(set(counts)) > 1 and min(counts) == report.num_pairs > 0:
@@ -98,7 +99,7 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
             own, missing, share = _of_equal(report, without, languages)
             found += own
             if missing:
-                not_looked_for[report.name] = missing
+                inactive_filters[report.name] = missing
             if report.is_training and share > NOTICEABLE and not _is_one_file(report):
                 if report.links:
                     with_links[report.name] = report.links
@@ -116,47 +117,47 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
         assert dev is not None
         command = clean_command(dev, without=leaks_of_dev)
         found.append(_leak(report, "dev_overlap", "the source stands in the dev set", DEV_LEAK, command))
-    return Advised(sorted(found, key=lambda one: -one.severity), not_looked_for, cleaned, with_links)
+    return Advised(sorted(found, key=lambda one: -one.severity), inactive_filters, cleaned, with_links)
 
 
-def judged_part(source: str, target: str) -> Tally:
-    """Return what `nmt clean` finds and drops by its defaults, judged by a part of a large corpus."""
-    return tally([source, target], rules_that_drop(), max_pairs=MAX_JUDGED)
+def counts_of_part(source: str, target: str) -> FilterCounts:
+    """Return what `nmt clean` finds and drops by default, in a part of a large corpus."""
+    return count_filtered([source, target], dropping_filters(), max_pairs=MAX_EXAMINED)
 
 
 def _of_equal(
     report: CorpusReport, leaks: Sequence[CorpusReport], languages: tuple[str, str]
 ) -> tuple[list[Advice], tuple[str, ...], float]:
-    """Return the advice about a corpus, the rules that it says too little about, and the share that is dropped."""
-    counts = judged_part(report.source, report.target)
+    """Return the advice about a corpus, the filters that cannot learn enough from it, and the share that is dropped."""
+    counts = counts_of_part(report.source, report.target)
     found = []
-    for rule in RULES:
-        share = counts.share(counts.found[rule.name])
-        if not share or not (report.is_training or (rule.harm >= RUINOUS and share > NOTICEABLE)):
+    for filter_ in FILTERS:
+        share = counts.share(counts.found[filter_.name])
+        if not share or not (report.is_training or (filter_.harm >= RUINOUS and share > NOTICEABLE)):
             continue
-        text, command = _what_to_do(report, rule, leaks, languages, share=share)
+        text, command = _what_to_do(report, filter_, leaks, languages, share=share)
         found.append(
             Advice(
-                report.name, rule.name, rule.description, round(share, 3), counts.found[rule.name], counts.judged,
-                counts.read, [f"{report.source}:{line}" for line in counts.examples[rule.name]], text, command,
-                *_severity(share * rule.harm),
+                report.name, filter_.name, filter_.description, round(share, 3), counts.found[filter_.name],
+                counts.examined, counts.read, [f"{report.source}:{line}" for line in counts.examples[filter_.name]],
+                text, command, *_severity(share * filter_.harm),
             )
         )  # fmt: skip
-    missing = counts.not_looked_for if report.is_training else ()
+    missing = counts.inactive_filters if report.is_training else ()
     return found, missing, counts.share(counts.dropped)
 
 
 def _what_to_do(
-    report: CorpusReport, rule: Rule, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
+    report: CorpusReport, filter_: Filter, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
 ) -> tuple[str, str]:
     """Return what to do about these pairs, and the command."""
     if _is_one_file(report):
         return "the same file is given as source and as target: name the translation as the target", ""
     if not report.is_training:
         return f"scores of this set mislead: mend it. {CLEAN_LISTS}", clean_command(report, without=leaks)
-    if rule.name == "tokenised" and share >= THROUGHOUT:
-        return rule.advice, _detokenise_command(report, languages)
-    return rule.advice, clean_command(report, () if rule.drops else (rule.name,), leaks)
+    if filter_.name == "tokenised" and share >= THROUGHOUT:
+        return filter_.advice, _detokenise_command(report, languages)
+    return filter_.advice, clean_command(report, () if filter_.drops else (filter_.name,), leaks)
 
 
 def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
@@ -165,7 +166,7 @@ def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
     part = where_files_part(paths, counts)
     if part is None:
         return []
-    rule = next(rule for rule in RULES if rule.name == "out-of-step")
+    filter_ = next(filter_ for filter_ in FILTERS if filter_.name == "out-of-step")
     number = max(counts) - part.line + 1
     share = 100 * number / max(counts)
     description = f"the files have {counts[0]:,} and {counts[1]:,} lines "
@@ -177,9 +178,9 @@ def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
         advice = "a line is missing or doubled in one file near this place. Look there, and mend the file"
     return [
         Advice(
-            report.name, rule.name, description, round(share, 3), number, max(counts), max(counts),
+            report.name, filter_.name, description, round(share, 3), number, max(counts), max(counts),
             [f"{report.source}:{part.line}"], advice,
-            look_command(paths, part.line), *_severity(share * rule.harm),
+            look_command(paths, part.line), *_severity(share * filter_.harm),
         )
     ]  # fmt: skip
 
@@ -247,6 +248,6 @@ def clean_command(corpus: Sides, drop: Sequence[str] = (), without: Sequence[Sid
     Another command than the usual one makes files of another name, so that both can run.
     """
     prefix = fresh_prefix(corpus, drop)
-    options = [word for rule in drop for word in ("--drop", rule)]
+    options = [word for name in drop for word in ("--drop", name)]
     options += [word for path in dict.fromkeys(one.source for one in without) for word in ("--without", path)]
     return shlex.join(["nmt", "clean", corpus.source, corpus.target, "-o", prefix, *options])

@@ -42,7 +42,7 @@ _PARTED = re.compile(rf"[\w)\]'\"”»] [.,،。，、।](?: |$)|@-@|{_MOSES}")
 
 
 def found_in_characters(source: str, target: str) -> list[str]:
-    """Return the names of the rules that a pair breaks by its characters alone."""
+    """Return the names of the filters that a pair fails by its characters alone."""
     if not source.strip() or not target.strip():
         return ["empty"]
     found = []
@@ -64,7 +64,7 @@ def found_in_characters(source: str, target: str) -> list[str]:
 
 
 def found_in_line(text: str) -> list[str]:
-    """Return the names of the rules that a line of text in one language breaks by its characters alone."""
+    """Return the names of the filters that a line of text in one language fails by its characters alone."""
     if not text.strip():
         return ["empty"]
     found = []

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nmt_cli.corpora.duplicates import PairIndex
 from nmt_cli.data.lines import decode_line
-from nmt_cli.data.pairs import Corpus, Filters, check_missing, first_missing, lines_in_step, parse_links
+from nmt_cli.data.pairs import Corpus, LengthLimits, check_missing, first_missing, lines_in_step, parse_links
 from nmt_cli.data.store import CHUNK
 from nmt_cli.data.tokenizer import UNK, Tokenizer
 from nmt_cli.system.console import Progress
@@ -109,12 +109,12 @@ class CorpusReport:
 
 
 def analyse(
-    corpora: Sequence[NamedCorpus], filters: Filters, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
+    corpora: Sequence[NamedCorpus], limits: LengthLimits, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
 ) -> list[CorpusReport]:
     """Return a report of each corpus, in the order given. What cannot be read becomes a problem of its report."""
     if tokenizers is None:
-        filters = replace(filters, max_length_ratio=None)  # it is one of pieces, and words say little about it
-    readers = [_Reader(corpus, filters, tokenizers) for corpus in corpora]
+        limits = replace(limits, max_length_ratio=None)  # it is one of pieces, and words say little about it
+    readers = [_Reader(corpus, limits, tokenizers) for corpus in corpora]
     training = [reader for reader in readers if reader.is_training]
     held_out = [reader for reader in readers if not reader.is_training]
     with ExitStack() as stack, Progress("checking", unit="pair") as progress:
@@ -180,13 +180,15 @@ class _Indexed:
 class _Reader:
     """Goes through one corpus and fills its report."""
 
-    def __init__(self, named: NamedCorpus, filters: Filters, tokenizers: tuple[Tokenizer, Tokenizer] | None) -> None:
+    def __init__(
+        self, named: NamedCorpus, limits: LengthLimits, tokenizers: tuple[Tokenizer, Tokenizer] | None
+    ) -> None:
         corpus = named.corpus
         self.is_training, self._with_links = named.is_training, named.with_links
         self.report = CorpusReport(named.name, corpus.source, corpus.target, named.is_training, corpus.alignment)
         self._characters = (array("I"), array("I"))
         self._paths = corpus.paths
-        self._filters, self._tokenizers = filters, tokenizers
+        self._limits, self._tokenizers = limits, tokenizers
         self._kinds = [_byte_table(tokenizer) for tokenizer in tokenizers or ()]
 
     def read(self, progress: Progress, index: PairIndex) -> None:
@@ -199,7 +201,7 @@ class _Reader:
                 index.add(source, target)
             progress.advance(len(chunk))
         invalid = report.findings["invalid_utf8"]
-        if invalid.count and self.is_training and self._filters.invalid_utf8 == "error":
+        if invalid.count and self.is_training and self._limits.invalid_utf8 == "error":
             what = "is not valid UTF-8" if invalid.count == 1 else f"is one of {invalid.count:,} lines not valid UTF-8"
             report.problems.append(
                 f"{invalid.examples[0]}: {what}; mend the line, or set data.invalid_utf8 to skip or replace"
@@ -286,16 +288,16 @@ class _Reader:
 
     def _filter(self, number: int, source: int, target: int, *, is_valid: bool) -> bool:
         """Count a pair of these lengths and return whether it is kept; a held-out set keeps all."""
-        report, filters = self.report, self._filters
+        report, limits = self.report, self._limits
         is_kept = True
         if self.is_training:
-            if filters.is_too_long(source, target):
+            if limits.is_too_long(source, target):
                 path = self._paths[0] if source >= target else self._paths[1]
                 self._find("too_long", path, number, f" ({max(source, target):,})")
-            elif filters.is_beyond_ratio(source, target):
+            elif limits.is_beyond_ratio(source, target):
                 self._find("beyond_ratio", self._paths[0], number, f" ({source:,} and {target:,})")
-            is_skipped = not is_valid and filters.invalid_utf8 == "skip"
-            is_kept = filters.why_left_out(source, target) is None and not is_skipped
+            is_skipped = not is_valid and limits.invalid_utf8 == "skip"
+            is_kept = limits.why_left_out(source, target) is None and not is_skipped
         if is_kept:
             report.num_kept += 1
             report.longest_kept = max(report.longest_kept, source, target)

@@ -1,4 +1,4 @@
-"""Judgement of text in one language, line by line, in two passes: the first finds repeated and known lines.
+"""Filtering of text in one language, line by line, in two passes: the first finds repeated and known lines.
 
 Memory is one byte for each line, and 8 bytes for each line that is known.
 """
@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 
 from nmt_cli.corpora.character_filters import found_in_line
 from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, PairIndex, hashes_of
-from nmt_cli.corpora.filter_pairs import BLOCK, Judged
-from nmt_cli.corpora.filters import LINE_RULES
+from nmt_cli.corpora.filter_pairs import BLOCK, FilteredPair
+from nmt_cli.corpora.filters import LINE_FILTERS
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.system.console import Progress
 from nmt_cli.system.errors import InputError
 
-_RANK = {rule.name: rank for rank, rule in enumerate(LINE_RULES)}
+_RANK = {filter_.name: rank for rank, filter_ in enumerate(LINE_FILTERS)}
 
 
-def judged_lines(path: str, without: Sequence[str] = ()) -> Iterator[Judged]:
-    """Yield the lines of a file in order, judged; `target` of each is empty.
+def filtered_lines(path: str, without: Sequence[str] = ()) -> Iterator[FilteredPair]:
+    """Yield the lines of a file in order, with the filters that each fails; `target` is empty.
 
     A line is known if it stands in one of the files `without`, white space around it aside.
 
@@ -33,17 +33,17 @@ def judged_lines(path: str, without: Sequence[str] = ()) -> Iterator[Judged]:
         bits = index.bits(hashes_of(without))
     marks = (("known", HELD_OUT), ("duplicate", DUPLICATE))
     number = 0
-    with open_input(path) as stream, Progress("judging", unit="line", total=len(bits)) as progress:
+    with open_input(path) as stream, Progress("filtering", unit="line", total=len(bits)) as progress:
         for number, line in enumerate(iter_lines(stream), start=1):
             if number > len(bits):
                 break
             text, is_valid = decode_line(line)
-            rules = found_in_line(text)
-            if not is_valid and "encoding" not in rules:
-                rules.append("encoding")
-            if "empty" not in rules:
-                rules += [name for name, bit in marks if bits[number - 1] & bit]
-            yield Judged(number, line, b"", sorted(rules, key=_RANK.__getitem__))
+            failed = found_in_line(text)
+            if not is_valid and "encoding" not in failed:
+                failed.append("encoding")
+            if "empty" not in failed:
+                failed += [name for name, bit in marks if bits[number - 1] & bit]
+            yield FilteredPair(number, line, b"", sorted(failed, key=_RANK.__getitem__))
             if not number % BLOCK:
                 progress.advance(BLOCK)
     if number != len(bits):

@@ -1,4 +1,4 @@
-"""Judgement of a whole corpus in two passes: the first draws a sample and finds repeated pairs, the second judges.
+"""Filtering of a corpus in two passes: the first draws a sample and finds repeated pairs, the second applies filters.
 
 Memory holds the sample, one block of pairs, and one byte for each pair.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt_cli.corpora.duplicates import DUPLICATE, HELD_OUT, MANY_TARGETS, PairIndex, hashes_of
-from nmt_cli.corpora.pair_filter import Judge
+from nmt_cli.corpora.pair_filter import PairFilters
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.pairs import lines_in_step
 from nmt_cli.system.console import Progress
@@ -26,7 +26,7 @@ SAMPLE_PAIRS = 20_000
 SAMPLE_CHARACTERS = 1_000
 """Beginning of each side that the sample keeps."""
 BLOCK = 4_096
-"""Pairs that are judged together."""
+"""Pairs that are filtered together."""
 NUM_EXAMPLES = 3
 Lines = tuple[bytes, ...]
 
@@ -46,63 +46,64 @@ def cleaned_names(texts: Sequence[str], prefix: str) -> list[Path]:
     return [Path(f"{prefix}{ending}") for ending in (*endings, ".dropped.tsv")]
 
 
-class Judged(NamedTuple):
-    """A pair of lines with the rules that it breaks."""
+class FilteredPair(NamedTuple):
+    """A pair of lines with the names of the filters that it fails."""
 
     number: int
     """Counts from 1."""
     source: bytes
     target: bytes
-    rules: list[str]
+    failed: list[str]
     """Worst first."""
 
 
 @dataclass(slots=True)
-class Tally:
-    """Counts of judged pairs."""
+class FilterCounts:
+    """Counts of filtered pairs."""
 
     read: int = 0
     """Pairs of the corpus."""
-    judged: int = 0
+    examined: int = 0
+    """Pairs to which the filters were applied: of a large corpus perhaps a part."""
     dropped: int = 0
     found: Counter[str] = field(default_factory=Counter)
-    """Pairs that break each rule. A pair may break several."""
+    """Pairs that fail each filter. A pair may fail several."""
     dropped_by: Counter[str] = field(default_factory=Counter)
-    """Dropped pairs, each under the first rule that drops it."""
+    """Dropped pairs, each under the first filter that drops it."""
     examples: dict[str, list[int]] = field(default_factory=dict)
-    """The first lines that break each rule; of stretches, the lines at which they begin."""
+    """The first lines that fail each filter; of stretches, the lines at which they begin."""
     last: dict[str, int] = field(default_factory=dict)
-    not_looked_for: tuple[str, ...] = ()
-    """Rules about which the corpus says too little."""
+    inactive_filters: tuple[str, ...] = ()
+    """Filters that find nothing, because the corpus is too small or its sides are too alike to learn from."""
 
     @property
     def kept(self) -> int:
-        """Judged pairs that stay."""
-        return self.judged - self.dropped
+        """Examined pairs that are not dropped."""
+        return self.examined - self.dropped
 
-    def add(self, pair: Judged, dropping: frozenset[str]) -> str | None:
-        """Count a pair; return the rule that drops it, or None where it stays."""
-        self.judged += 1
-        for rule in pair.rules:
-            self.found[rule] += 1
-            examples = self.examples.setdefault(rule, [])
-            goes_on = rule == "out-of-step" and self.last.get(rule) == pair.number - 1
+    def add(self, pair: FilteredPair, dropping: frozenset[str]) -> str | None:
+        """Count a pair; return the filter that drops it, or None if it stays. `dropping` are the filters that drop."""
+        self.examined += 1
+        for name in pair.failed:
+            self.found[name] += 1
+            examples = self.examples.setdefault(name, [])
+            goes_on = name == "out-of-step" and self.last.get(name) == pair.number - 1
             if len(examples) < NUM_EXAMPLES and not goes_on:
                 examples.append(pair.number)
-            self.last[rule] = pair.number
-        reason = next((rule for rule in pair.rules if rule in dropping), None)
+            self.last[name] = pair.number
+        reason = next((name for name in pair.failed if name in dropping), None)
         if reason is not None:
             self.dropped += 1
             self.dropped_by[reason] += 1
         return reason
 
     def share(self, count: int) -> float:
-        """Return a count as a share of the judged pairs, in per cent."""
-        return 100 * count / max(1, self.judged)
+        """Return a count as a share of the examined pairs, in per cent."""
+        return 100 * count / max(1, self.examined)
 
 
 class FirstPass(NamedTuple):
-    """The number of pairs of a corpus, a sample of them, and what repeats: known before the pairs are judged."""
+    """The number of pairs of a corpus, a sample of them, and what repeats: known before the pairs are filtered."""
 
     num_pairs: int
     sample: list[tuple[str, str]]
@@ -136,14 +137,17 @@ def first_pass(paths: Sequence[str], held_out: Sequence[str] = ()) -> FirstPass:
         return FirstPass(len(index), texts, index.bits(held_out_hashes))
 
 
-def judged_pairs(
-    paths: Sequence[str], known: FirstPass, judge: Judge, *, max_pairs: int | None = None
-) -> Iterator[Judged]:
-    """Yield the pairs of a corpus in order, judged; with `max_pairs`, about as many, in blocks from all over it."""
+def filtered_pairs(
+    paths: Sequence[str], known: FirstPass, filters: PairFilters, *, max_pairs: int | None = None
+) -> Iterator[FilteredPair]:
+    """Yield the pairs of a corpus in order, with the filters that each fails.
+
+    With `max_pairs`, about so many pairs are examined, in blocks from all over the corpus.
+    """
     every = 1 if max_pairs is None else max(1, -(-known.num_pairs // max_pairs))
     rows = lines_in_step(paths)
     first = 0
-    with Progress("judging", unit="pair", total=known.num_pairs) as progress:
+    with Progress("filtering", unit="pair", total=known.num_pairs) as progress:
         for number, block in enumerate(iter(lambda: list(islice(rows, BLOCK)), [])):
             if first + len(block) > known.num_pairs:
                 raise InputError(f"{' and '.join(paths)}: became longer while they were read; run the command again")
@@ -153,9 +157,9 @@ def judged_pairs(
                 marks = [
                     _marks(seen, source[1] and target[1]) for seen, (source, target) in zip(bits, sides, strict=True)
                 ]
-                found = judge.judge([(source[0], target[0]) for source, target in sides], marks)
-                for row, (lines, rules) in enumerate(zip(block, found, strict=True), start=first + 1):
-                    yield Judged(row, lines[0], lines[1], rules)
+                found = filters.failed([(source[0], target[0]) for source, target in sides], marks)
+                for row, (lines, failed) in enumerate(zip(block, found, strict=True), start=first + 1):
+                    yield FilteredPair(row, lines[0], lines[1], failed)
             first += len(block)
             progress.advance(len(block))
     if first < known.num_pairs:
@@ -163,7 +167,7 @@ def judged_pairs(
 
 
 def _marks(bits: int, is_valid: bool) -> list[str]:
-    """Return the rules that a pair breaks beside others, or by its bytes."""
+    """Return the filters that a pair fails by its bytes, or because it repeats another."""
     marks = [] if is_valid else ["mixed-encodings"]
     if bits & DUPLICATE:
         marks.append("duplicate")
@@ -174,11 +178,11 @@ def _marks(bits: int, is_valid: bool) -> list[str]:
     return marks
 
 
-def tally(paths: Sequence[str], dropping: frozenset[str], *, max_pairs: int | None = None) -> Tally:
-    """Count what the rules find in a corpus, and what `dropping` would drop."""
+def count_filtered(paths: Sequence[str], dropping: frozenset[str], *, max_pairs: int | None = None) -> FilterCounts:
+    """Return the counts of pairs that fail each filter, and of those that the filters `dropping` would drop."""
     known = first_pass(paths)
-    judge = Judge(known.sample)
-    counts = Tally(read=known.num_pairs, not_looked_for=judge.not_looked_for)
-    for pair in judged_pairs(paths, known, judge, max_pairs=max_pairs):
+    filters = PairFilters(known.sample)
+    counts = FilterCounts(read=known.num_pairs, inactive_filters=filters.inactive_filters)
+    for pair in filtered_pairs(paths, known, filters, max_pairs=max_pairs):
         counts.add(pair, dropping)
     return counts

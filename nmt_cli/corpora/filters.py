@@ -1,4 +1,7 @@
-"""The names of the rules, what each finds, and what to do about it."""
+"""The filters of `nmt clean`, whose users call them rules: their names, what each finds, and what to do about it.
+
+As in OpusFilter, a filter names the pairs that fail it. Whether such a pair is dropped is another decision.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import NamedTuple
 from nmt_cli.system.errors import InputError
 
 
-class Rule(NamedTuple):
-    """A reason to leave out a pair."""
+class Filter(NamedTuple):
+    """A filter of pairs, or of lines in one language."""
 
     name: str
     description: str
@@ -22,74 +25,80 @@ class Rule(NamedTuple):
     """False for what is only counted unless the user asks for more: such pairs are often good."""
 
 
-RULES = (
-    Rule("empty", "a side is empty", "training leaves these pairs out anyway", 1),
-    Rule(
+FILTERS = (
+    Filter("empty", "a side is empty", "training leaves these pairs out anyway", 1),
+    Filter(
         "encoding", "a side has broken characters (U+FFFD, or Ã¤ for ä)",
         "import the file again with its right --encoding, or drop these pairs", 3,
     ),
-    Rule(
+    Filter(
         "mixed-encodings", "a side is not UTF-8, although most lines are",
         "the file was put together from texts in several encodings: import each of these with its --encoding, or drop "
         "these pairs", 3,
     ),
-    Rule("copy", "the target is a copy of the source", "a model learns from such pairs not to translate; drop them", 3),
-    Rule("swapped", "each side is in the language of the other", "drop these pairs, or exchange their sides", 3),
-    Rule("wrong-language", "a side is not in its language", "a model learns to answer in that language; drop them", 3),
-    Rule(
+    Filter(
+        "copy", "the target is a copy of the source", "a model learns from such pairs not to translate; drop them", 3
+    ),
+    Filter("swapped", "each side is in the language of the other", "drop these pairs, or exchange their sides", 3),
+    Filter(
+        "wrong-language", "a side is not in its language", "a model learns to answer in that language; drop them", 3
+    ),
+    Filter(
         "out-of-step", "the files are shifted against each other here",
         "look at the first place: a line is missing or doubled in one file. Mend it, or drop the stretch", 3,
     ),
-    Rule(
+    Filter(
         "leak", "the source stands in a file of --without",
         "take these sentences out of the training text, or scores of this set are too high", 3,
     ),
-    Rule("too-long", "a side has more than 200 words or 1,000 characters", "cut these pairs into sentences", 1),
-    Rule("length-ratio", "one side is far too short for the other", "probably a part is not translated; drop them", 2),
-    Rule("markup", "tags on one side only, or HTML entities", "take the markup out of both sides, or drop them", 2),
-    Rule("numbers", "the numbers on the two sides differ", "drop these pairs if numbers matter to you", 2),
-    Rule("duplicate", "the same pair has come before", "drop these pairs, so that they do not count twice", 0.5),
-    Rule(
+    Filter("too-long", "a side has more than 200 words or 1,000 characters", "cut these pairs into sentences", 1),
+    Filter(
+        "length-ratio", "one side is far too short for the other", "probably a part is not translated; drop them", 2
+    ),
+    Filter("markup", "tags on one side only, or HTML entities", "take the markup out of both sides, or drop them", 2),
+    Filter("numbers", "the numbers on the two sides differ", "drop these pairs if numbers matter to you", 2),
+    Filter("duplicate", "the same pair has come before", "drop these pairs, so that they do not count twice", 0.5),
+    Filter(
         "invisible", "a side has control, zero-width, bidi or private-use characters",
         "the tokenizer removes most of them; drop these pairs with --drop invisible if they matter", 1, drops=False,
     ),
-    Rule(
+    Filter(
         "many-targets", "the source has come before with three other targets",
         "if they say different things, the model mixes them; the command keeps the first three", 0.5, drops=False,
     ),
-    Rule(
+    Filter(
         "tokenised", "blanks stand before punctuation, as in `food , soup .`",
         "the model has its own tokenizer and would write such text: train on the text as people write it", 0.05,
         drops=False,
     ),
 )  # fmt: skip
-"""The rules, worst first: a dropped pair is listed under the first rule that drops it."""
+"""The filters of pairs, worst first: a dropped pair is listed under the first filter that drops it."""
 TOO_LITTLE = "too few pairs, or sides that are too alike, to learn from"
-"""The reason why rules that learn from the corpus find nothing in it."""
-NAMES = tuple(rule.name for rule in RULES)
-LINE_RULES = (
-    Rule("empty", "the line is empty", "they teach nothing", 1),
-    Rule("encoding", "broken characters (U+FFFD, or Ã¤ for ä)", "import the file again with its right --encoding", 3),
-    Rule("too-long", "more than 200 words or 1,000 characters", "cut these lines into sentences", 1),
-    Rule("known", "the line stands in a file that --without names", "such text must not be learnt from", 3),
-    Rule("duplicate", "the same line has come before", "they would count twice", 1),
-    Rule(
+"""The reason why filters that learn from the corpus find nothing in it."""
+NAMES = tuple(filter_.name for filter_ in FILTERS)
+LINE_FILTERS = (
+    Filter("empty", "the line is empty", "they teach nothing", 1),
+    Filter("encoding", "broken characters (U+FFFD, or Ã¤ for ä)", "import the file again with its right --encoding", 3),
+    Filter("too-long", "more than 200 words or 1,000 characters", "cut these lines into sentences", 1),
+    Filter("known", "the line stands in a file that --without names", "such text must not be learnt from", 3),
+    Filter("duplicate", "the same line has come before", "they would count twice", 1),
+    Filter(
         "invisible", "control, zero-width, bidi or private-use characters", "the tokenizer removes most of them", 1,
         drops=False,
     ),
 )  # fmt: skip
-"""The rules for text in one language, in the same order."""
+"""The filters of text in one language, in the same order."""
 
 
-def rules_that_drop(
-    keep: Iterable[str] = (), drop: Iterable[str] = (), rules: tuple[Rule, ...] = RULES
+def dropping_filters(
+    keep: Iterable[str] = (), drop: Iterable[str] = (), filters: tuple[Filter, ...] = FILTERS
 ) -> frozenset[str]:
-    """Return the names of the rules that drop pairs or lines: the usual ones without `keep` and with `drop`.
+    """Return the names of the filters that drop pairs or lines: those of the default without `keep` and with `drop`.
 
     Raises:
         InputError: a name is unknown, or is asked for both ways.
     """
-    keep, drop, known = list(keep), list(drop), [rule.name for rule in rules]
+    keep, drop, known = list(keep), list(drop), [filter_.name for filter_ in filters]
     for option, names in (("--keep", keep), ("--drop", drop)):
         for name in names:
             if name not in known:
@@ -98,5 +107,5 @@ def rules_that_drop(
                 raise InputError(f"{option} {name}: there is no such rule{guess}")
     if both := [name for name in keep if name in drop]:
         raise InputError(f"--keep {both[0]} and --drop {both[0]} contradict each other; give one of them")
-    usual = {rule.name for rule in rules if rule.drops}
+    usual = {filter_.name for filter_ in filters if filter_.drops}
     return frozenset((usual | set(drop)) - set(keep))

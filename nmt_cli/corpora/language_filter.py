@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 NUM_BUCKETS = 2**18
 """Trigrams are known by a hash. Collisions blur the model a little."""
 MAX_CHARACTERS = 400
-"""Beginning of a line by which it is judged."""
+"""Characters at the beginning of a line that are looked at."""
 SMOOTHING = 0.1
 ROUNDS = 4
 """Rounds that learn from the lines that fit best."""
@@ -135,8 +135,8 @@ class _Side(NamedTuple):
     """Log-probability of a trigram below which a line is in neither language."""
 
 
-class LanguageModel:
-    """Tells lines that are in the other language of the corpus, or in neither."""
+class LanguageFilter:
+    """Finds lines that are in the other language of the corpus, or in neither, by character trigrams."""
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         self._tables: list[NDArray[np.float32]] = []
@@ -177,7 +177,7 @@ class LanguageModel:
         return True
 
     def flag(self, sources: Sequence[str], targets: Sequence[str]) -> LanguageFlags:
-        """Return the pairs whose sides are exchanged, and those with another language on a side."""
+        """Return one flag for each pair: its sides are exchanged; and one: a side is in another language."""
         if not self.is_sure or not sources:
             none = np.zeros(len(sources), dtype=bool)
             return LanguageFlags(none, none)

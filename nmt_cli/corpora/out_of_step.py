@@ -1,4 +1,4 @@
-"""Stretches in which the lines of two files are shifted against each other.
+"""Out-of-step detection: stretches in which the lines of two files are shifted against each other.
 
 The evidence is words that translate each other, learnt from the corpus itself by counting, and words and numbers that
 are the same on both sides. A path through the possible shifts then finds where a stretch begins and ends.
@@ -24,10 +24,10 @@ MAX_WORDS = 25
 MIN_TOGETHER = 3
 MIN_ASSOCIATION = 0.1
 MAX_SHARE = 0.2
-"""A word in a larger share of the lines fits everywhere and says nothing."""
+"""A word in a larger share of the lines fits everywhere and means nothing."""
 NUM_PARTNERS = 3
 MIN_CONTRAST = 0.15
-"""Least difference between the hit rates of pairs and of strangers. With less, the words say too little."""
+"""Least difference between the hit rates of pairs and of strangers. With less, the words show too little."""
 TEMPER = 0.5
 """Weight of a line's evidence: the words of a line depend on each other."""
 MAX_EVIDENCE = 3.0
@@ -49,11 +49,11 @@ def _words(text: str) -> Words:
     return frozenset(_TOKEN.findall(text[:1_000].lower())[:MAX_WORDS])
 
 
-class Steps:
-    """Finds stretches out of step in one block of pairs after the other."""
+class OutOfStepDetector:
+    """Finds stretches out of step, block after block, as the states of a hidden Markov model."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Learn which words go together from pairs drawn from the corpus."""
+        """Learn which words translate each other from pairs drawn from the corpus (Dice's coefficient)."""
         sides = [(_words(source), _words(target)) for source, target in pairs]
         self._partners = _partners(sides) if len(pairs) >= MIN_PAIRS else {}
         matched = self._rate(sides)
@@ -61,15 +61,15 @@ class Steps:
         random.Random(1).shuffle(others)
         strange = self._rate([(source, target) for (source, _), (_, target) in zip(sides, others, strict=True)])
         self.contrast = matched - strange
-        """The more, the better the words tell pairs from strangers."""
+        """Difference between the hit rates of pairs and of strangers: how well words separate the two."""
         self.is_sure = self.contrast >= MIN_CONTRAST
-        """False if the words do not tell pairs from strangers. Then no line is flagged."""
+        """False if the words do not separate pairs from strangers. Then no line is flagged."""
         matched, strange = (min(0.98, max(0.02, rate)) for rate in (matched, strange))
         self._hit, self._miss = np.log(matched / strange), np.log((1 - matched) / (1 - strange))
         self.begin()
 
     def begin(self) -> None:
-        """Take the next block for the first of a corpus, which is in step."""
+        """Start again: the next block is the first of a corpus, which is in step."""
         self._scores = self._in_step()
 
     def _in_step(self) -> Evidence:
@@ -94,13 +94,13 @@ class Steps:
         return hits, total
 
     def _evidence(self, source: Words, target: Words) -> float:
-        """Return the log-odds that these belong together."""
+        """Return the log-odds, in nats, that these sides translate each other."""
         hits, total = self._hits(source, target)
         evidence = TEMPER * (hits * self._hit + (total - hits) * self._miss)
         return float(min(MAX_EVIDENCE, max(-MAX_EVIDENCE, evidence)))
 
     def flag(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
-        """Return which pairs of the next block are out of step. A stretch may go on from block to block."""
+        """Return True for the pairs of the next block that are out of step. A stretch may span several blocks."""
         flags = np.zeros(len(pairs), dtype=bool)
         if not self.is_sure or not pairs:
             return flags

@@ -1,4 +1,4 @@
-"""The judge of pairs: all rules together, with what they learn from a sample of the corpus."""
+"""All filters of pairs together, with what they learn from a sample of the corpus."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ import numpy as np
 
 from nmt_cli.corpora.character_filters import found_in_characters
 from nmt_cli.corpora.filters import NAMES
-from nmt_cli.corpora.language_filter import LanguageModel
-from nmt_cli.corpora.out_of_step import Steps
+from nmt_cli.corpora.language_filter import LanguageFilter
+from nmt_cli.corpora.out_of_step import OutOfStepDetector
 
 RATIO_FACTOR = 3.0
 """The ratio of lengths in characters may be this many times the corpus's median ratio, or this part of it."""
 MIN_RATIO_CHARACTERS = 20
-"""Fewest characters of the longer side. The ratio of shorter pairs says nothing."""
+"""Fewest characters of the longer side. The ratio of shorter pairs means nothing."""
 _RANK = {name: rank for rank, name in enumerate(NAMES)}
 Pairs = Sequence[tuple[str, str]]
 
 
-class Judge:
-    """Names the rules that each pair of a corpus breaks."""
+class PairFilters:
+    """Finds the filters that each pair of a corpus fails."""
 
     def __init__(self, sample: Pairs) -> None:
         """Learn the languages, the usual ratio of lengths and the words that go together."""
         whole = [pair for pair in sample if pair[0].strip() and pair[1].strip()]
         ratios = [log(len(target.strip()) / len(source.strip())) for source, target in whole]
         self._usual_ratio = float(np.median(ratios)) if ratios else 0.0
-        self.languages = LanguageModel([source for source, _ in whole], [target for _, target in whole])
-        self.steps = Steps(whole)
+        self.languages = LanguageFilter([source for source, _ in whole], [target for _, target in whole])
+        self.out_of_step = OutOfStepDetector(whole)
 
     @property
-    def not_looked_for(self) -> tuple[str, ...]:
-        """The rules that find nothing because the sample is too small or its sides are too alike to learn from."""
+    def inactive_filters(self) -> tuple[str, ...]:
+        """The filters that find nothing because the sample is too small or its sides are too alike to learn from."""
         languages = () if self.languages.is_sure else ("swapped", "wrong-language")
-        return (*languages, *(() if self.steps.is_sure else ("out-of-step",)))
+        return (*languages, *(() if self.out_of_step.is_sure else ("out-of-step",)))
 
-    def judge(self, pairs: Pairs, marks: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return for each pair of the next block the rules that it breaks, worst first.
+    def failed(self, pairs: Pairs, marks: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Return for each pair of the next block the names of the filters that it fails, worst first.
 
-        `marks` are the rules that it is known to break already.
+        `marks` are the filters that each pair is known to fail already. Blocks must come in the order of the corpus.
         """
         languages = self.languages.flag([source for source, _ in pairs], [target for _, target in pairs])
-        out_of_step = self.steps.flag(pairs)
+        out_of_step = self.out_of_step.flag(pairs)
         found = []
         for row, (source, target) in enumerate(pairs):
             names = found_in_characters(source, target)

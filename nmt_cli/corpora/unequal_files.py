@@ -9,12 +9,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from nmt_cli.corpora.filter_pairs import BLOCK, SAMPLE_CHARACTERS, SAMPLE_PAIRS
-from nmt_cli.corpora.out_of_step import Steps
+from nmt_cli.corpora.out_of_step import OutOfStepDetector
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
-MAX_JUDGED = 200_000
-"""Pairs that are judged to find the block in which the files part. After that each pair around it is judged."""
+MAX_EXAMINED = 200_000
+"""Pairs that are examined to find the block in which the files part. After that, all pairs around it are."""
 NUM_BEFORE, NUM_SHOWN = 20, 25
 """Lines before the place, and lines in all, that the command shows."""
 Pairs = list[tuple[str, str]]
@@ -43,7 +43,7 @@ class Parting(NamedTuple):
 
 
 def where_files_part(paths: Sequence[str], counts: Sequence[int]) -> Parting | None:
-    """Return where two files of these unequal line counts part; None where their words say too little.
+    """Return where two files of these unequal line counts part; None where their words show too little.
 
     It is the beginning of the stretch out of step that reaches the end. Which words go together is learnt from lines
     counted from the beginning, or from the end if these fit better.
@@ -52,17 +52,18 @@ def where_files_part(paths: Sequence[str], counts: Sequence[int]) -> Parting | N
     from_end = [count - shorter for count in counts]
     stride = max(1, shorter // SAMPLE_PAIRS)
     models = [
-        Steps(list(islice(_pairs(paths, skipped, stride), SAMPLE_PAIRS))) for skipped in ([0] * len(paths), from_end)
+        OutOfStepDetector(list(islice(_pairs(paths, skipped, stride), SAMPLE_PAIRS)))
+        for skipped in ([0] * len(paths), from_end)
     ]
-    steps = max(models, key=lambda model: model.contrast)
-    if not steps.is_sure:
+    detector = max(models, key=lambda model: model.contrast)
+    if not detector.is_sure:
         return None
     num_blocks = -(-shorter // BLOCK)
-    every = max(1, -(-shorter // MAX_JUDGED))
-    row = _begins(steps, paths, [*range(0, num_blocks - 1, every), num_blocks - 1])
+    every = max(1, -(-shorter // MAX_EXAMINED))
+    row = _begins(detector, paths, [*range(0, num_blocks - 1, every), num_blocks - 1])
     if row is not None and every > 1:
         last = row // BLOCK
-        near = _begins(steps, paths, range(max(0, last - every), last + 1))
+        near = _begins(detector, paths, range(max(0, last - every), last + 1))
         row = row if near is None else near
     line = (shorter if row is None else row) + 1
     return Parting(line, row is None, look_command(paths, line))
@@ -75,9 +76,9 @@ def look_command(paths: Sequence[str], line: int) -> str:
     return f"paste {' '.join(shown)} | sed -n '{first},{first + NUM_SHOWN - 1}p'"
 
 
-def _begins(steps: Steps, paths: Sequence[str], blocks: Sequence[int]) -> int | None:
+def _begins(detector: OutOfStepDetector, paths: Sequence[str], blocks: Sequence[int]) -> int | None:
     """Return the row at which the stretch begins that reaches the end of these blocks, or None if none does."""
-    steps.begin()
+    detector.begin()
     begin: int | None = None
     pairs = _pairs(paths, [0] * len(paths))
     for number, block in enumerate(iter(lambda: list(islice(pairs, BLOCK)), [])):
@@ -85,7 +86,7 @@ def _begins(steps: Steps, paths: Sequence[str], blocks: Sequence[int]) -> int | 
             break
         if number not in blocks:
             continue
-        flags = steps.flag(block)
+        flags = detector.flag(block)
         if not flags.all():
             in_step = int((~flags).nonzero()[0][-1])
             begin = number * BLOCK + in_step + 1 if in_step + 1 < len(block) else None

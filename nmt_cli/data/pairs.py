@@ -1,4 +1,4 @@
-"""Parallel text: the one reader of pairs, which never shift against each other, and the rules that leave pairs out."""
+"""Parallel text: the one reader of pairs, which never shift against each other, and the limits of their length."""
 
 from __future__ import annotations
 
@@ -63,26 +63,27 @@ class FilterReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """The rules by which pairs are kept out of training."""
+class LengthLimits:
+    """The limits of length, and of encoding, beyond which pairs are left out of training."""
 
     max_length: int = 100
     """Pieces on either side."""
     max_length_ratio: float | None = None
+    """Pieces of the longer side for each piece of the shorter one; None is no limit."""
     invalid_utf8: str = "error"
     """`error`, `skip` or `replace`."""
 
     def is_too_long(self, source: int, target: int) -> bool:
-        """Return whether a side has more pieces than are allowed."""
+        """Return True if a side has more pieces than `max_length`."""
         return max(source, target) > self.max_length
 
     def is_beyond_ratio(self, source: int, target: int) -> bool:
-        """Return whether the sides of a pair, neither of them empty, differ too much in their number of pieces."""
+        """Return True if the ratio of the numbers of pieces is above the limit; sides without pieces have no ratio."""
         longer, shorter = max(source, target), min(source, target)
         return self.max_length_ratio is not None and longer > self.max_length_ratio * shorter > 0
 
     def why_left_out(self, source: int, target: int) -> str | None:
-        """Return why a pair of these lengths is left out, as a `FilterReport` words it; None where it is kept."""
+        """Return the reason to leave out a pair with these numbers of pieces, or None to keep it."""
         if min(source, target) == 0:
             return "with an empty side"
         if self.is_too_long(source, target):

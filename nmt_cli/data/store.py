@@ -1,6 +1,6 @@
 """The training corpora as piece ids on disk, made once and read in place.
 
-A store belongs to the content of its corpora, its tokenizers and its filters, and is made again when one of them
+A store belongs to the content of its corpora, its tokenizers and its length limits, and is made again when one of them
 changes and only then. It is whole or absent.
 """
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from nmt_cli.data.pairs import (
     Corpus,
     FilterReport,
-    Filters,
+    LengthLimits,
     Pair,
     check_missing,
     first_missing,
@@ -145,7 +145,7 @@ def open_store(
     root: Path,
     corpora: Sequence[Corpus],
     tokenizers: tuple[Tokenizer, Tokenizer],
-    filters: Filters,
+    limits: LengthLimits,
     *,
     with_links: bool = False,
     threads: int = 1,
@@ -158,7 +158,7 @@ def open_store(
     key = {
         "format": FORMAT,
         "tokenizers": [tokenizer.fingerprint for tokenizer in tokenizers],
-        "filters": asdict(filters),
+        "filters": asdict(limits),
         "with_links": with_links,
         "content": [_content(corpus, root) for corpus in corpora],
     }
@@ -167,7 +167,7 @@ def open_store(
         if directory.exists():
             log(f"{directory}: is damaged; it is made again")
         _remove_unfinished(root)
-        _make(directory, key, corpora, tokenizers, filters, with_links=with_links, threads=threads)
+        _make(directory, key, corpora, tokenizers, limits, with_links=with_links, threads=threads)
     store = PairStore(directory)
     if len(store) == 0:
         described = "; ".join(f"{name}: {report}" for name, report in store.reports.items())
@@ -185,10 +185,10 @@ class CorpusRecord(NamedTuple):
     """SHA-256 of the text of each side."""
 
 
-def records(root: Path, tokenizers: Sequence[str], filters: Filters) -> list[CorpusRecord]:
+def records(root: Path, tokenizers: Sequence[str], limits: LengthLimits) -> list[CorpusRecord]:
     """Return what the caches below a directory remember of the corpora that they cut with these tokenizers, which are
-    named by their fingerprints, and from which they left out what these filters do."""
-    found, kept_by = [], asdict(filters)
+    named by their fingerprints, and from which they left out what these limits leave out."""
+    found, kept_by = [], asdict(limits)
     for path in sorted(root.glob(f"*/{MANIFEST}")):
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -256,7 +256,7 @@ def _make(
     key: dict[str, Any],
     corpora: Sequence[Corpus],
     tokenizers: tuple[Tokenizer, Tokenizer],
-    filters: Filters,
+    limits: LengthLimits,
     *,
     with_links: bool,
     threads: int,
@@ -276,10 +276,10 @@ def _make(
             progress = stack.enter_context(Progress("tokenizing", unit="pair"))
             for corpus in corpora:
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
-                pairs = read_pairs(corpus, invalid_utf8=filters.invalid_utf8, report=report)
+                pairs = read_pairs(corpus, invalid_utf8=limits.invalid_utf8, report=report)
                 first, first_piece, num_missing = sides[1].num_rows, sides[1].num_values, 0
                 while chunk := list(islice(pairs, CHUNK)):
-                    kept = list(_kept(chunk, tokenizers, filters, report, threads))
+                    kept = list(_kept(chunk, tokenizers, limits, report, threads))
                     for ids_of_side, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
                         ids_of_side.add(rows)
                     for side, words_of_side in enumerate(words):
@@ -308,12 +308,16 @@ def _make(
 
 
 def _kept(
-    chunk: list[Pair], tokenizers: tuple[Tokenizer, Tokenizer], filters: Filters, report: FilterReport, threads: int
+    chunk: list[Pair],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    limits: LengthLimits,
+    report: FilterReport,
+    threads: int,
 ) -> Iterator[tuple[Pair, tuple[list[int], list[int]]]]:
     sources = tokenizers[0].encode_all([pair.source for pair in chunk], threads=threads)
     targets = tokenizers[1].encode_all([pair.target for pair in chunk], threads=threads)
     for pair, source, target in zip(chunk, sources, targets, strict=True):
-        reason = filters.why_left_out(len(source), len(target))
+        reason = limits.why_left_out(len(source), len(target))
         if reason is None:
             report.kept += 1
             yield pair, (source, target)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.data.pairs import Filters
+from nmt_cli.data.pairs import LengthLimits
 from nmt_cli.export.evaluation_report import REPORT, read_report
 from nmt_cli.system.errors import InputError, ModelError
 from nmt_cli.training.checkpoints import read_meta, read_progress
@@ -236,7 +236,7 @@ class _Model:
             for record in records(
                 self.experiment.cache_path,
                 [tokenizer.fingerprint for tokenizer in self.tokenizers],
-                Filters(data.max_length, data.max_length_ratio, data.invalid_utf8),
+                LengthLimits(data.max_length, data.max_length_ratio, data.invalid_utf8),
             )
             if not trained_on or all(digest[:16] in trained_on for digest in record.digests)
         }

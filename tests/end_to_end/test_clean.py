@@ -309,7 +309,7 @@ def test_tokenised_text_and_sources_with_many_targets_are_advised_on(here):
 
 
 def test_a_large_corpus_is_judged_by_a_part_and_that_is_said(here, monkeypatch):
-    monkeypatch.setattr("nmt_cli.corpora.advice.MAX_JUDGED", 5_000)
+    monkeypatch.setattr("nmt_cli.corpora.advice.MAX_EXAMINED", 5_000)
     write(here, NOISY * 8, "a")
     write(here, PAIRS[:1], "dev")
     write(here, PAIRS[:1], "test")

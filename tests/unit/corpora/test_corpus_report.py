@@ -11,7 +11,7 @@ from nmt_cli.corpora import corpus_report as report_module
 from nmt_cli.corpora import duplicates as repeats_module
 from nmt_cli.corpora.corpus_report import NamedCorpus, analyse
 from nmt_cli.corpora.survey import survey
-from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.tokenizer import train_tokenizer
 from nmt_cli.system.errors import InputError
 
@@ -32,7 +32,7 @@ def write(tmp_path, monkeypatch):
 
 
 def of_training(corpus, filters=None, tokenizers=None):
-    return analyse([NamedCorpus("train", corpus, is_training=True)], filters or Filters(), tokenizers)[0]
+    return analyse([NamedCorpus("train", corpus, is_training=True)], filters or LengthLimits(), tokenizers)[0]
 
 
 def test_clean_text_has_no_findings(write):
@@ -81,7 +81,7 @@ def test_languages_of_different_lengths_are_in_proportion(write):
 def test_invalid_text_is_a_problem_only_where_training_stops_at_it(write):
     corpus = write("train", [*SENTENCES, (b"\xff", "x"), (b"\xfe", "y")])
     stopped, skipped, replaced = (
-        of_training(corpus, Filters(invalid_utf8=policy)) for policy in ("error", "skip", "replace")
+        of_training(corpus, LengthLimits(invalid_utf8=policy)) for policy in ("error", "skip", "replace")
     )
     assert stopped.problems == [
         "train.en:41: is one of 2 lines not valid UTF-8; mend the line, or set data.invalid_utf8 to skip or replace"
@@ -105,21 +105,23 @@ def test_a_missing_or_damaged_file_is_a_problem_of_its_corpus_alone(write, tmp_p
     for name in ("bad.en.gz", "bad.de.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b"a\n" * 1000)[:-6])
     corpora = [Corpus("nowhere.en", "nowhere.de"), good, Corpus("bad.en.gz", "bad.de.gz")]
-    found = analyse([NamedCorpus("train", corpus, is_training=True) for corpus in corpora], Filters())
+    found = analyse([NamedCorpus("train", corpus, is_training=True) for corpus in corpora], LengthLimits())
     assert found[0].problems == ["nowhere.en: there is no such file"]
     assert (found[1].problems, found[1].num_pairs) == ([], 40)
     assert found[2].problems == ["bad.en.gz: the compressed data ends too early; the file is cut off"]
 
 
 def test_an_empty_held_out_set_is_a_problem(write):
-    assert analyse([NamedCorpus("dev", write("dev", []))], Filters())[0].problems == ["dev.en: the dev set is empty"]
+    assert analyse([NamedCorpus("dev", write("dev", []))], LengthLimits())[0].problems == [
+        "dev.en: the dev set is empty"
+    ]
 
 
 def test_a_line_that_is_no_alignment_is_a_problem(write, tmp_path):
     write("train", SENTENCES)
     (tmp_path / "links").write_text("0-0 1-1\n" * 39 + "0:0\n", encoding="utf-8")
     corpus = Corpus("train.en", "train.de", alignment="links")
-    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], Filters())
+    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], LengthLimits())
     assert found.problems == ["links:40: '0:0' is not a link; an alignment is written like 0-0 1-2"]
     assert of_training(corpus).problems == []  # where it is not used
 
@@ -129,7 +131,7 @@ def test_links_to_words_that_are_not_there_are_found_and_most_are_a_problem(writ
     write("train", SENTENCES)
     (tmp_path / "links").write_text("0-0 5-5\n" * (40 - num_wrong) + "0-0 5-6 6-5\n" * num_wrong, encoding="utf-8")
     corpus = Corpus("train.en", "train.de", alignment="links")
-    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], Filters())
+    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], LengthLimits())
     finding = found.findings["missing_words"]
     assert (finding.count, finding.examples[0]) == (num_wrong, f"links:{41 - num_wrong} (5-6)")
     message = (
@@ -144,7 +146,7 @@ def test_the_links_of_a_pair_that_is_left_out_do_not_matter(write, tmp_path):
     write("train", [*SENTENCES, ("", "leer")])
     (tmp_path / "links").write_text("0-0 1-1\n" * 40 + "0:0\n", encoding="utf-8")
     corpus = Corpus("train.en", "train.de", alignment="links")
-    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], Filters())
+    (found,) = analyse([NamedCorpus("train", corpus, is_training=True, with_links=True)], LengthLimits())
     assert found.problems == []
 
 
@@ -154,7 +156,7 @@ def test_pairs_beyond_the_ratio_are_counted_as_training_leaves_them_out(write):
         (side for pair in SENTENCES for side in pair),
         model_type="char", vocab_size=300, normalization="identity", character_coverage=1.0,
     )  # fmt: skip
-    found = of_training(corpus, Filters(max_length_ratio=2.0), (tokenizer, tokenizer))
+    found = of_training(corpus, LengthLimits(max_length_ratio=2.0), (tokenizer, tokenizer))
     finding = found.findings["beyond_ratio"]
     assert (finding.count, found.num_pairs - found.num_kept) == (1, 1)
     assert finding.examples[0].startswith("train.en:41 (")
@@ -172,7 +174,7 @@ def test_repeats_and_overlaps_agree_with_comparing_the_texts(write, monkeypatch,
         NamedCorpus("dev", write("dev", dev)), NamedCorpus("one", write("one", one), is_training=True),
         NamedCorpus("test", write("test", test)), NamedCorpus("two", write("two", two), is_training=True),
     ]  # fmt: skip
-    found = {report.name: report.findings for report in analyse(named, Filters())}
+    found = {report.name: report.findings for report in analyse(named, LengthLimits())}
     both = one + two
     assert found["one"]["duplicates"].count == len(one) - len(set(one))
     assert found["two"]["duplicates"].count == sum(both[index] in both[:index] for index in range(50, 80))
@@ -220,7 +222,7 @@ def test_lengths_and_unknowns_are_those_of_the_tokenizer(write):
         lines, model_type="bpe", vocab_size=330, normalization="nmt_nfkc", character_coverage=1.0
     )
     corpus = write("train", [*SENTENCES, ("the ж house", "das Haus")])
-    found = of_training(corpus, Filters(max_length=9), (tokenizer, tokenizer))
+    found = of_training(corpus, LengthLimits(max_length=9), (tokenizer, tokenizer))
     ids = [tokenizer.encode_all(side) for side in zip(*SENTENCES, ("the ж house", "das Haus"), strict=True)]
     assert [side.num_units for side in found.sides] == [sum(map(len, side)) for side in ids]
     assert [side.num_bytes for side in found.sides] == [2, 0]

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from nmt_cli.corpora.filter_pairs import first_pass, judged_pairs, tally
-from nmt_cli.corpora.filters import rules_that_drop
-from nmt_cli.corpora.language_filter import NUM_BUCKETS, SMOOTHING, LanguageModel, _trigrams
-from nmt_cli.corpora.out_of_step import Steps
-from nmt_cli.corpora.pair_filter import Judge
+from nmt_cli.corpora.filter_pairs import count_filtered, filtered_pairs, first_pass
+from nmt_cli.corpora.filters import dropping_filters
+from nmt_cli.corpora.language_filter import NUM_BUCKETS, SMOOTHING, LanguageFilter, _trigrams
+from nmt_cli.corpora.out_of_step import OutOfStepDetector
+from nmt_cli.corpora.pair_filter import PairFilters
 from nmt_cli.demo import phrasebook
 
 
@@ -36,7 +36,7 @@ def test_exchanged_and_untranslated_lines_are_found_though_the_model_learnt_from
         for kind, (source, target) in zip(kinds, pairs, strict=True)
     ]
     sources, targets = [source for source, _ in noisy], [target for _, target in noisy]
-    model = LanguageModel(sources, targets)
+    model = LanguageFilter(sources, targets)
     assert model.is_sure
     flags = model.flag(sources, targets)
     for found, wanted in ((flags.swapped, ("swapped",)), (flags.wrong, ("source", "target"))):
@@ -47,7 +47,7 @@ def test_exchanged_and_untranslated_lines_are_found_though_the_model_learnt_from
 
 def test_two_sides_in_one_language_cannot_be_told_apart(pairs):
     sources = [source for source, _ in pairs]
-    model = LanguageModel(sources, sources[::-1])
+    model = LanguageFilter(sources, sources[::-1])
     assert not model.is_sure
     assert not model.flag(sources, sources).swapped.any()
 
@@ -81,7 +81,7 @@ def test_right_lines_of_rare_words_stay_in_a_small_corpus(pairs):
     ]
     sample = [*pairs[:250], *rare]
     sources, targets = [source for source, _ in sample], [target for _, target in sample]
-    model = LanguageModel(sources, targets)
+    model = LanguageFilter(sources, targets)
     assert model.is_sure
     assert not model.flag(sources, targets).wrong.any()
 
@@ -94,7 +94,7 @@ def test_a_stretch_out_of_step_is_found_with_its_ends(pairs, shift):
         targets[last - 1], *targets[first : last - 1]
     ]  # fmt: skip
     noisy = [(source, target) for (source, _), target in zip(pairs, targets, strict=True)]
-    flags = Steps(noisy).flag(noisy)
+    flags = OutOfStepDetector(noisy).flag(noisy)
     assert abs(int(flags.argmax()) - first) <= 3
     recall, false = recall_and_false(flags, [first <= row < last for row in range(len(pairs))])
     assert recall > 0.95
@@ -102,12 +102,12 @@ def test_a_stretch_out_of_step_is_found_with_its_ends(pairs, shift):
 
 
 def test_files_in_step_have_no_stretch(pairs):
-    assert not Steps(pairs).flag(pairs).any()
+    assert not OutOfStepDetector(pairs).flag(pairs).any()
 
 
 def test_strangers_have_no_words_in_common_and_nothing_is_said(pairs):
     strangers = list(zip([source for source, _ in pairs], [target for _, target in pairs[::-1]], strict=True))
-    steps = Steps(strangers)
+    steps = OutOfStepDetector(strangers)
     assert not steps.is_sure
     assert not steps.flag(strangers).any()
 
@@ -123,11 +123,11 @@ def test_pairs_come_back_in_order_and_the_first_of_equal_ones_stays(pairs, tmp_p
     many = [draw.choice(pairs) for _ in range(9_000)]  # more than two blocks
     paths = write(tmp_path, many)
     known = first_pass(paths)
-    judged = list(judged_pairs(paths, known, Judge(known.sample)))
+    judged = list(filtered_pairs(paths, known, PairFilters(known.sample)))
     assert [(pair.source.decode(), pair.target.decode()) for pair in judged] == many
     seen = set()
     for pair, text in zip(judged, many, strict=True):
-        assert ("duplicate" in pair.rules) == (text in seen)
+        assert ("duplicate" in pair.failed) == (text in seen)
         seen.add(text)
 
 
@@ -136,8 +136,8 @@ def test_a_part_of_a_corpus_gives_about_the_same_shares(pairs, tmp_path):
     draw = random.Random(2)
     many = [(source, target[:2]) if draw.random() < 0.1 else (source, target) for source, target in pairs * 12]
     paths = write(tmp_path, many)
-    whole, part = (tally(paths, rules_that_drop(), max_pairs=limit) for limit in (None, 9_000))
-    assert part.judged < whole.judged == part.read == len(many)
+    whole, part = (count_filtered(paths, dropping_filters(), max_pairs=limit) for limit in (None, 9_000))
+    assert part.examined < whole.examined == part.read == len(many)
     rule = "length-ratio"
     assert part.share(part.found[rule]) == pytest.approx(whole.share(whole.found[rule]), abs=1.5)
     assert whole.share(whole.found[rule]) == pytest.approx(10, abs=2)
@@ -145,6 +145,6 @@ def test_a_part_of_a_corpus_gives_about_the_same_shares(pairs, tmp_path):
 
 def test_no_text_is_judged_too(tmp_path):
     paths = write(tmp_path, [])
-    assert tally(paths, rules_that_drop()).judged == 0
+    assert count_filtered(paths, dropping_filters()).examined == 0
     paths = write(tmp_path, [("", ""), ("a", "b")])
-    assert tally(paths, rules_that_drop()).dropped_by == {"empty": 1}
+    assert count_filtered(paths, dropping_filters()).dropped_by == {"empty": 1}

@@ -46,7 +46,7 @@ def test_the_place_is_found_wherever_it_is(tmp_path, row, what):
 @pytest.mark.parametrize("every", [1, 2, 5])
 def test_of_a_large_corpus_a_part_of_the_blocks_leads_to_the_place(tmp_path, monkeypatch, every):
     monkeypatch.setattr(parting, "BLOCK", 100)
-    monkeypatch.setattr(parting, "MAX_JUDGED", 3_000 // every)
+    monkeypatch.setattr(parting, "MAX_EXAMINED", 3_000 // every)
     for row in (30, 650, 2_900):
         sources, targets = sides()
         del targets[row]

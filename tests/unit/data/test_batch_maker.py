@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt_cli.data.batch import BatchMaker, make_batch, piece_links
-from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.data.store import open_store
 from nmt_cli.data.tokenizer import EOS, PAD, train_tokenizer
@@ -24,7 +24,7 @@ def tokenizer(corpus):
 def store(corpus, tokenizer, tmp_path_factory):
     paths = [str(corpus / name) for name in ("train.en", "train.fr", "train.align")]
     text = Corpus(paths[0], paths[1], 1.0, paths[2])
-    return open_store(tmp_path_factory.mktemp("store"), [text], (tokenizer, tokenizer), Filters(), with_links=True)
+    return open_store(tmp_path_factory.mktemp("store"), [text], (tokenizer, tokenizer), LengthLimits(), with_links=True)
 
 
 def batch(store, tokenizer, *, alpha, with_links, step=3):

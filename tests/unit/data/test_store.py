@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nmt_cli.data import store as store_module
-from nmt_cli.data.pairs import Corpus, Filters
+from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.store import open_store
 from nmt_cli.data.tokenizer import EOS, train_tokenizer
 from nmt_cli.system.errors import InputError
@@ -41,8 +41,8 @@ def written(directory, name="text", sources=SOURCES, targets=TARGETS):
     return Corpus(*map(str, paths))
 
 
-def opened(directory, *corpora, tokenizers=TOKENIZERS, filters=Filters(), **options):  # noqa: B008
-    return open_store(directory / "cache", corpora, tokenizers, filters, **options)
+def opened(directory, *corpora, tokenizers=TOKENIZERS, limits=LengthLimits(), **options):  # noqa: B008
+    return open_store(directory / "cache", corpora, tokenizers, limits, **options)
 
 
 def contents(directory):
@@ -56,7 +56,7 @@ def made(directory):
 def test_a_store_holds_the_pieces_of_each_pair_that_is_kept(tmp_path):
     """Corpus after corpus, the same one twice among them. Fails if bounds count what an earlier reading kept."""
     corpora = [written(tmp_path), written(tmp_path, "more", SOURCES[:50], TARGETS[50:100]), written(tmp_path)]
-    store = opened(tmp_path, *corpora, filters=Filters(max_length=20))
+    store = opened(tmp_path, *corpora, limits=LengthLimits(max_length=20))
     kept, bounds, pieces = [], [0], []
     for sources, targets in ((SOURCES, TARGETS), (SOURCES[:50], TARGETS[50:100]), (SOURCES, TARGETS)):
         ids = [
@@ -77,7 +77,7 @@ def test_a_store_holds_the_pieces_of_each_pair_that_is_kept(tmp_path):
 def test_a_store_counts_the_pieces_of_its_targets(tmp_path, monkeypatch):
     """With the end of each. Fails if the last bytes of the file are left out."""
     monkeypatch.setattr(store_module, "BYTES_AT_ONCE", 1_000)
-    store = opened(tmp_path, written(tmp_path), filters=Filters(max_length=20))
+    store = opened(tmp_path, written(tmp_path), limits=LengthLimits(max_length=20))
     counts = np.zeros(TOKENIZERS[1].vocab_size, dtype=int)
     for number in range(len(store)):
         for piece in (*store.ids(number)[1], EOS):
@@ -103,7 +103,7 @@ def test_a_store_is_made_again_when_corpus_tokenizer_or_filters_change_and_only_
     opened(tmp_path, corpus, threads=3)
     assert made(tmp_path) == [first]
     assert (tmp_path / "cache" / first / "manifest.json").stat().st_mtime_ns == time
-    opened(tmp_path, corpus, filters=Filters(max_length=50))
+    opened(tmp_path, corpus, limits=LengthLimits(max_length=50))
     opened(tmp_path, corpus, tokenizers=TOKENIZERS[::-1])
     opened(tmp_path, corpus, with_links=True)
     assert len(made(tmp_path)) == 4
@@ -127,7 +127,7 @@ def test_compressed_text_is_a_corpus_like_any_other(tmp_path):
 def test_what_leaves_nothing_says_why(tmp_path):
     corpus = written(tmp_path)
     with pytest.raises(InputError) as caught:
-        opened(tmp_path, corpus, filters=Filters(max_length=0))
+        opened(tmp_path, corpus, limits=LengthLimits(max_length=0))
     empty = sum(not text for text in SOURCES)
     assert str(caught.value) == (
         f"no training pairs are left ({corpus.source} | {corpus.target}: 0 of 700 pairs kept; left out: "
