@@ -11,7 +11,7 @@ from nmt_cli.corpora.sizes import resized, sizes_for
 from nmt_cli.corpora.survey import survey
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
-from nmt_cli.improve.estimate import TRIAL_STEPS, Speed, TrialError, measure, table
+from nmt_cli.improve.estimate import TRIAL_UPDATES, Speed, TrialError, measure, table
 from nmt_cli.improve.plan import Amounts, final_models
 from nmt_cli.improve.record import count_lines
 from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
@@ -105,7 +105,7 @@ def first_tokenizers(config: Config) -> dict[str, Tokenizer]:
 def measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
     """Return the speed of this machine; where the trial fails, the speed of a slow one, with a warning."""
 
-    log(f"measuring this machine by a training of {TRIAL_STEPS} steps")
+    log(f"measuring this machine by a training of {TRIAL_UPDATES} updates")
     try:
         return measure(config, tokenizers, beam_size=recipe.beam_size, int8=recipe.int8)
     except TrialError as error:

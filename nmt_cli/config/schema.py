@@ -219,7 +219,7 @@ class TrainingConfig(Section):
     num_samples: Annotated[int, Field(ge=0)] = 3
     """Dev sentences shown with their translation at each validation."""
     logging_freq: PositiveInt = 50
-    """Steps between two lines of the log."""
+    """Updates between two lines of the log."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where the hardware multiplies it natively and, on a CPU, is at least 1.15 times as fast with it.
     That is measured when the run begins, with the products of its own model and batches; it takes less than a second.

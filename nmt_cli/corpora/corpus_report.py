@@ -101,7 +101,7 @@ class CorpusReport:
     """The file of its alignment."""
     num_pairs: int = 0
     num_kept: int = 0
-    """Pairs that training would take; all of a held-out set."""
+    """Pairs that training would take; all of a dev or test set."""
     longest_kept: int = 0
     sides: tuple[SideReport, SideReport] = field(default_factory=lambda: (SideReport(), SideReport()))
     findings: dict[str, Finding] = field(default_factory=lambda: {name: Finding() for name in FINDINGS})
@@ -287,7 +287,7 @@ class _Reader:
         return lengths
 
     def _filter(self, number: int, source: int, target: int, *, is_valid: bool) -> bool:
-        """Count a pair of these lengths and return whether it is kept; a held-out set keeps all."""
+        """Count a pair of these lengths and return whether it is kept; a dev or test set keeps all."""
         report, limits = self.report, self._limits
         is_kept = True
         if self.is_training:

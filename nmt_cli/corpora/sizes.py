@@ -28,7 +28,7 @@ BASIC_PIECES = 261
 """Pieces of any vocabulary beside its characters: 256 bytes, 4 special pieces, and the mark of a word's beginning."""
 MORE_PIECES = 39
 """Further pieces that any text of at least 78 distinct words gets; with the basic ones they make 300."""
-MIN_STEPS = 3_000
+MIN_UPDATES = 3_000
 MAX_EPOCHS = 100
 NUM_VALIDATIONS = 15
 MANY_CHARACTERS = 1_000
@@ -119,7 +119,7 @@ class Sizes:
     schedule: str
     warmup_steps: int
     max_epochs: int
-    num_steps: int
+    num_updates: int
     """About how many updates that makes."""
     validation_freq: int
 
@@ -128,17 +128,17 @@ class Sizes:
 
         The number of epochs stays: it follows the amount of text, which the number of pieces does not tell.
         """
-        num_steps = max(1, round(updates_an_epoch * self.max_epochs))
-        return replace(self, num_steps=num_steps, validation_freq=_validation_freq(num_steps))
+        num_updates = max(1, round(updates_an_epoch * self.max_epochs))
+        return replace(self, num_updates=num_updates, validation_freq=_validation_freq(num_updates))
 
     @property
     def checkpoint_freq(self) -> int:
         return min(self.validation_freq, 1_000)
 
 
-def _validation_freq(num_steps: int) -> int:
+def _validation_freq(num_updates: int) -> int:
     """Return the steps between validations, of which there are about 15."""
-    return max(1, _round(num_steps / NUM_VALIDATIONS))
+    return max(1, _round(num_updates / NUM_VALIDATIONS))
 
 
 def sizes_for(text: TextSurvey) -> Sizes:
@@ -158,10 +158,10 @@ def sizes_for(text: TextSurvey) -> Sizes:
     batch_size = int(_two_digits(at.size(low.batch_size, high.batch_size)))
     has_many = text.distinct_characters > MANY_CHARACTERS
     vocab_size = _vocab_size(usual, text, text.covering_characters if has_many else text.distinct_characters)
-    steps_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / batch_size)
+    updates_an_epoch = max(1.0, text.num_pairs * (_pieces_a_line(text) + 1) / batch_size)
     usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
-    max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_STEPS // steps_an_epoch)))
-    num_steps = max(1, round(steps_an_epoch * max_epochs))
+    max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_UPDATES // updates_an_epoch)))
+    num_updates = max(1, round(updates_an_epoch * max_epochs))
     rates = (at.rate(*pair) for pair in zip(low.dropout, high.dropout, strict=True))
     return Sizes(
         vocab_size=vocab_size,
@@ -176,10 +176,10 @@ def sizes_for(text: TextSurvey) -> Sizes:
         batch_size=batch_size,
         learning_rate=_two_digits(at.size(low.learning_rate, high.learning_rate)),
         schedule=nearest.schedule,
-        warmup_steps=min(int(_two_digits(at.size(low.warmup_steps, high.warmup_steps))), num_steps // 10),
+        warmup_steps=min(int(_two_digits(at.size(low.warmup_steps, high.warmup_steps))), num_updates // 10),
         max_epochs=max_epochs,
-        num_steps=num_steps,
-        validation_freq=_validation_freq(num_steps),
+        num_updates=num_updates,
+        validation_freq=_validation_freq(num_updates),
     )
 
 

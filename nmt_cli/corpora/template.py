@@ -196,8 +196,8 @@ def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
         "character_coverage": sizes.character_coverage if sizes.character_coverage < 1 else None,
         "dropout": ", ".join(f"{key}: {value:g}" for key, value in sizes.dropout.model_dump().items()),
         "schedule_comment": SCHEDULES[sizes.schedule],
-        "num_steps": f"{sizes.num_steps:,}",
-        "num_validations": max(1, sizes.num_steps // sizes.validation_freq),
+        "num_updates": f"{sizes.num_updates:,}",
+        "num_validations": max(1, sizes.num_updates // sizes.validation_freq),
         "scoring": "scoring" if tokenize else None,
         "tokenize": tokenize,
     }

@@ -217,7 +217,7 @@ class _Model:
             yield f"Pairs were left out that are {plain(', '.join(sorted(left_out)))}."
         yield ""
         dev = UNKNOWN if data.dev is None else plain(PurePath(data.dev.source).name)
-        yield f"Development set, by which checkpoints were judged: {dev if data.dev is not None else 'none'}."
+        yield f"Dev set, by which checkpoints were chosen: {dev if data.dev is not None else 'none'}."
         if self.config.training.init_from:
             yield ""
             yield f"Training went on from another model, {plain(PurePath(self.config.training.init_from).name)}."
@@ -279,7 +279,7 @@ class _Model:
         yield ""
         metrics = {name: value for name, value in self.meta["metrics"].items() if isinstance(value, (int, float))}
         shown = ", ".join(f"{plain(name)} {value:.2f}" for name, value in metrics.items())
-        yield f"On the development set, of this checkpoint: {shown or UNKNOWN}."
+        yield f"On the dev set, of this checkpoint: {shown or UNKNOWN}."
         yield ""
         if not self.measured:
             yield f"On test sets: {UNKNOWN}. `nmt evaluate` measures them."
@@ -296,7 +296,7 @@ class _Model:
             yield ""
             with_penalty = (
                 "" if (chosen := measured.length_penalty) is None
-                else f", with the length penalty {chosen:g}, which was chosen on the development set"
+                else f", with the length penalty {chosen:g}, which was chosen on the dev set"
             )  # fmt: skip
             yield f"By {plain(made_by)}{of_other}{with_penalty}:"
             yield ""

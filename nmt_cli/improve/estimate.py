@@ -23,7 +23,7 @@ from nmt_cli.improve.stages import Stage
 from nmt_cli.system.errors import Interrupted, NmtError
 
 TRIAL_PAIRS = 20_000
-TRIAL_STEPS = 30
+TRIAL_UPDATES = 30
 TRIAL_LINES = 100
 CLEANED_A_SECOND = 10_000
 STARTUP_SECONDS = 4.0
@@ -127,7 +127,7 @@ def _write_config(config: Config, directory: Path) -> None:
     data |= {"dev": None, "test": [], "monolingual": None, "invalid_utf8": "replace"}
     data["train"] = [{"source": str(directory / "source"), "target": str(directory / "target")}]
     values["training"] |= {
-        "max_steps": TRIAL_STEPS, "max_epochs": None, "logging_freq": 10, "checkpoint_freq": TRIAL_STEPS,
+        "max_steps": TRIAL_UPDATES, "max_epochs": None, "logging_freq": 10, "checkpoint_freq": TRIAL_UPDATES,
         "schedule": "constant", "init_from": None, "tensorboard": False, "keep_best": 1, "keep_last": 1,
     }  # fmt: skip
     values["model"]["pretrained"] |= {"source": None, "target": None, "freeze": False}

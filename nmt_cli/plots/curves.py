@@ -50,7 +50,7 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) 
                 _line(
                     axes[1], _series(records, "chrf", "validation"), f"{prefix}chrF", colour, marker="s", linestyle="--"
                 )
-        for panel, label in zip(axes, ("loss", "score on the validation set"), strict=False):
+        for panel, label in zip(axes, ("loss", "score on the dev set"), strict=False):
             _dress(panel, "update", label)
         if has_scores:
             _keep_to_scores(axes[1])

@@ -120,7 +120,7 @@ class Trainer:
         with (
             native.path(self.state.path),
             self._signals.listening(),
-            Progress("training", total=total, initial=self.state.step, unit="step") as bar,
+            Progress("training", total=total, initial=self.state.step, unit="update") as bar,
         ):
             self._make_up_validation()
             reason = self._stopping.reached(self.state)
@@ -141,7 +141,9 @@ class Trainer:
                 reason = self._after_step()
             (num_signals,) = self._world.sums(bool(self._signals.received))
             if num_signals:
-                raise self._interrupted(f"interrupted after the last step, {self.state.step}, which is saved: {reason}")
+                raise self._interrupted(
+                    f"interrupted after the last update, {self.state.step}, which is saved: {reason}"
+                )
         return reason
 
     def finish(self, reason: str) -> None:
@@ -161,7 +163,7 @@ class Trainer:
         nll, num_signals = self._world.sums(own_nll, bool(self._signals.received))
         if num_signals and not self._is_stopping:
             self._is_stopping = True
-            log("stopping after this step, with a checkpoint")
+            log("stopping after this update, with a checkpoint")
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
             rate = self._schedule.rate(step, self._stopping.done(self.state)) * self.state.rate_factor

@@ -112,9 +112,9 @@ def test_embeddings_of_given_vectors_keep_their_size():
 @pytest.mark.parametrize("num_pairs", [1, 50, 1_000, 29_000, 400_000, 5_000_000, 50_000_000])
 def test_a_run_has_some_ten_to_twenty_validations_and_regular_checkpoints(num_pairs):
     sizes = sizes_for(text(num_pairs))
-    assert 10 <= sizes.num_steps / sizes.validation_freq <= 20
+    assert 10 <= sizes.num_updates / sizes.validation_freq <= 20
     assert sizes.checkpoint_freq <= 1_000
-    assert sizes.warmup_steps <= sizes.num_steps / 10
+    assert sizes.warmup_steps <= sizes.num_updates / 10
 
 
 def test_dropout_does_not_grow_with_the_text():
@@ -139,7 +139,7 @@ def test_little_text_is_gone_through_more_often_but_at_most_100_times():
     ],
 )
 def test_words_that_are_long_or_not_separated_are_reckoned_by_characters(changes, pieces):
-    assert sizes_for(text(20_000, **changes)).num_steps == round(20_000 * (pieces + 1) / 1_400 * 22)
+    assert sizes_for(text(20_000, **changes)).num_updates == round(20_000 * (pieces + 1) / 1_400 * 22)
 
 
 def test_few_words_make_a_smaller_vocabulary():

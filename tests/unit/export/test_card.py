@@ -105,7 +105,7 @@ def test_what_the_directory_does_not_know_is_unknown(tmp_path):
     text = card([experiment(tmp_path / "run")])
     assert "| train.en | unknown | unknown | 1 | unknown |" in text
     assert "Licence, as the configuration states it: unknown." in text
-    assert "On the development set, of this checkpoint: unknown." in text
+    assert "On the dev set, of this checkpoint: unknown." in text
     assert "| epochs trained | unknown |" in text
     assert front_matter(text)[0]["model-index"] == []
 
@@ -213,7 +213,7 @@ def test_a_length_penalty_that_was_chosen_is_told(tmp_path):
     tuned = {"chosen": 1.2, "dev_bleu": {"1.2": 9.0}}
     entry = {"models": ["/x/run"], "checkpoints": ["step-00000001"], "chrf": {"score": 50.0, "signature": "s"}}
     text = card([experiment(tmp_path / "run", reports={"t": {**entry, "length_penalty": tuned}})])
-    assert "By run step-00000001, with the length penalty 1.2, which was chosen on the development set:" in text
+    assert "By run step-00000001, with the length penalty 1.2, which was chosen on the dev set:" in text
     (results,) = front_matter(text)[0]["model-index"][0]["results"]
     assert results["metrics"][0]["args"] == {"signature": "s", "length_penalty": 1.2}
 
