@@ -28,16 +28,17 @@ AttentionState = tuple[Tensor, ...]
 
 
 class Attended(NamedTuple):
-    """One look at the source."""
+    """The result of one attention step."""
 
     context_BC: Tensor
+    """The context vector c_i, the sum of the annotations with these weights."""
     weights_BS: Tensor
     """Sums to one over the source, except: local-p, whose Gaussian comes after the softmax; an empty source; none."""
     state: AttentionState
 
 
-Look = Callable[[Tensor, AttentionState], Attended]
-"""A function from query and state to context, weights and the next state."""
+AttentionStep = Callable[[Tensor, AttentionState], Attended]
+"""One step of attention: a function from query (B, H) and state to context, weights and the next state."""
 Energies = Callable[..., Tensor]
 """A function from a query to energies (B, S). The additive score takes a second argument."""
 
@@ -47,23 +48,27 @@ class Attention(Protocol):
 
     context_size: int
     shares_sources: bool
-    """True if it takes a memory in which several rows look at one source."""
+    """True if it takes a memory in which several rows attend to one source."""
 
     def keys(self, states_BSC: Tensor) -> Tensor:
-        """Return what does not depend on the query; the encoder asks for it once for each batch."""
+        """Return the keys (B, S, A), the projection of the annotations that does not depend on the query.
+
+        They are computed once for each batch. Some attentions append what else they need of the annotations."""
         ...
 
     def initial_state(self, memory: Memory) -> AttentionState:
-        """Return the state before the first step."""
+        """Return the state before the first target piece, such as zeros for the alignment or the coverage so far."""
         ...
 
-    def unroll(self, memory: Memory) -> Look:
-        """Return the function that attends to this memory once; it serves one loop."""
+    def unroll(self, memory: Memory) -> AttentionStep:
+        """Return the function that does one attention step over this memory; call `unroll` again for the next loop."""
         ...
 
 
 def masked_softmax(energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
-    """Return the softmax over valid positions, with exact zeros elsewhere, and everywhere in a row that has none."""
+    """Return the softmax (B, S) of the energies over valid positions, with exact zeros on padding.
+
+    A row without valid positions gets zeros only."""
     lowest = torch.finfo(energy_BS.dtype).min
     weights_BS = energy_BS.masked_fill(~valid_BS, lowest).softmax(dim=-1)
     return weights_BS.masked_fill(~valid_BS, 0.0)
@@ -88,7 +93,10 @@ class AdditiveScore(nn.Module):
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
 
     def unroll(self, keys_BSA: Tensor, valid_BS: Tensor, rows: int = 1) -> Energies:
-        """Return energies of (query, extra) as a step of one loop; `extra_BSA` is added to query and keys."""
+        """Return a function from the query (B, H) to the energies e_ij (B, S), for one loop.
+
+        Its second argument, `extra_BSA`, is added to query and keys inside the tanh. `rows` rows of the query attend to
+        each source."""
         product = self.prepared or loop_product(self.query)
         additive = AdditiveEnergies(keys_BSA, self.v, valid_BS, rows)
 
@@ -105,7 +113,9 @@ class DotScore(nn.Module):
         return states_BSC
 
     def unroll(self, keys_BSA: Tensor, valid_BS: Tensor, rows: int = 1) -> Energies:  # noqa: ARG002
-        """Return energies of a query as a step of one loop."""
+        """Return a function from the query (B, H) to the energies e_ij (B, S), for one loop.
+
+        `rows` rows of the query attend to each source."""
         return InnerProducts(keys_BSA, rows)
 
 
@@ -142,15 +152,15 @@ class GlobalAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
         return ()
 
-    def unroll(self, memory: Memory) -> Look:
+    def unroll(self, memory: Memory) -> AttentionStep:
         energies = self.score.unroll(memory.keys_BSA, memory.valid_BS, memory.rows)
         weighted_sum = WeightedSums(memory.states_BSC, memory.rows)
 
-        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
             weights_BS = masked_softmax(energies(query_BH), memory.valid_for(query_BH.shape[0]))
             return Attended(weighted_sum(weights_BS), weights_BS, state)
 
-        return look
+        return attend
 
 
 class LocalAttention(nn.Module):
@@ -176,13 +186,13 @@ class LocalAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:
         return (memory.valid_BS.new_zeros(memory.valid_BS.shape[0], dtype=torch.long),)
 
-    def unroll(self, memory: Memory) -> Look:
+    def unroll(self, memory: Memory) -> AttentionStep:
         energies = self.score.unroll(memory.keys_BSA, memory.valid_BS)
         weighted_sum = WeightedSums(memory.states_BSC)
         last_B = (memory.valid_BS.sum(dim=1) - 1).clamp(min=0)
         positions_S = torch.arange(memory.valid_BS.shape[1], device=memory.valid_BS.device)
 
-        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
             (step_B,) = state
             energy_BS = energies(query_BH)
             centre_B = self._centre(query_BH, step_B, last_B).to(energy_BS.dtype)
@@ -193,7 +203,7 @@ class LocalAttention(nn.Module):
                 weights_BS = weights_BS * torch.exp(-(distance_BS**2) / (2 * (self.window / 2) ** 2))
             return Attended(weighted_sum(weights_BS), weights_BS, (step_B + 1,))
 
-        return look
+        return attend
 
     def _centre(self, query_BH: Tensor, step_B: Tensor, last_B: Tensor) -> Tensor:
         if self.position is None or self.position_v is None:
@@ -233,11 +243,11 @@ class LocationAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:
         return (torch.zeros_like(memory.states_BSC[:, :, 0]),)
 
-    def unroll(self, memory: Memory) -> Look:
+    def unroll(self, memory: Memory) -> AttentionStep:
         energies = self.score.unroll(memory.keys_BSA, memory.valid_BS)
         weighted_sum = WeightedSums(memory.states_BSC)
 
-        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
             (previous_BS,) = state
             valid_BS = memory.valid_for(query_BH.shape[0])
             with full_precision(query_BH):
@@ -246,7 +256,7 @@ class LocationAttention(nn.Module):
             weights_BS = self._weights(energies(query_BH, located_BSA) * self.sharpening, valid_BS)
             return Attended(weighted_sum(weights_BS), weights_BS, (weights_BS,))
 
-        return look
+        return attend
 
     def _weights(self, energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
         # Sigmoids divided by their sum are the softmax of their logarithms, which do not vanish.
@@ -254,7 +264,7 @@ class LocationAttention(nn.Module):
 
 
 class CoverageAttention(nn.Module):
-    """Additive attention that knows where it has looked.
+    """Additive attention with coverage: it knows where it has attended.
 
     Linguistic: the sum of the weights so far (See et al., 2017, section 2.3). Neural: a vector of N units at each
     source position, C_ij = tanh(C_{i-1,j} V + alpha_ij v + h_j U + s_{i-1} W) (Tu et al., 2016, eq. 9).
@@ -284,12 +294,12 @@ class CoverageAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:
         return (memory.states_BSC.new_zeros(*memory.valid_BS.shape, self._units),)
 
-    def unroll(self, memory: Memory) -> Look:
+    def unroll(self, memory: Memory) -> AttentionStep:
         keys_BSA, update_keys_BSN = memory.keys_BSA[..., : self._size], memory.keys_BSA[..., self._size :]
         energies = self.score.unroll(keys_BSA, memory.valid_BS)
         weighted_sum = WeightedSums(memory.states_BSC)
 
-        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
             (coverage_BSN,) = state
             with full_precision(query_BH):
                 energy_BS = energies(query_BH, self.coverage(coverage_BSN))
@@ -302,7 +312,7 @@ class CoverageAttention(nn.Module):
                     coverage_BSN = torch.tanh(seen_BSN + update_keys_BSN + self.update_query(query_BH).unsqueeze(1))
             return Attended(context_BC, weights_BS, (coverage_BSN,))
 
-        return look
+        return attend
 
 
 class MultiheadAttention(nn.Module):
@@ -327,8 +337,8 @@ class MultiheadAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
         return ()
 
-    def unroll(self, memory: Memory) -> Look:
-        def look(query_BH: Tensor, state: AttentionState) -> Attended:
+    def unroll(self, memory: Memory) -> AttentionStep:
+        def attend(query_BH: Tensor, state: AttentionState) -> Attended:
             query_BA = self.query(query_BH).to(query_BH.dtype)
             with full_precision(query_BH):
                 hidden_BSMA = torch.tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
@@ -338,7 +348,7 @@ class MultiheadAttention(nn.Module):
             context_BC = self.mix(contexts_BX).to(query_BH.dtype)
             return Attended(context_BC, weights_BMS.mean(dim=1), state)
 
-        return look
+        return attend
 
 
 class NoAttention(nn.Module):
@@ -357,7 +367,7 @@ class NoAttention(nn.Module):
     def initial_state(self, memory: Memory) -> AttentionState:  # noqa: ARG002
         return ()
 
-    def unroll(self, memory: Memory) -> Look:
+    def unroll(self, memory: Memory) -> AttentionStep:
         context_BC = memory.final_BC[:, : self.context_size]
         weights_BS = torch.zeros_like(memory.states_BSC[:, :, 0])
         return lambda query_BH, state: Attended(context_BC, weights_BS, state)  # noqa: ARG005

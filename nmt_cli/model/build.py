@@ -98,7 +98,7 @@ def build_model(config: ModelConfig, *, source_vocab_size: int, target_vocab_siz
 
 
 def build_attention(config: AttentionConfig, query_size: int, annotation_size: int) -> Attention:
-    """Return the attention of the configured type."""
+    """Return the attention of the configured type, for decoder states of `query_size` units."""
 
     def additive() -> AdditiveScore:
         return AdditiveScore(query_size, annotation_size, config.size)
@@ -181,7 +181,7 @@ def initialize(model: Seq2Seq, *, seed: int, scheme: str = "auto") -> None:
 
 
 def freeze_rows(table: nn.Parameter, rows: Sequence[int]) -> None:
-    """Keep these rows of a table as they are: they get no gradient."""
+    """Freeze rows of an embedding (V, E): a hook sets their gradients to zero."""
     is_free = torch.ones(len(table), 1)
     is_free[rows] = 0.0
     on_device: dict[torch.device, Tensor] = {}

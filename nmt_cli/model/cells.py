@@ -61,7 +61,7 @@ class RecurrentCell(nn.Module):
         self.prepared: Product | None = None
 
     def unroll(self, dropout_BH: Tensor | None = None) -> Update:
-        """Return the step (inputs, state_BX) -> state_BX of one loop; call `unroll` again for the next loop.
+        """Return the function from gate terms (B, G) and state (B, X) to the next state, for one loop.
 
         `dropout_BH` is one mask for all steps of a sentence (Gal & Ghahramani, 2016).
         """
@@ -84,7 +84,7 @@ class RecurrentCell(nn.Module):
         return torch.cat([torch.sigmoid(output_gate) * torch.tanh(shown), cell], dim=-1)
 
     def output(self, state_BX: Tensor) -> Tensor:
-        """Return the hidden units (B, H) of a state."""
+        """Return the hidden units h (B, H) of a state (B, X), which for LSTM holds h and c."""
         return state_BX if self.rnn_type == "gru" else state_BX.chunk(2, dim=-1)[0]
 
     def initialize(self, generator: torch.Generator) -> None:
@@ -109,8 +109,9 @@ class InputProjection(nn.Module):
         self.prepared: Product | None = None
 
     def steps(self, inputs_TBI: Tensor) -> Iterator[Gates]:
-        """Yield the input's part of the gates of each step of a loop whose inputs (T, B, I) are all known, with D
-        leading if the cell has directions."""
+        """Yield the gate terms W x + b (B, G) of each of T steps, from inputs (T, B, I) that are all known.
+
+        All shapes begin with D if the cell has directions."""
         affine, num_steps = _affine(self.norm, self.bias), inputs_TBI.shape[-3]
         if torch.is_grad_enabled() and self.prepared is None:
             products = LoopInputs(inputs_TBI, self.weight)
@@ -121,7 +122,7 @@ class InputProjection(nn.Module):
             yield (GateTerm(products(step), affine),)
 
     def packed_steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
-        """Yield the input's part of the gates of each step of a loop, without gradients, from the rows of all steps.
+        """Yield the gate terms W x + b of each step, without gradients, from the rows (N, I) of all steps.
 
         The rows lie in the order of the steps; `counts` has the number of rows of each step.
         """
@@ -135,7 +136,7 @@ class InputProjection(nn.Module):
         return torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
 
     def unroll(self) -> Callable[[Tensor], Gates]:
-        """Return the step inputs_BI -> gates of one loop."""
+        """Return a function from the input (B, I) of one step to its gate terms W x + b (B, G)."""
         product, affine = self.prepared or loop_product(self.weight), _affine(self.norm, self.bias)
         return lambda inputs_BI: (GateTerm(product(inputs_BI), affine),)
 
@@ -150,7 +151,7 @@ class GateNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(shape))
 
     def forward(self, gates_BG: Tensor) -> Tensor:
-        """Normalise (..., G) gate by gate."""
+        """Return the gates (..., G), each normalised over its hidden units."""
         return gate_norm(gates_BG, self.gain, self.bias)
 
 
@@ -179,7 +180,7 @@ def _beside_rows(directions: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def orthogonal(size: int, generator: torch.Generator) -> Tensor:
-    """Return a random orthogonal matrix."""
+    """Return a random orthogonal matrix (size, size), uniformly distributed."""
     q, r = torch.linalg.qr(torch.randn(size, size, generator=generator))
     orthogonal_matrix: Tensor = q * r.diagonal().sign()
     return orthogonal_matrix

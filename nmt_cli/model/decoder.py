@@ -35,7 +35,7 @@ class DecoderState(NamedTuple):
     """Tensors (B,), or (B, S, ...) with a value for each position of the source."""
 
     def at_width(self, width: int) -> DecoderState:
-        """Return the state for a memory that is padded or cut to a width."""
+        """Return the state with its attention tensors (B, S, ...) padded or cut to `width` source positions."""
         padded = tuple(
             part if part.dim() == 1 else F.pad(part, (0, 0) * (part.dim() - 2) + (0, width - part.shape[1]))
             for part in self.attention
@@ -56,7 +56,7 @@ class DecoderState(NamedTuple):
         )
 
     def join(self, other: DecoderState) -> DecoderState:
-        """Return the rows of both, one after the other."""
+        """Return the states of both batches as one batch, this one first."""
         return DecoderState(
             *(
                 tuple(torch.cat(pair) for pair in zip(mine, theirs, strict=True))
@@ -71,7 +71,9 @@ class Decoded(NamedTuple):
     readout_BTR: Tensor
     """The last layer before the softmax."""
     weights_BTS: Tensor
+    """The attention weights of each step."""
     state: DecoderState
+    """After the last position."""
 
 
 class StepOutput(NamedTuple):
@@ -97,11 +99,11 @@ class Recurrence(nn.Module):
     attention: Attention
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
-        """Yield the part of the gates of every step that depends on the target pieces alone."""
+        """Yield for each of the T steps the gate terms W y (B, G) of the embedded target pieces, all in one product."""
         return self.input.steps(inputs_TBE)
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
-        """Return a step of one loop over this memory, with the masks of its layers."""
+        """Return the function that does one step over this memory; `dropout` has the mask (B, H) of each layer."""
         raise NotImplementedError
 
 
@@ -118,7 +120,8 @@ class UpperLayers(nn.Module):
         )
 
     def unroll(self, dropout: Masks) -> Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]:
-        """Return a step (hidden_BH, states) -> (hidden_BH, states) of one loop."""
+        """Return a function from the hidden units of the layer below (B, H) and the states (B, X) of these layers to
+        the hidden units of the top layer and the new states."""
         cells = [cast(RecurrentCell, cell) for cell in self.cells]
         steps = [cell.unroll(mask_BH) for cell, mask_BH in zip(cells, dropout, strict=True)]
         projections = [cast(InputProjection, projection).unroll() for projection in self.projections]
@@ -152,11 +155,11 @@ class BahdanauRecurrence(Recurrence):
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
-        look, add_context = self.attention.unroll(memory), self.context.unroll()
+        attend, add_context = self.attention.unroll(memory), self.context.unroll()
 
         def step(projected: Gates, state: DecoderState) -> StepOutput:
             query_BH = self.cell.output(state.layers[-1])
-            context_BC, weights_BS, attention_state = look(query_BH, state.attention)
+            context_BC, weights_BS, attention_state = attend(query_BH, state.attention)
             first_BX = update(projected + add_context(context_BC), state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
             return StepOutput(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
@@ -185,13 +188,13 @@ class ConditionalRecurrence(Recurrence):
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
-        look, add_context = self.attention.unroll(memory), self.context.unroll()
+        attend, add_context = self.attention.unroll(memory), self.context.unroll()
         update_with_context = self.context_cell.unroll(dropout[0])
 
         def step(projected: Gates, state: DecoderState) -> StepOutput:
             between_BX = update(projected, state.layers[0])
             query_BH = self.cell.output(between_BX)
-            context_BC, weights_BS, attention_state = look(query_BH, state.attention)
+            context_BC, weights_BS, attention_state = attend(query_BH, state.attention)
             first_BX = update_with_context(add_context(context_BC), between_BX)
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
             return StepOutput(hidden_BH, context_BC, weights_BS, DecoderState((first_BX, *above), (), attention_state))
@@ -217,7 +220,7 @@ class LuongRecurrence(Recurrence):
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         update, upper = self.cell.unroll(dropout[0]), self.upper.unroll(dropout[1:])
-        look = self.attention.unroll(memory)
+        attend = self.attention.unroll(memory)
         add_feed = self.feed.unroll() if self.feed is not None else None
 
         def step(projected: Gates, state: DecoderState) -> StepOutput:
@@ -225,7 +228,7 @@ class LuongRecurrence(Recurrence):
                 projected = projected + add_feed(state.feed[0])
             first_BX = update(projected, state.layers[0])
             hidden_BH, above = upper(self.cell.output(first_BX), state.layers[1:])
-            attended: Attended = look(hidden_BH, state.attention)
+            attended: Attended = attend(hidden_BH, state.attention)
             joined = torch.cat([attended.context_BC, hidden_BH], dim=-1)
             attentional_BR = torch.tanh(self.attentional(joined).to(hidden_BH.dtype))
             feed = (attentional_BR,) if add_feed is not None else ()
@@ -297,17 +300,19 @@ class Decoder(nn.Module):
 
     @property
     def attention(self) -> Attention:
-        """The attention that the recurrence holds."""
+        """The attention, which belongs to the recurrence."""
         return self.recurrence.attention
 
     def initial_state(self, memory: Memory) -> DecoderState:
-        """Return the state before the first target piece."""
+        """Return the state before the first target piece: layers from `InitialState`, input feeding from zeros."""
         feeds = isinstance(self.recurrence, LuongRecurrence) and self.recurrence.feed is not None
         feed = (memory.final_BC.new_zeros(memory.final_BC.shape[0], self._readout_size),) if feeds else ()
         return DecoderState(self.initial(memory), feed, self.attention.initial_state(memory))
 
     def forward(self, inputs_BTE: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
-        """Go through T given target pieces (teacher forcing; T = 1 in a search)."""
+        """Return readout, attention weights and last state for T embedded target pieces.
+
+        This is teacher forcing in training, and one step of a search with T = 1. Without `noise` nothing is dropped."""
         batch = inputs_BTE.shape[0]
         hidden_size = self.recurrence.cell.hidden_size
         masks = tuple(mask_for(noise, (batch, hidden_size), self._recurrent_dropout, inputs_BTE) for _ in state.layers)

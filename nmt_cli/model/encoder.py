@@ -21,11 +21,13 @@ class Encoded(NamedTuple):
     """The encoder's output before the attention prepares it."""
 
     states_BSC: Tensor
+    """The annotations h_j: the hidden units of all directions, side by side."""
     final_BC: Tensor
+    """The last hidden units of each direction."""
 
 
 class Packed(NamedTuple):
-    """The places of a batch that a reading visits, step by step. Rows leave when they end, the longest come first."""
+    """A packed batch: the places that are read at each step. Rows leave when they end; the longest come first."""
 
     rows_N: Tensor
     """The row of each place."""
@@ -61,8 +63,10 @@ class EncoderLayer(nn.Module):
         self.projection = InputProjection(input_size, self.cell, layer_norm=layer_norm)
 
     def forward(self, inputs_BSI: Tensor, reversal_BS: Tensor, last_B: Tensor, dropout_BH: Tensor | None) -> Encoded:
-        """Read the sources. `reversal_BS` has, for each position, the position that stands there when the source is
-        read backwards (padding stays at the end); `last_B` is the position of the last piece."""
+        """Return the annotations of this layer and its last states.
+
+        `reversal_BS` has, for each position, the position that stands there when the source is read backwards (padding
+        stays at the end). `last_B` is the position of the last piece. `dropout_BH` is one mask for all steps."""
         batch = inputs_BSI.shape[0]
         readings = [inputs_BSI, reversed_in_time(inputs_BSI, reversal_BS)][: self.directions]
         inputs_DSBI = torch.stack([reading_BSI.transpose(0, 1) for reading_BSI in readings])
@@ -79,8 +83,9 @@ class EncoderLayer(nn.Module):
         return Encoded(torch.cat([forward_BSH, *in_order], dim=-1), final_BC)
 
     def read(self, inputs_BSI: Tensor, packed: Packed) -> Encoded:
-        """Return what `forward` returns without dropout, but read no padding. No gradients are recorded, and the
-        annotations at padding mean nothing."""
+        """Return the output of `forward` without dropout and gradients, with few steps on padding.
+
+        The annotations at padding are undefined."""
         positions = packed.positions_DN[: self.directions]
         inputs_DNI = torch.stack([inputs_BSI[packed.rows_N, position_N] for position_N in positions])
         state_DBX = inputs_BSI.new_zeros(self.directions, packed.counts[0], self.cell.state_size)
@@ -135,7 +140,10 @@ class Encoder(nn.Module):
         self._recurrent_dropout, self._annotation_dropout = recurrent_dropout, annotation_dropout
 
     def forward(self, embedded_BSE: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Encoded:
-        """Return annotations in the order of the source (whichever way it was read) and the last states."""
+        """Return the annotations (B, S, C) and the last states.
+
+        The annotations are in the order of the source, whichever way it was read.
+        """
         lengths_B = valid_BS.sum(dim=1)
         last_B = (lengths_B - 1).clamp(min=0)
         positions_BS = torch.arange(valid_BS.shape[1], device=valid_BS.device).expand_as(valid_BS)

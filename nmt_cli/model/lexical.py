@@ -1,4 +1,4 @@
-"""The lexical model: what the source pieces under the attention say about the next piece by themselves.
+"""The lexical model: how the attended source pieces alone predict the next piece.
 
 Shapes: B batch, T target, S source, E embedding, N rows of a search, of which R share a source.
 """

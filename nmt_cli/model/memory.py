@@ -29,9 +29,9 @@ class Memory(NamedTuple):
     embedded_BSE: Tensor | None = None
     """The embedded source pieces, where a lexical model needs them."""
     rows: int = 1
-    """Number of consecutive rows of a decoder that look at each source; more than one only in a beam search."""
+    """Number of consecutive rows of a decoder that attend to each source; more than one only in a beam search."""
     hidden_NS: Tensor | None = None
-    """True where a row of the decoder must not look; None where all may look everywhere."""
+    """True where a row of the decoder must not attend; None where all may attend everywhere."""
 
     def select(self, sources: Tensor, rows: int = 1) -> Memory:
         """Return the memory of the given sources, in that order, each for `rows` rows of the decoder."""
@@ -45,7 +45,7 @@ class Memory(NamedTuple):
         return int(self.valid_BS.any(dim=0).sum())
 
     def at_width(self, width: int) -> Memory:
-        """Return the memory with as much padding as makes `width` positions, which are not fewer than `longest`."""
+        """Return the memory padded or cut to `width` source positions, at least `longest`."""
         missing = width - self.valid_BS.shape[1]
         if missing == 0:
             return self
@@ -67,6 +67,6 @@ class Memory(NamedTuple):
         return Memory(states, keys, valid, final, embedded, self.rows)
 
     def valid_for(self, num_rows: int) -> Tensor:
-        """Return where each row may look (N, S)."""
+        """Return True at the positions (N, S) to which each decoder row may attend: pieces that are not hidden."""
         valid_NS = self.valid_BS if self.rows == 1 else self.valid_BS.repeat_interleave(self.rows, dim=0)[:num_rows]
         return valid_NS if self.hidden_NS is None else valid_NS & ~self.hidden_NS

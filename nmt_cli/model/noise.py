@@ -16,8 +16,10 @@ class Noise:
         self._generator = generator
 
     def mask(self, shape: tuple[int, ...], probability: float, like: Tensor) -> Tensor | None:
-        """Return zeros with the given probability and 1 / (1 - probability) elsewhere; None where nothing would be
-        dropped."""
+        """Return an inverted dropout mask of `shape`, or None if the probability is 0.
+
+        It is 0 with the given probability and 1 / (1 - probability) elsewhere, in the type and on the device of `like`.
+        """
         if probability == 0.0:
             return None
         keep = 1.0 - probability
@@ -25,17 +27,17 @@ class Noise:
         return (uniform < keep).to(like.device, like.dtype).div_(keep)
 
     def order(self, num: int) -> Tensor:
-        """Return the numbers below `num` in random order."""
+        """Return a random permutation of 0 to num - 1, as an int64 tensor (num,)."""
         return torch.randperm(num, generator=self._generator, device=self._generator.device)
 
 
 def mask_for(noise: Noise | None, shape: tuple[int, ...], probability: float, like: Tensor) -> Tensor | None:
-    """Return a mask of `shape` like `Noise.mask`, or None where there is no noise."""
+    """Return `noise.mask`, or None without noise, as in validation and translation."""
     return None if noise is None else noise.mask(shape, probability, like)
 
 
 def dropped(values: Tensor, probability: float, noise: Noise | None, *, shared_dim: int | None = None) -> Tensor:
-    """Return `values` with units dropped; along `shared_dim` (time) every position loses the same units."""
+    """Return `values` with dropout; along `shared_dim` (time) every position loses the same units."""
     shape = list(values.shape)
     if shared_dim is not None:
         shape[shared_dim] = 1

@@ -26,11 +26,11 @@ class OutputProduct(Protocol):
     """The product of readout and output matrix in another precision or layout than the parameters have."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Return the logits of all pieces."""
+        """Return the logits (N, V) of readouts (N, R)."""
         ...
 
     def columns(self, outputs: Tensor) -> Product:
-        """Return the product that gives the logits of some pieces."""
+        """Return a function from readouts (N, R) to the logits (N, U) of the pieces `outputs` (U)."""
         ...
 
 
@@ -74,22 +74,24 @@ class Seq2Seq(nn.Module):
 
     @property
     def has_attention(self) -> bool:
-        """False where the weights are no alignment: the model has no attention."""
+        """True if attention weights are an alignment; False for a model without attention."""
         return not isinstance(self.decoder.attention, NoAttention)
 
     def encode(self, source_BS: Tensor, valid_BS: Tensor, noise: Noise | None = None) -> Memory:
-        """Read the sources; `valid_BS` is True on their pieces."""
+        """Return the encoded sources: annotations and keys; `valid_BS` is True on pieces, False on padding."""
         embedded_BSE = self._embed(self.source_embedding, source_BS, self._source_word_dropout, noise)
         states_BSC, final_BC = self.encoder(embedded_BSE, valid_BS, noise)
         for_lexical = None if self.lexical is None else embedded_BSE
         return Memory(states_BSC, self.decoder.attention.keys(states_BSC), valid_BS, final_BC, for_lexical)
 
     def start(self, memory: Memory) -> DecoderState:
-        """Return the decoder's state before the first piece."""
+        """Return the decoder's state before the first target piece, one row for each source."""
         return self.decoder.initial_state(memory)
 
     def decode(self, inputs_BT: Tensor, memory: Memory, state: DecoderState, noise: Noise | None = None) -> Decoded:
-        """Go through target pieces, each the input of the step that predicts its successor."""
+        """Return readouts (B, T, R), attention weights and last state; `inputs_BT` begin with <s>.
+
+        The readout at t, given to `logits`, predicts the piece after input t."""
         embedded_BTE = self._embed(self.target_embedding, inputs_BT, self._target_word_dropout, noise)
         decoded: Decoded = self.decoder(embedded_BTE, memory, state, noise)
         if self.lexical is None:
@@ -97,13 +99,13 @@ class Seq2Seq(nn.Module):
         return decoded._replace(readout_BTR=decoded.readout_BTR + self.lexical(decoded.weights_BTS, memory))
 
     def logits(self, readout_NR: Tensor) -> Tensor:
-        """Return unnormalised scores of the vocabulary (N, V)."""
+        """Return the logits (N, V), the unnormalised log-probabilities of all pieces."""
         if self.prepared_output is not None:
             return self.prepared_output(readout_NR)
         return linear(readout_NR, self.output_weight, self.output_bias)
 
     def logits_of(self, pieces_U: Tensor) -> Product:
-        """Return the product that gives `logits` of some pieces alone (N, U)."""
+        """Return a function from readouts (N, R) to the logits (N, U) of the pieces `pieces_U` alone."""
         if self.prepared_output is not None:
             return self.prepared_output.columns(pieces_U)
         return partial(linear, weight_OI=self.output_weight[pieces_U], bias_O=self.output_bias[pieces_U])

@@ -149,7 +149,7 @@ class _Search:
         if longest == 0:
             return
         bos = self.vocabulary.bos
-        totals_N, weights_NTS, active.state = self.model.read([(bos, *ids) for ids in beginnings], active.state)
+        totals_N, weights_NTS, active.state = self.model.force_prefix([(bos, *ids) for ids in beginnings], active.state)
         active.totals_LK = totals_N.unsqueeze(1)
         active.first_columns = [longest - len(ids) for ids in beginnings]
         padded = [[0] * (longest - len(ids)) + list(ids) for ids in beginnings]

@@ -18,8 +18,9 @@ FOLDS = 32
 
 
 def best_extensions(log_probs_NV: Tensor, totals_LK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the `count` best extensions of each sentence by one piece, or all if there are fewer, best first: their
-    totals (L, C), the rows that they extend (numbered within the sentence), and the pieces.
+    """Return the `count` best extensions of each sentence by one piece, or all if there are fewer, best first.
+
+    These are three tensors (L, C): total log-probabilities, the rows that are extended (0 to K - 1), and the pieces.
 
     Sorting all K x V would take most of the time. So the vocabulary is divided into M places of `FOLDS` pieces. First
     the best piece of each place is found. The `count` best extensions can only stand in the `count` places whose best

@@ -45,15 +45,15 @@ class SearchState(Protocol):
     """The state that a model keeps for each row."""
 
     def select(self, rows: Tensor) -> SearchState:
-        """Return the given rows, in that order; each new row comes from a row of the same sentence."""
+        """Return the given rows, in that order (beam reordering): row i comes from a row of the same sentence."""
         ...
 
     def keep(self, rows: Tensor) -> SearchState:
-        """Return the given rows, in that order, when sentences have left."""
+        """Return the given rows, in that order, when finished sentences leave the search."""
         ...
 
     def apart(self, rows: Tensor) -> SearchState:
-        """Return some rows alone, for a step that is done again for them only."""
+        """Return the given rows as a batch of their own, for a second step of these rows only."""
         ...
 
     def replace(self, rows: Tensor, other: SearchState) -> SearchState:
@@ -62,20 +62,22 @@ class SearchState(Protocol):
 
 
 class Prediction(NamedTuple):
-    """A model's view of the next piece."""
+    """The predicted distribution of the next piece of every row."""
 
     log_probs_NV: Tensor
+    """In nats."""
     weights_NS: Tensor | None
+    """Attention weights of the step; None for a model without attention."""
     state: SearchState
     pieces_NV: Tensor | None = None
     """The piece of each column, where a model predicts only some of the vocabulary. None of them is banned."""
 
 
-class Reading(NamedTuple):
-    """A model after it has read the first pieces of every row."""
+class ForcedPrefix(NamedTuple):
+    """The model after the given first pieces of every row."""
 
     totals_N: Tensor
-    """Log-probability of each row's pieces."""
+    """Log-probability of each row's pieces, in nats."""
     weights_NTS: Tensor | None
     """Attention weights of each piece, with the last piece in the last column; zeros stand before the first."""
     state: SearchState
@@ -85,16 +87,19 @@ class StepModel(Protocol):
     """Predicts the next piece of every row from the last one and the state."""
 
     def step(self, ids_N: Tensor, state: SearchState, hidden_NS: Tensor | None = None) -> Prediction:
-        """Do one step of all rows. The attention of a row gives no weight to its hidden source positions; those beyond
-        the given S are not hidden."""
+        """Return log-probabilities (N, V), in nats, attention weights (N, S) and state after the last pieces (N).
+
+        A row does not attend to positions where `hidden_NS` is True; positions beyond its width are not hidden."""
         ...
 
-    def read(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> Reading:
-        """Read the first pieces of every row, which begin with <s>; the last piece is left to the next step."""
+    def force_prefix(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> ForcedPrefix:
+        """Return log-probabilities, attention and state after the first pieces of every row, which begin with <s>.
+
+        The last piece of each is not read: it is the input of the next step."""
         ...
 
     def join(self, first: SearchState, second: SearchState) -> SearchState:
-        """Return the rows of both, one after the other. The padding of their sources may change."""
+        """Return the states of both batches as one, the first before the second; source padding may change."""
         ...
 
 

@@ -55,7 +55,7 @@ def sample(
     options: DecodingOptions,
     uniforms_NT: Tensor,
 ) -> list[Hypothesis]:
-    """Draw one hypothesis for each row.
+    """Return one hypothesis for each row, sampled piece by piece from the model's distribution.
 
     `uniforms_NT` in [0, 1) has a number for every row and step up to the longest limit. `options` gives the temperature
     (1 if it is None), whether sequences of pieces may repeat, and whether weights are kept. `log_prob` is the model's,

@@ -21,7 +21,7 @@ TARGET_ROWS = ("target_embedding", "output_weight", "output_bias")
 """Parameters with one row for each piece of a side; a tied embedding has the name of the source side."""
 
 
-class Shared(NamedTuple):
+class SharedPieces(NamedTuple):
     """The numbers of pieces that a child has, and of those that it shares with its parent."""
 
     source: int
@@ -32,7 +32,7 @@ class Shared(NamedTuple):
 
 def load_parent(
     model: nn.Module, path: Path, *, pieces: Sequence[Sequence[str]], parent_pieces: Sequence[Sequence[str]]
-) -> Shared:
+) -> SharedPieces:
     """Copy a parent's parameters into `model`, whose vocabulary may be another one.
 
     Recurrent and attention weights are copied whole. Of embeddings and of the output layer, the rows of pieces that
@@ -55,7 +55,7 @@ def load_parent(
             ours, theirs = rows[name in TARGET_ROWS]
             merged[name] = _with_rows(first, tensors[name], ours, theirs)
     load_parameters(model, path, replaced=merged)
-    return Shared(len(rows[0][0]), len(rows[1][0]), len(pieces[0]), len(pieces[1]))
+    return SharedPieces(len(rows[0][0]), len(rows[1][0]), len(pieces[0]), len(pieces[1]))
 
 
 def _shared_rows(pieces: Sequence[str], parent_pieces: Sequence[str]) -> tuple[list[int], list[int]]:

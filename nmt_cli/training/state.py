@@ -60,7 +60,7 @@ class TrainingState:
     accumulate: int = 0
     """Parts of a batch: as configured, or more since memory ran out. 0 where an earlier version did not keep it."""
     validated_step: int = 0
-    """The step of the last validation that `validated` has counted."""
+    """The step of the last validation that `after_validation` has counted."""
     num_threads: int = 0
     """Threads of a process, which decide how sums are rounded; 0 where an earlier version did not keep them."""
     configuration: str = ""
@@ -82,7 +82,7 @@ class TrainingState:
     def cursor(self) -> Cursor:
         return Cursor(self.epoch, self.pool, self.batch)
 
-    def stepped(
+    def after_update(
         self, sampled: SampledBatch, nll: float, num_tokens: int, num_padded: int, *, is_finite: bool
     ) -> TrainingState:
         """Return the state after an update with the batch `sampled`; an update that was not finite was skipped.
@@ -103,7 +103,9 @@ class TrainingState:
             logged_padded=self.logged_padded + (num_padded if is_finite else 0),
         )
 
-    def validated(self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int) -> TrainingState:
+    def after_validation(
+        self, metric: str, value: float, *, plateau_factor: float, plateau_patience: int
+    ) -> TrainingState:
         """Return the state after a validation with this `value` of the early-stopping metric.
 
         After `plateau_patience` validations without a better one, the learning rate is multiplied by `plateau_factor`.

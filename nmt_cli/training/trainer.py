@@ -170,7 +170,7 @@ class Trainer:
             self._weights.optimizer_step(step, rate)
         else:
             warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
-        self.state = self.state.stepped(local.sampled, nll, num_tokens, num_padded, is_finite=is_finite)
+        self.state = self.state.after_update(local.sampled, nll, num_tokens, num_padded, is_finite=is_finite)
         self._meter.num_tokens += num_tokens
         self._meter.grad_norm, self._meter.loss = norm, nll / num_tokens
         seconds = time.monotonic() - began
@@ -265,7 +265,7 @@ class Trainer:
             return
         if values is None:
             self._interrupt()
-        self.state = self.state.validated(
+        self.state = self.state.after_validation(
             metric, values[metric], plateau_factor=self._intervals.plateau_factor,
             plateau_patience=self._intervals.plateau_patience,
         )  # fmt: skip

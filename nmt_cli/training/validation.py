@@ -43,7 +43,7 @@ class DevSet:
         return cls(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs))
 
 
-class _OwnPart(NamedTuple):
+class _LocalResult(NamedTuple):
     """The share of a process in a validation."""
 
     nll: float
@@ -86,10 +86,10 @@ class Validator:
         Raises:
             PredictionError: in every process, if the predictions of any are not finite.
         """
-        parts = self._of_all(signals, lambda: self._own_part(model))
+        parts = self._of_all(signals, lambda: self._local_result(model))
         if parts is None:
             return None
-        parts = [_OwnPart(*part) for part in parts]  # what another process sends arrives as a list
+        parts = [_LocalResult(*part) for part in parts]  # what another process sends arrives as a list
         loss = sum(part.nll for part in parts) / sum(part.num_tokens for part in parts)
         hypotheses = [""] * len(self._dev.sources)
         for rank, part in enumerate(parts):
@@ -108,14 +108,14 @@ class Validator:
         whole = [result for result in results if result is not None]
         return whole if len(whole) == len(results) else None
 
-    def _own_part(self, model: Seq2Seq) -> _OwnPart:
+    def _local_result(self, model: Seq2Seq) -> _LocalResult:
         """Score and translate this process's pairs; which process translates a line does not change its translation."""
         total, num_tokens = 0.0, 0
         for place in self._world.places(len(self._batches)):
             nll, count = evaluate_nll(model, self._batches[place].to(self._world.device))
             total, num_tokens = total + nll, num_tokens + count
         if not math.isfinite(total):
-            return _OwnPart(total, num_tokens, None)
+            return _LocalResult(total, num_tokens, None)
         models = TrainedModels([model], device=self._world.device)
         writing, tokenizers = self._writing, self._tokenizers
         if writing is not None:
@@ -127,8 +127,8 @@ class Validator:
         try:
             texts = [translated.translations[0].text for translated in translator.translate(own)]
         except PredictionError:
-            return _OwnPart(total, num_tokens, None)
-        return _OwnPart(total, num_tokens, texts)
+            return _LocalResult(total, num_tokens, None)
+        return _LocalResult(total, num_tokens, texts)
 
     def _scores(self, hypotheses: Sequence[str]) -> dict[str, float]:
         scores = score_corpus(

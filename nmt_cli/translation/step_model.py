@@ -20,7 +20,7 @@ from nmt_cli.data.batch import Sources
 from nmt_cli.data.tokenizer import PAD
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.log_softmax import log_softmax_
-from nmt_cli.search.hypothesis import Prediction, Reading, SearchState
+from nmt_cli.search.hypothesis import ForcedPrefix, Prediction, SearchState
 from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation.precision import prepared
 from nmt_cli.translation.rows import MULTIPLE, Rows, Words, padded_rows
@@ -146,7 +146,7 @@ class TrainedModels:
         return Prediction(log_probs_NW, _mean(weights).cpu(), new_state, pieces_NW)
 
     @torch.inference_mode()
-    def read(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> Reading:
+    def force_prefix(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> ForcedPrefix:
         """Read the first pieces of every row, which begin with <s>; the last piece is left to the next step.
 
         A row that has read its pieces keeps its state while the others go on. All pieces are scored in one product.
@@ -179,7 +179,7 @@ class TrainedModels:
         weights_NTS = _mean(weights).cpu()
         at_end_NTS = weights_NTS.gather(1, back_NT.clamp(min=0).unsqueeze(-1).expand_as(weights_NTS))
         at_end_NTS = at_end_NTS.masked_fill((back_NT < 0).unsqueeze(-1), 0.0)
-        return Reading(totals_NT.sum(dim=1), at_end_NTS, state._replace(parts=tuple(parts)))
+        return ForcedPrefix(totals_NT.sum(dim=1), at_end_NTS, state._replace(parts=tuple(parts)))
 
     @staticmethod
     def _scored(model: Seq2Seq, readout_MR: Tensor, outputs_M: Tensor) -> Tensor:

@@ -27,10 +27,10 @@ def ours(attention):
     """Weights (T, B, S) and contexts (T, B, C) of three steps with random queries."""
     states_BSC = random_values(BATCH, WIDTH, ANNOTATION)
     memory = Memory(states_BSC, attention.keys(states_BSC), valid_of(LENGTHS), random_values(BATCH, ANNOTATION, seed=3))
-    look, state = attention.unroll(memory), attention.initial_state(memory)
+    attend, state = attention.unroll(memory), attention.initial_state(memory)
     weights, contexts = [], []
     for query_BH in random_values(STEPS, BATCH, QUERY, seed=2):
-        attended = look(query_BH, state)
+        attended = attend(query_BH, state)
         state = attended.state
         weights.append(attended.weights_BS.numpy())
         contexts.append(attended.context_BC.numpy())

@@ -32,8 +32,8 @@ def upper_layers(recurrence, hidden, states, masks):
 
 def step_of_bahdanau(recurrence, embedded, memory, layers, attention_state, feed, masks):
     """A.1.2: c_i from s_{i-1}, then s_i = f(s_{i-1}, y_{i-1}, c_i)."""
-    look = recurrence.attention.unroll(memory)
-    context, weights, attention_state = look(recurrence.cell.output(layers[-1]), attention_state)
+    attend = recurrence.attention.unroll(memory)
+    context, weights, attention_state = attend(recurrence.cell.output(layers[-1]), attention_state)
     first = once(
         recurrence.cell, recurrence.input.unroll()(embedded) + recurrence.context.unroll()(context), layers[0], masks[0]
     )
@@ -44,8 +44,8 @@ def step_of_bahdanau(recurrence, embedded, memory, layers, attention_state, feed
 def step_of_conditional(recurrence, embedded, memory, layers, attention_state, feed, masks):
     """Nematus: s'_i = f1(s_{i-1}, y_{i-1}); c_i from s'_i; s_i = f2(s'_i, c_i)."""
     between = once(recurrence.cell, recurrence.input.unroll()(embedded), layers[0], masks[0])
-    look = recurrence.attention.unroll(memory)
-    context, weights, attention_state = look(recurrence.cell.output(between), attention_state)
+    attend = recurrence.attention.unroll(memory)
+    context, weights, attention_state = attend(recurrence.cell.output(between), attention_state)
     first = once(recurrence.context_cell, recurrence.context.unroll()(context), between, masks[0])
     hidden, above = upper_layers(recurrence, recurrence.cell.output(first), layers[1:], masks[1:])
     return hidden, context, weights, [first, *above], attention_state, feed

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from nmt_cli.search.hypothesis import Prediction, Reading, Vocabulary
+from nmt_cli.search.hypothesis import ForcedPrefix, Prediction, Vocabulary
 
 BOS, EOS, PAD = 0, 1, 2
 VOCABULARY = Vocabulary(bos=BOS, eos=EOS, banned=(BOS, PAD))
@@ -64,7 +64,7 @@ class TableModel:
             weights_NS = weights_NS.masked_fill(hidden_NS, 0.0)
         return Prediction(torch.stack(log_probs), weights_NS, Rows(state.sentences, tuple(prefixes)))
 
-    def read(self, beginnings, state):
+    def force_prefix(self, beginnings, state):
         totals = [self.log_prob(s, ids[1:]) for s, ids in zip(state.sentences, beginnings, strict=True)]
         longest = max(map(len, beginnings)) - 1
         weights = torch.zeros(len(beginnings), longest, 3)
@@ -72,7 +72,7 @@ class TableModel:
             for place, piece in enumerate(ids[:-1]):
                 weights[row, longest - len(ids) + 1 + place] = torch.tensor([float(place), float(piece), sentence])
         prefixes = tuple(tuple(ids[:-1]) for ids in beginnings)
-        return Reading(torch.tensor(totals), weights, Rows(state.sentences, prefixes))
+        return ForcedPrefix(torch.tensor(totals), weights, Rows(state.sentences, prefixes))
 
     def join(self, first, second):
         return Rows(first.sentences + second.sentences, first.prefixes + second.prefixes)

@@ -67,7 +67,7 @@ def test_what_is_no_state_of_a_training_is_refused_with_its_place(change, messag
 def test_the_best_validation_is_the_first_of_the_best_by_its_metric(metric, values, best):
     state = TrainingState()
     for step, value in enumerate(values, start=1):
-        state = dataclasses.replace(state, step=step).validated(metric, value, **PLATEAU)
+        state = dataclasses.replace(state, step=step).after_validation(metric, value, **PLATEAU)
     first = values.index(best) + 1
     assert (state.best_value, state.best_step, state.stalled) == (best, first, len(values) - first)
 
@@ -83,7 +83,7 @@ def test_a_plateau_lowers_the_rate_whenever_its_patience_is_over(values, expecte
     """Factors by hand: two validations without a better one halve the rate; a better one begins the count anew."""
     state, factors = TrainingState(), []
     for value in values:
-        state = state.validated("bleu", value, **PLATEAU)
+        state = state.after_validation("bleu", value, **PLATEAU)
         factors.append(state.rate_factor)
     assert factors == expected
     assert state.stalled == 2

@@ -27,7 +27,7 @@ def test_a_beginning_that_is_read_gives_the_state_and_score_of_its_steps(recurre
     trained = TrainedModels(models, device=torch.device("cpu"))
     beginnings = [(BOS, 5, 9, 7), (BOS,), (BOS, 8), (BOS, 5, 5, 5, 6, 7)]
     sources = [list(range(4, 4 + length)) for length in (3, 9, 5, 1)]
-    read = trained.read(beginnings, trained.start(pad_sources(sources, multiple=MULTIPLE), 1))
+    read = trained.force_prefix(beginnings, trained.start(pad_sources(sources, multiple=MULTIPLE), 1))
     after = trained.step(torch.tensor([ids[-1] for ids in beginnings]), read.state)
     for row, (ids, source) in enumerate(zip(beginnings, sources, strict=True)):
         state, total, weights = trained.start(pad_sources([source], multiple=MULTIPLE), 1), 0.0, []
