@@ -49,25 +49,25 @@ class Batch(NamedTuple):
 
     @property
     def num_target_tokens(self) -> int:
-        """Target pieces with </s>, padding not counted."""
+        """Number of target pieces with </s>, padding not counted."""
         return int(self.target_valid_BT.sum())
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device."""
+        """Return the batch with all tensors on `device`."""
         return self._mapped(lambda tensor: tensor.to(device, non_blocking=True))
 
     def sent(self, device: torch.device) -> Batch:
-        """Return the batch on a device, by way of memory from which a GPU copies while the host goes on."""
+        """Return the batch on `device`, copied from pinned memory, so that the host does not wait for a GPU."""
         return (self._mapped(Tensor.pin_memory) if device.type == "cuda" else self).to(device)
 
     def split(self, parts: int) -> list[Batch]:
-        """Return the batch cut into at most `parts` of about equal numbers of sentences."""
+        """Return at most `parts` micro-batches of about equal numbers of sentences, in order."""
         size = -(-self.num_sentences // parts)
         starts = range(0, self.num_sentences, size)
         return [self._mapped(lambda tensor, start=start: tensor[start : start + size]) for start in starts]  # type: ignore[misc]
 
     def padded(self, num_sentences: int, source_width: int, target_width: int) -> Batch:
-        """Return the batch with padding at its right and below, up to these sizes."""
+        """Return the batch with more padding: `num_sentences` rows, and these source and target widths."""
 
         def to_size(tensor: Tensor, *sizes: int) -> Tensor:
             missing = [size - present for size, present in zip(sizes, tensor.shape, strict=True)]
@@ -91,13 +91,14 @@ class Batch(NamedTuple):
 
 
 def round_up(number: int, multiple: int) -> int:
-    """Return the next multiple, or the number itself if it is one."""
+    """Return the smallest multiple of `multiple` that is not below `number`."""
     return -(-number // multiple) * multiple
 
 
 def pad_sources(sources: Sequence[Sequence[int]], *, multiple: int = 1) -> Sources:
-    """Return sources of piece ids, each with </s>, padded at the end to the longest, or on to a multiple of some
-    width."""
+    """Return sources of piece ids as one batch (B, S), each with </s>, and padded at the end.
+
+    S is the longest source with </s>, rounded up to a multiple of `multiple`."""
     ids_BS = _padded([[*source, EOS] for source in sources], multiple)
     return Sources(ids_BS, ids_BS != PAD)
 
@@ -107,7 +108,9 @@ def make_batch(
     targets: Sequence[Sequence[int]],
     links: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
-    """Return pairs of piece ids as one batch; `links` are piece to piece, `source-target`."""
+    """Return pairs of piece ids as one batch, padded to the longest source and target.
+
+    `links` are the alignment of each pair, as (source piece, target piece) from 0."""
     source_BS, source_valid_BS = pad_sources(sources)
     outputs_BT = _padded([[*target, EOS] for target in targets])
     inputs_BT = _padded([[BOS, *target] for target in targets])
@@ -126,9 +129,9 @@ def _padded(rows: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
 
 
 class BatchMaker:
-    """Makes the batch of a step, with the pieces of the store, or with pieces sampled anew (subword regularisation).
+    """Makes the batch of an update, from stored pieces, or from sampled segmentations (subword regularisation).
 
-    The same step always gives the same batch.
+    The same update always gives the same batch.
     """
 
     def __init__(
@@ -147,8 +150,9 @@ class BatchMaker:
             self._samplers = [made[tokenizer] for tokenizer in tokenizers]
 
     def __call__(self, sampled: SampledBatch, step: int, places: Sequence[int]) -> Batch:
-        """Return the pairs at some places of the batch; the pieces of each do not depend on which others are
-        made."""
+        """Return the pairs at `places` of the sampled batch of update `step`, as tensors.
+
+        The pieces of a pair do not depend on the other places, so processes may share a batch."""
         numbers = [int(sampled.pairs[place]) for place in places]
         if self._with_links:
             return self._with_alignments(numbers, step, places)
@@ -176,7 +180,7 @@ class BatchMaker:
 
 
 def piece_links(links: Sequence[tuple[int, int]], source: PieceWords, target: PieceWords) -> list[tuple[int, int]]:
-    """Return word links as links between all pieces of the two words; links beyond a line's words are left out."""
+    """Return word links as links between all pieces of the two words, without links to words that a line lacks."""
     source_pieces = [np.flatnonzero(np.equal(source.words, word)) for word in range(source.num_words)]
     target_pieces = [np.flatnonzero(np.equal(target.words, word)) for word in range(target.num_words)]
     return [

@@ -15,9 +15,10 @@ WORD_BEGINS = "▁"
 
 
 def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> list[int]:
-    """Put the vectors of the pieces found in `path` into `table` (V, E), and return the filled rows in rising order.
+    """Fill rows of `table` (V, E) with the vectors of pieces in `path`; return the filled rows in rising order.
 
-    A piece is found as itself, or, where it begins a word, as that word; of lines of one word the first counts.
+    The vector of a piece is that of the same text, or, if it begins a word, of that word. The first line of a word
+    counts.
 
     Raises:
         InputError: a line is not a word with E finite numbers; its place is named.
@@ -42,7 +43,7 @@ def load_embeddings(path: Path, pieces: Sequence[str], table: nn.Parameter) -> l
 
 
 def check_embeddings(path: Path, size: int) -> None:
-    """Raise `InputError` where the first line is not a word with `size` numbers."""
+    """Raise `InputError` if the first line is not a word with `size` numbers."""
     next(_lines(path, size), None)
 
 

@@ -40,7 +40,7 @@ def is_standard_input(path: str | os.PathLike[str] | None) -> bool:
 
 
 def input_name(path: str | os.PathLike[str] | None) -> str:
-    """Return how messages name an input: its path, or `standard input`."""
+    """Return the name of an input for messages: its path, or `standard input`."""
     return "standard input" if path is None or is_standard_input(path) else os.fspath(path)
 
 

@@ -89,7 +89,7 @@ def open_new_outputs(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
 
 
 def check_new(paths: Sequence[Path]) -> None:
-    """Refuse names of new files that are taken, or whose directory is missing; `InputError`."""
+    """Raise `InputError` if a new file exists already, or its directory is missing."""
     if taken := [str(path) for path in paths if os.path.lexists(path)]:
         raise InputError(
             f"{', '.join(taken)}: exists already and is not overwritten; choose another -o, or move it away"
@@ -99,18 +99,18 @@ def check_new(paths: Sequence[Path]) -> None:
 
 
 def check_prefix(prefix: str, *, example: str) -> None:
-    """Refuse a prefix with which no file name can begin; `InputError` with an example."""
+    """Raise `InputError`, with an example, if no file name can begin with the prefix."""
     if prefix in ("", "-") or prefix.endswith("/") or Path(prefix).is_dir():
         raise InputError(f"-o {prefix}: must be the beginning of file names, such as {example}")
 
 
 def is_stream(path: str | Path | None) -> bool:
-    """Return whether standard input or output is meant."""
+    """Return True for None and `-`, which stand for standard input or output."""
     return path is None or str(path) == "-"
 
 
 def is_open_already(path: Path) -> bool:
-    """Return whether an output is a stream that whoever called the program has opened."""
+    """Return True if an output is a stream that the caller of the program has opened, such as `/dev/stdout`."""
     return is_stream(path) or _open_descriptor(path) is not None
 
 
@@ -148,7 +148,7 @@ def _other_names(path: Path) -> int:
 
 
 def check_writable(path: Path) -> None:
-    """Raise `InputError` where `open_output` could not write the file, for a look before the work."""
+    """Raise `InputError` if `open_output` could not write the file, as a check before long work."""
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give the name of a file")
     if path.parent.is_dir() and (reason := why_not_writable(path.parent)):

@@ -117,7 +117,7 @@ def read_pairs(corpus: Corpus, *, invalid_utf8: str = "error", report: FilterRep
 
 
 def count_pairs(corpus: Corpus) -> int:
-    """Return how many pairs a corpus has, those that are not UTF-8 among them; `InputError` as of `lines_in_step`."""
+    """Return the number of pairs of a corpus, valid UTF-8 or not; `InputError` as of `lines_in_step`."""
     return sum(1 for _ in lines_in_step(corpus.paths))
 
 
@@ -164,13 +164,13 @@ def parse_links(text: str, place: str) -> list[tuple[int, int]]:
 
 
 def first_missing(links: Sequence[tuple[int, int]], source: str, target: str) -> tuple[int, int] | None:
-    """Return the first link to a word that a pair does not have; None where it has all."""
+    """Return the first link to a word beyond the end of either side, or None."""
     num_source, num_target = len(source.split()), len(target.split())
     return next((link for link in links if link[0] >= num_source or link[1] >= num_target), None)
 
 
 def check_missing(path: str, num_missing: int, num_pairs: int) -> str:
-    """Return what to say of pairs with links to words that they do not have.
+    """Return a warning about pairs with links to words that they do not have.
 
     Raises:
         InputError: these are most pairs. Such a file was made for another text, or with other numbers.
@@ -185,5 +185,5 @@ def check_missing(path: str, num_missing: int, num_pairs: int) -> str:
 
 
 def is_whole(pair: Pair) -> bool:
-    """Return whether there is text on both sides."""
+    """Return True if both sides have text."""
     return bool(pair.source.strip() and pair.target.strip())

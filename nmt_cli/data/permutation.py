@@ -27,7 +27,7 @@ class Permutation:
         self._keys = np.random.SeedSequence(list(seed)).generate_state(ROUNDS, np.uint64)
 
     def __call__(self, places: Places) -> Places:
-        """Return the numbers that stand at `places`, each in [0, size)."""
+        """Return the numbers at `places` of the permutation, an array of the same shape, each in [0, size)."""
         numbers = self._through(places.astype(np.uint64))
         beyond = np.flatnonzero(numbers >= self._size)
         while len(beyond):

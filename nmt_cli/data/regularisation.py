@@ -39,11 +39,11 @@ class SubwordSampler:
         self._lattice_of = lru_cache(CACHED_WORDS)(self.lattice)
 
     def sample(self, ids: Sequence[int], random: Random) -> list[int]:
-        """Return another segmentation of the text that `ids` spell."""
+        """Return the ids of a sampled segmentation of the text that `ids` spell."""
         return [id_ for _, part in self._parts(ids, random) for id_ in part]
 
     def sample_words(self, best: PieceWords, random: Random) -> PieceWords:
-        """Return another segmentation of a text, with the word of each piece."""
+        """Return a sampled segmentation of the text of `best`, with the word of each piece."""
         parts = [(best.words[first], id_) for first, part in self._parts(best.ids, random) for id_ in part]
         return PieceWords(tuple(id_ for _, id_ in parts), tuple(word for word, _ in parts), best.num_words)
 
@@ -79,7 +79,7 @@ class SubwordSampler:
         return ids[::-1]
 
     def lattice(self, word: str) -> Lattice:
-        """Return all segmentations of a word as the probability of the last piece of every prefix (forward filtering).
+        """Return, for each prefix of a word, the pieces that may end it and their probabilities (forward filtering).
 
         A segmentation has probability ∝ exp(alpha · sum of its scores) (Kudo, 2018, eq. 8).
         """

@@ -31,7 +31,7 @@ class Lengths(Protocol):
 
 
 class Cursor(NamedTuple):
-    """A place in the sequence of batches: the next one to come."""
+    """The place of the next batch in the sequence of all batches."""
 
     epoch: int = 0
     pool: int = 0
@@ -50,7 +50,7 @@ class SampledBatch(NamedTuple):
 
 
 def check_weights(sizes: Sequence[int], weights: Sequence[float]) -> None:
-    """Raise `InputError` for each corpus of whose pairs its weight leaves none for an epoch."""
+    """Raise `InputError` if the weight of a corpus is so small that an epoch has none of its pairs."""
     repeated, drawn = _shares(np.asarray(sizes, dtype=np.int64), weights)
     problems = [
         f"data.train.{place}.weight: {weight:g} leaves none of {size:,} pairs for an epoch; raise it, or leave the "
@@ -72,7 +72,7 @@ def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]
 
 
 class Sampler:
-    """The batches of training, in order, from any place on."""
+    """Samples the batches of a training, from any place on, as numbers of pairs."""
 
     def __init__(
         self,
@@ -86,10 +86,11 @@ class Sampler:
         batch_type: str,
         seed: int,
     ) -> None:
-        """Take the lengths of all pairs, and what is known of each corpus.
+        """Prepare the batches of a training text.
 
-        `bounds` has the number of the first pair of each corpus and the number of all pairs, `target_pieces` the
-        target pieces of each corpus without </s>. `batch_size` counts padded target pieces with </s>, or sentences.
+        The lengths are numbers of pieces without </s>. `bounds` has the number of the first pair of each corpus and the
+        number of all pairs, `target_pieces` the target pieces of each corpus without </s>. `batch_size` counts padded
+        target pieces with </s>, or sentences.
 
         Raises:
             InputError: the weights leave an epoch without a pair of a corpus.
@@ -109,19 +110,19 @@ class Sampler:
 
     @property
     def pairs_an_epoch(self) -> int:
-        """Number of pairs in an epoch; a pair with the weight 2 counts twice."""
+        """Number of pairs in an epoch; pairs of a corpus with the weight 2 count twice."""
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def batches_an_epoch(self) -> float:
-        """Return about how many batches an epoch has; the last one ends with it."""
+        """Return the estimated number of batches of an epoch, from the mean length."""
         return max(1.0, self.pairs_an_epoch / self.sentences_a_batch)
 
     def count_batches(self) -> int:
-        """Count the batches of the first epoch by planning them all, which takes long for a large text."""
+        """Return the exact number of batches of the first epoch; all are planned, which takes long for a large text."""
         return sum(len(self._plan(0, pool)) for pool in range(self._num_pools))
 
     def from_cursor(self, cursor: Cursor) -> Iterator[SampledBatch]:
-        """Yield every batch from `cursor` on, without end."""
+        """Yield the batches from `cursor` on, epoch after epoch, without end."""
         epoch, pool, batch = cursor
         num_pools = self._num_pools
         while True:

@@ -108,35 +108,34 @@ class PairStore:
 
     @property
     def source_lengths(self) -> Lengths:
-        """Pieces of each source, </s> not counted."""
+        """Number of pieces of each source, by pair number, without </s>."""
         return self._ids[0]
 
     @property
     def target_lengths(self) -> Lengths:
-        """Pieces of each target, </s> not counted."""
+        """Number of pieces of each target, by pair number, without </s>."""
         return self._ids[1]
 
     def ids(self, number: int) -> tuple[list[int], list[int]]:
-        """Return the pieces of a pair in their best segmentation."""
+        """Return the piece ids of source and target of a pair, in the best segmentation, without </s>."""
         source, target = (ragged.row(number).tolist() for ragged in self._ids)
         return source, target
 
     def target_counts(self, vocab_size: int) -> Numbers:
-        """Return how often each piece of the vocabulary stands in the targets, with one </s> for each; the weights of
-        corpora do not count."""
+        """Return the frequency (V,) of each piece in the targets, with one </s> for each; all corpora count once."""
         counts = self._ids[1].counts(vocab_size)
         counts[EOS] += len(self)
         return counts
 
     def pieces(self, number: int) -> tuple[PieceWords, PieceWords]:
-        """Return the pieces of a pair with their words; only where the store was made with links."""
+        """Return source and target of a pair as pieces with their words; only from a store with links."""
         words = (ragged.row(number).tolist() for ragged in self._words)
         sides = zip(self.ids(number), words, strict=True)
         source, target = (PieceWords(tuple(ids), tuple(rest), num_words) for ids, (num_words, *rest) in sides)
         return source, target
 
     def links(self, number: int) -> list[tuple[int, int]]:
-        """Return the word alignment of a pair; only where the store was made with links."""
+        """Return the word alignment of a pair as (source word, target word); only from a store with links."""
         assert self._links is not None
         return [(source, target) for source, target in self._links.row(number).reshape(-1, 2).tolist()]
 
@@ -150,7 +149,7 @@ def open_store(
     with_links: bool = False,
     threads: int = 1,
 ) -> PairStore:
-    """Return the store of these corpora below `root`. If it is not there, make it with `threads` threads.
+    """Return the store of these corpora below `root`; if there is none, tokenise them with `threads` threads.
 
     Raises:
         InputError: a corpus cannot be read, has unequal line counts, or nothing is left of all of them.
@@ -186,8 +185,7 @@ class CorpusRecord(NamedTuple):
 
 
 def records(root: Path, tokenizers: Sequence[str], limits: LengthLimits) -> list[CorpusRecord]:
-    """Return what the caches below a directory remember of the corpora that they cut with these tokenizers, which are
-    named by their fingerprints, and from which they left out what these limits leave out."""
+    """Return the records of corpora in all stores below `root` with these tokenizers (fingerprints) and limits."""
     found, kept_by = [], asdict(limits)
     for path in sorted(root.glob(f"*/{MANIFEST}")):
         try:

@@ -48,14 +48,14 @@ class Adapted(NamedTuple):
     """The characters of the raw text that each of its characters stands for; None where the two are the same."""
 
     def raw(self, begin: int, end: int) -> CharSpan:
-        """Return the characters of the raw text for which some characters of this text stand."""
+        """Return the span of the raw text that corresponds to characters `begin` to `end` of this text."""
         if self.places is None or not self.places:
             return begin, end
         first = self.places[begin][0] if begin < len(self.places) else self.places[-1][1]
         return first, self.places[end - 1][1] if end > begin else first
 
     def then(self, adapt: Adapt) -> Adapted:
-        """Return this text as another function changes it, with the places in the raw text."""
+        """Return this text changed by another function, still with the spans in the raw text."""
         after = adapt(self.text)
         if self.places is None or after.places is None:
             return self if after.places is None else after
@@ -67,7 +67,7 @@ Made = TypeVar("Made")
 
 
 def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> Adapted:
-    """Return a text with some of its parts replaced; each is the begin, the end and what takes its place."""
+    """Return a text with some parts replaced; `changes` are (begin, end, replacement), in order, in characters."""
     if all(text[begin:end] == other for begin, end, other in changes):
         return Adapted(text)
     written: list[str] = []
@@ -103,7 +103,11 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Read a model file; `ModelError` says what is wrong with it."""
+        """Return the tokenizer in a SentencePiece model file.
+
+        Raises:
+            ModelError: the file cannot be read, or is no such model.
+        """
         try:
             if path.stat().st_size > MAX_MODEL_BYTES:
                 raise ModelError(f"{path}: is too large for a SentencePiece model")
@@ -121,7 +125,7 @@ class Tokenizer:
         return other
 
     def once(self, make: Callable[[Tokenizer], Made]) -> Made:
-        """Return the table that a function makes of the vocabulary; it is kept, also for copies that adapt text."""
+        """Return `make(self)`, a table that depends on the vocabulary alone; it is computed once, also for copies."""
         if make not in self._made:  # two threads may both make it
             self._made[make] = make(self.adapting(Adapted))
         made: Made = self._made[make]
@@ -129,26 +133,26 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces, the special ones counted."""
+        """Number of pieces, with the special ones."""
         return int(self._processor.get_piece_size())
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the model."""
+        """SHA-256 of the model file, in hexadecimal digits."""
         return hashlib.sha256(self.model).hexdigest()
 
     @property
     def spells_bytes(self) -> bool:
-        """True if any character can be spelt in bytes, so that none is unknown."""
+        """True with byte fallback: any character can be spelt in bytes, so none is unknown."""
         return bool(self._processor.is_byte(self._processor.piece_to_id("<0x0A>")))
 
     def banned_ids(self) -> tuple[int, ...]:
-        """Return the pieces that no translation may hold: padding, <s>, line feeds, and <unk> where bytes spell all."""
+        """Return the ids that no translation may have: padding, <s>, line feeds, and <unk> with byte fallback."""
         line_feed = (self._processor.piece_to_id("<0x0A>"),) if self.spells_bytes else ()
         return (PAD, BOS, *((UNK,) if self.spells_bytes else ()), *line_feed)
 
     def fixed_ids(self) -> frozenset[int]:
-        """Return the pieces outside of segmentations: special ones, bytes, and symbols, which come before bytes."""
+        """Return the ids that segmentation does not choose: special pieces, user-defined symbols and bytes."""
         first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
         special = (self._processor.is_control, self._processor.is_unknown, self._processor.is_byte)
         return frozenset(
@@ -156,13 +160,12 @@ class Tokenizer:
         )
 
     def symbols(self) -> frozenset[str]:
-        """Return the strings that were made pieces of their own."""
+        """Return the user-defined symbols, each of which is one piece wherever it stands."""
         first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
         return frozenset(self.pieces(range(EOS + 1, first_byte)))
 
     def scores(self) -> list[float]:
-        """Return a score of each piece: its log-probability in a unigram model, minus its rank among the merges of
-        BPE."""
+        """Return the score of each piece: its log-probability (unigram), or minus the rank of its merge (BPE)."""
         return [float(self._processor.get_score(id_)) for id_ in range(self.vocab_size)]
 
     @property
@@ -175,18 +178,18 @@ class Tokenizer:
         return list(self._processor.encode(self._adapt(text).text))
 
     def encode_all(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """Return `encode` of each text."""
+        """Return `encode` of each text, computed by several threads."""
         if len(texts) == 1:
             return [self.encode(texts[0])]  # SentencePiece would start a thread, which takes longer than the text
         adapted = [self._adapt(text).text for text in texts]
         return [list(ids) for ids in self._processor.encode(adapted, num_threads=threads)]
 
     def is_void(self, text: str) -> bool:
-        """Return whether a text has no pieces even as it stands: blanks, and characters that normalisation removes."""
+        """Return True if a text, not adapted, has no pieces: only blanks and characters that normalisation removes."""
         return not self._processor.encode(text)
 
     def encode_words(self, text: str) -> PieceWords:
-        """Return the text's pieces, each with its word."""
+        """Return the text's pieces, each with the number of its word in the raw text."""
         return _with_words(text, *self.encode_spans(text))
 
     def unknown_runs(self, text: str) -> dict[int, int]:
@@ -200,13 +203,13 @@ class Tokenizer:
         }
 
     def encode_spans(self, text: str) -> tuple[list[int], list[CharSpan]]:
-        """Return the text's pieces, and the characters of the text that each stands for, as begin and end."""
+        """Return the ids of the text's pieces, and the span of the raw text (in characters) of each."""
         adapted = self._adapt(text)
         found = self._processor.encode(adapted.text, return_type="offset_mapping")
         return list(found["ids"]), [adapted.raw(int(begin), int(end)) for begin, end in found["offsets"]]
 
     def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[CharSpan]]:
-        """Return the text that pieces spell, and the characters of it that each piece spells, as begin and end."""
+        """Return the text of piece ids, and the span of it (in characters) of each piece."""
         found = self._processor.decode(list(ids), return_type="offset_mapping")
         return _one_line(found["text"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
 
@@ -220,14 +223,14 @@ class Tokenizer:
         ]
 
     def byte_ids(self) -> dict[bytes, int]:
-        """Return the pieces that spell one byte each, of which characters without a piece are made."""
+        """Return the ids of the pieces of byte fallback, by their byte."""
         return {byte: id_ for id_ in range(self.vocab_size) if (byte := self._byte(id_)) is not None}
 
     def _byte(self, id_: int) -> bytes | None:
         return bytes([int(self._processor.id_to_piece(id_)[3:5], 16)]) if self._processor.is_byte(id_) else None
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text that pieces spell; one line, whatever they hold."""
+        """Return the text of piece ids, always one line."""
         return _one_line(self._processor.decode(list(ids)))
 
     def join(self, pieces: Sequence[str]) -> tuple[str, int]:
@@ -242,7 +245,7 @@ class Tokenizer:
         return _one_line(text), num_foreign
 
     def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:
-        """Return the text that pieces spell, and the word of each piece."""
+        """Return the text of piece ids, and the pieces, each with the number of its word in this text."""
         found = self._processor.decode(list(ids), return_type="offset_mapping")
         return _one_line(found["text"]), _with_words(found["text"], found["ids"], found["offsets"])
 
@@ -267,9 +270,9 @@ def without_symbols(lines: Iterable[str], symbols: Collection[str]) -> Iterator[
 
 
 def segments(text: str, mark: str = " ") -> Iterator[str]:
-    """Yield a long line in parts that are cut into pieces, or joined, like the whole.
+    """Yield the parts of a long line, cut where encoding (or joining) the parts gives the same as the whole line.
 
-    Each part but the first begins with `mark`: a space in text, a space and "▁" in pieces.
+    Each part except the first begins with `mark`: a space in text, a space and "▁" in pieces.
     """
     start = 0
     while start < len(text):
@@ -288,7 +291,7 @@ def train_tokenizer(
     character_coverage: float,
     symbols: Sequence[str] = (),
 ) -> Tokenizer:
-    """Train on lines of text; `symbols` are pieces wherever they stand.
+    """Return a SentencePiece tokenizer trained on lines of text; `symbols` are always pieces of their own.
 
     Raises:
         InputError: the text does not allow the vocabulary; the size that it does is named.

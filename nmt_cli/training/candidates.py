@@ -30,7 +30,7 @@ class CandidateSampler:
     """Draws the candidates of updates."""
 
     def __init__(self, counts_V: Tensor) -> None:
-        """Take how often each piece stands in the targets of the training text."""
+        """Prepare from the frequency (V) of each piece in the targets of the training text."""
         by_frequency_V = counts_V.argsort(descending=True, stable=True)
         so_far_V = counts_V[by_frequency_V].double().cumsum(dim=0)
         num_frequent = 1 + int((so_far_V < COVERAGE * so_far_V[-1]).sum())
@@ -38,7 +38,7 @@ class CandidateSampler:
         self._is_frequent_V[by_frequency_V[:num_frequent]] = True
 
     def draw(self, targets_N: Tensor, noise: Noise) -> Candidates:
-        """Return the candidates for these targets."""
+        """Return the candidates of an update: pieces (C), their log-weights (C), and the place (N) of each target."""
         is_certain_V = self._is_frequent_V.clone()
         is_certain_V[targets_N] = True
         certain, others = is_certain_V.nonzero().flatten(), (~is_certain_V).nonzero().flatten()
@@ -52,7 +52,7 @@ class CandidateSampler:
 
 
 def log_frequencies(counts_V: Tensor, smoothing: float) -> Tensor:
-    """Return the logarithm of each piece's share of the targets after label smoothing, as differences from the mean.
+    """Return log-frequencies (V) of the targets after label smoothing, minus their mean, as an output bias.
 
     A softmax with this bias alone predicts each piece as often as it occurs. Of the pieces that are seldom drawn, a
     training would learn only slowly that they are rare.

@@ -39,12 +39,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters by name; one that is shared has one name."""
+    """Return the parameters by name; a tied parameter has one name."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tensor] | None = None) -> None:
-    """Put the tensors of `path` in the place of the model's parameters.
+    """Replace the model's parameters with the tensors of `path`.
 
     Args:
         model: may lie on "meta".
@@ -85,7 +85,7 @@ def load_parameters(model: nn.Module, path: Path, *, replaced: Mapping[str, Tens
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole state of a training at one step."""
+    """Everything that a checkpoint saves of a training after one update."""
 
     step: int
     model: Mapping[str, Tensor]
@@ -98,7 +98,7 @@ class Snapshot:
 
 
 def sign(metric: str) -> float:
-    """Return -1 where less of a metric is better, else 1."""
+    """Return -1 if a lower value of a metric is better (loss, perplexity), else 1 (BLEU, chrF)."""
     return -1.0 if metric in ("loss", "perplexity") else 1.0
 
 
@@ -113,7 +113,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The checkpoints that count."""
+    """The content of `index.json`: which checkpoints are the last, the best and the newest."""
 
     last: int | None = None
     best: tuple[Ranked, ...] = ()
@@ -125,7 +125,7 @@ class Index:
 
     @property
     def steps(self) -> list[int]:
-        """Steps of all checkpoints that count, newest first."""
+        """Steps of all checkpoints that the index names, newest first."""
         steps = {*self.recent, *(ranked.step for ranked in self.best)}
         return sorted(steps if self.last is None else {self.last, *steps}, reverse=True)
 
@@ -138,7 +138,7 @@ class Checkpoints:
         self._index_path = directory / "index.json"
 
     def index(self) -> Index:
-        """Return the index that `index.json` holds, or an empty one where there is no file."""
+        """Return the content of `index.json`, or an empty index if there is no file."""
         if not self._index_path.exists():
             return Index()
         try:
@@ -156,13 +156,13 @@ class Checkpoints:
             raise ModelError(f"{self._index_path}: is damaged: {error!r}") from error
 
     def write_index(self, index: Index) -> None:
-        """Replace `index.json`; from then on the checkpoints it does not name may go."""
+        """Replace `index.json`; after that, `prune` may remove checkpoints that it does not name."""
         best = [{"step": b.step, "metric": b.metric, "value": b.value} for b in index.best]
         values = {"format": FORMAT, "last": index.last, "best": best, "recent": list(index.recent)}
         write_json(self._index_path, {**values, "finished": index.finished})
 
     def retried(self, read: Callable[[], Result]) -> Result:
-        """Return what `read` returns, which finds checkpoints by the index and opens them.
+        """Return `read()`, which finds checkpoints by the index and opens them, and try again if they were removed.
 
         A training may remove them in between, after it has written another index. Then `read` is called again.
         """
@@ -182,7 +182,7 @@ class Checkpoints:
             return None
 
     def others(self, path: Path) -> str:
-        """Say which checkpoints there are beside the one in `path`; nothing where there are none."""
+        """Return advice that names the checkpoints except the one in `path`; empty if there are no others."""
         names = [name for name in self.names() if self.path_named(name) != path]
         return f"--checkpoint takes another: {', '.join(names)}" if names else ""
 
@@ -191,7 +191,11 @@ class Checkpoints:
         return self.directory / f"step-{step:08d}"
 
     def resolve(self, name: str) -> Path:
-        """Return the directory for `best`, `last`, a step's number, or a name; `InputError` says which there are."""
+        """Return the directory of a checkpoint by `best`, `last`, a step or a name.
+
+        Raises:
+            InputError: there is none; the message lists those that exist.
+        """
         index = self.index() if name in ("best", "last") else Index()
         if name == "best" and index.best:
             path = self.path_of(index.best[0].step)
@@ -220,7 +224,7 @@ class Checkpoints:
         return [*steps, *(name for name in found if not _STEP_NAME.fullmatch(name) and _NAME.fullmatch(name))]
 
     def save(self, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
-        """Write the checkpoint of a step. It is there afterwards, but counts only when the index names it."""
+        """Write the checkpoint of a step and return its directory. It counts only when the index names it."""
         return self._write(self.path_of(snapshot.step), snapshot, tokenizers)
 
     def save_named(self, name: str, snapshot: Snapshot, tokenizers: Mapping[str, str]) -> Path:
@@ -233,7 +237,7 @@ class Checkpoints:
         return self._write(self.directory / name, snapshot, tokenizers)
 
     def check_name(self, name: str) -> None:
-        """Raise `InputError` where no checkpoint can be written under the name; one that exists is not overwritten."""
+        """Raise `InputError` if the name is not allowed or taken by another checkpoint."""
         is_taken = name in ("best", "last", "index.json") or name.isdecimal() or _STEP_NAME.fullmatch(name)
         if is_taken or not _NAME.fullmatch(name):
             raise InputError(
@@ -325,7 +329,7 @@ def read_trainer_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the mean of the weights of several checkpoints, summed in float64."""
+    """Return the mean of the weights of several checkpoints, by parameter name, summed in float64."""
     total: dict[str, Tensor] = {}
     for path in paths:
         tensors = read_tensors(path / MODEL_FILE)

@@ -52,10 +52,10 @@ class TranslationLoss:
     def __call__(
         self, model: Seq2Seq, batch: Batch, noise: Noise | None = None, *, fixed_shapes: bool = False
     ) -> LossSum:
-        """Return the loss of a batch under teacher forcing.
+        """Return the loss and the nll of a batch under teacher forcing, sums over target pieces in nats.
 
-        With `fixed_shapes` no shape depends on what is in the batch: padded positions go through the softmax too and
-        count nothing, and it has all pieces.
+        With `fixed_shapes` no shape depends on the values of the batch: padded positions go through the softmax too,
+        with weight zero, and the softmax is never sampled.
         """
         memory = model.encode(batch.source_BS, batch.source_valid_BS, noise)
         decoded = model.decode(batch.inputs_BT, memory, model.start(memory), noise)
@@ -81,7 +81,7 @@ class TranslationLoss:
 
 @torch.no_grad()
 def evaluate_nll(model: Seq2Seq, batch: Batch) -> tuple[float, int]:
-    """Return the summed negative log-likelihood of a batch and its number of target pieces."""
+    """Return the negative log-likelihood of a batch, a sum in nats, and its number of target pieces with </s>."""
     memory = model.encode(batch.source_BS, batch.source_valid_BS)
     decoded = model.decode(batch.inputs_BT, memory, model.start(memory))
     readout_NR = decoded.readout_BTR[batch.target_valid_BT]

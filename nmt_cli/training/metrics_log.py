@@ -13,15 +13,15 @@ from nmt_cli.system.files import atomic_path, sync
 
 
 class MetricsLog:
-    """Appends records, once `cut` has said from where on."""
+    """Appends records to `metrics.jsonl`. Call `cut` first: it removes the records that come again."""
 
     def __init__(self, path: Path | None, *, tensorboard: Path | None = None) -> None:
-        """Take the file to append to. Without a path nothing is written: of several processes one writes."""
+        """Open nothing yet. Without a path nothing is written: of several processes only one writes."""
         self._path, self._tensorboard = path, tensorboard
         self._writer: Any = None
 
     def cut(self, keep_to_step: int, *, without: Collection[str] = ()) -> None:
-        """Remove the records after a step, which will come again, and at that step those with an event in `without`."""
+        """Remove the records after a step, and the records of that step with an event in `without`."""
         if self._path is not None and self._path.exists():
             kept = [line for line in self._path.read_bytes().split(b"\n") if _step_of(line) <= keep_to_step]
             gone = {(event, keep_to_step) for event in without}
@@ -34,7 +34,7 @@ class MetricsLog:
             self._writer = _tensorboard_writer(self._tensorboard, keep_to_step)
 
     def sync(self) -> None:
-        """Push what was written to the disk."""
+        """Flush the file to the disk (fsync)."""
         if self._path is None:
             return
         sync(self._path)

@@ -48,7 +48,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave.
+    """Load the moments that `optimizer_tensors` returned into the optimizer.
 
     Raises:
         ValueError: moments are missing or have another shape, which the fused optimizer would not check.
@@ -72,7 +72,7 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The learning rate as a function of the step and of how much of the training is done."""
+    """The learning rate as a function of the update and of the part of the training that is done."""
 
     kind: str
     peak: float
@@ -80,8 +80,7 @@ class Schedule:
     final: float = 0.0
 
     def rate(self, step: int, done: float) -> float:
-        """Return the rate of update `step` (from 1), when the share `done` in [0, 1] of the whole training lies behind
-        it.
+        """Return the learning rate of update `step` (from 1), before which the part `done` in [0, 1] was done.
 
         After a linear warm-up: constant (and plateau, whose factor is applied elsewhere), inverse_sqrt (Vaswani et al.,
         2017: peak * sqrt(warmup / step)), linear or cosine (Loshchilov & Hutter, 2017) down to `final`.
@@ -113,6 +112,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after update `step` (from 1)."""
+        """Include the weights after update `step` (from 1) in the average."""
         decay = min(self._decay, step / (step + 9.0))
         torch._foreach_lerp_(self.weights, [parameter.detach() for parameter in self._parameters], 1.0 - decay)

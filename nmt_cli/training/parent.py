@@ -33,7 +33,7 @@ class SharedPieces(NamedTuple):
 def load_parent(
     model: nn.Module, path: Path, *, pieces: Sequence[Sequence[str]], parent_pieces: Sequence[Sequence[str]]
 ) -> SharedPieces:
-    """Copy a parent's parameters into `model`, whose vocabulary may be another one.
+    """Copy a parent's parameters into `model`, whose vocabulary may differ; return how many pieces they share.
 
     Recurrent and attention weights are copied whole. Of embeddings and of the output layer, the rows of pieces that
     both vocabularies have are copied. The other rows keep their first values.

@@ -42,11 +42,11 @@ class Product(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Multiplications of the product."""
+        """Number of multiplications: rows x inputs x outputs."""
         return self.num_rows * self.num_inputs * self.num_outputs
 
     def affordable(self) -> Product:
-        """Return a part of the product that a trial can afford.
+        """Return the product, or a part of it that a trial of about `OPERATIONS` can afford.
 
         It has fewer outputs, not much fewer rows: with few rows the processor waits for memory, in fp32 twice as long.
         """
@@ -56,7 +56,7 @@ class Product(NamedTuple):
 
 
 def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Product, float]:
-    """Return the products of an update with such a batch, and how often each is computed.
+    """Return the matrix products of the forward pass of an update, and how often each is computed.
 
     A recurrent matrix multiplies the rows of one step at a time, other matrices the rows of all steps.
     """
@@ -84,7 +84,7 @@ def _matrices(model: Seq2Seq, num_sentences: int, num_tokens: int) -> Iterator[t
 
 
 def timed(model: Seq2Seq, num_sentences: int, num_tokens: int, *, clock: Clock = time.perf_counter) -> PrecisionTimes:
-    """Return how long the products of an update take on the CPU in each precision, by the best trial of each."""
+    """Return the seconds of the matrix products of an update on the CPU in each precision, by the best trials."""
     counts = products_of(model, num_sentences, num_tokens)
     ways = {(product, name): _trial(product, dtype) for product in counts for name, dtype in TYPES.items()}
     best = {way: min(times) for way, times in alternated(ways, seconds=SECONDS, clock=clock).items()}

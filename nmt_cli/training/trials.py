@@ -24,7 +24,7 @@ Clock = Callable[[], float]
 def alternated(
     ways: Mapping[Way, Callable[[], object]], *, seconds: float, clock: Clock = time.perf_counter
 ) -> dict[Way, list[float]]:
-    """Return the seconds of each trial of each way.
+    """Return the seconds of each trial of each way, in the order of the trials.
 
     A round tries each way once, and every second round goes backwards, so that no way always follows the same other.
     The first round is not counted: caches are empty then. No new round begins after `seconds`, or after `PATIENCE`
@@ -53,7 +53,7 @@ class PrecisionTimes(NamedTuple):
 
     @property
     def takes_bf16(self) -> bool:
-        """True where bf16 is worth it."""
+        """True if bf16 is at least `BF16_GAIN` times as fast."""
         return self.fp32 >= BF16_GAIN * self.bf16
 
 

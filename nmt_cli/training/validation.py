@@ -1,4 +1,4 @@
-"""Judges the weights: the loss on the dev set, and its translation by the same path as `nmt translate`."""
+"""Validation: the loss on the dev set, and the scores of its translation by the same path as `nmt translate`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class DevSet:
-    """Held-out pairs; every line counts, whatever its length."""
+    """The pairs of a dev set; none is left out, whatever its length."""
 
     sources: tuple[str, ...]
     references: tuple[str, ...]
 
     @classmethod
     def read(cls, source: str, target: str) -> DevSet:
-        """Read both files; `InputError` if they differ in their number of lines or are empty."""
+        """Return the dev set of two files.
+
+        Raises:
+            InputError: they have unequal numbers of lines, or are empty.
+        """
         pairs = list(read_pairs(Corpus(source, target), invalid_utf8="replace"))
         if not pairs:
             raise InputError(f"{source}: the dev set is empty")
@@ -44,7 +48,7 @@ class DevSet:
 
 
 class _LocalResult(NamedTuple):
-    """The share of a process in a validation."""
+    """The result of one process: loss and translations of its part of the dev set."""
 
     nll: float
     num_tokens: int
@@ -79,9 +83,9 @@ class Validator:
         ]
 
     def __call__(self, model: Seq2Seq, signals: Deferred) -> dict[str, float] | None:
-        """Return `loss` (nats a target piece), `perplexity`, `bleu` and `chrf`; None if a signal cuts it short.
+        """Return `loss` (nats per target piece), `perplexity`, `bleu` and `chrf`; None if a signal comes first.
 
-        A process that hears a signal leaves its part at once. The others end theirs, and all return None.
+        A process that receives a signal stops at once. The others finish their part, and all return None.
 
         Raises:
             PredictionError: in every process, if the predictions of any are not finite.
