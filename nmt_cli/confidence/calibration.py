@@ -47,14 +47,14 @@ class Calibration:
     """Measures on the text of the calibration, cross-validated."""
 
     def of_words(self, features: Values) -> tuple[float, ...]:
-        """Return the probability that each word is correct, from its features (a row for each word)."""
+        """Return the probability that each word is correct, from features (words, features)."""
         return tuple(float(value) for value in self.words.probabilities(features)) if len(features) else ()
 
     def of_line(self, of_words: Sequence[float], log_prob: float) -> float:
-        """Return the probability that a line with some words is correct as a whole.
+        """Return the probability that a whole line is correct, from the probabilities of its words.
 
-        `log_prob` is the log-probability of the line. A line without words is wrong, because this is asked only for
-        lines with a source.
+        `log_prob` is the log-probability of the line, in nats. A line without words is wrong, because this is asked
+        only for lines with a source.
         """
         if not of_words:
             return 0.0
@@ -62,7 +62,7 @@ class Calibration:
         return float(self.lines.probabilities(features, features[:, 0])[0])
 
     def summary(self) -> str:
-        """Return the cross-validated quality in short."""
+        """Return one line about the cross-validated quality."""
         quality = self.quality
         return (
             f"{quality['words']:,.0f} words, {quality['correct']:.1%} correct; area under the ROC curve "
@@ -128,8 +128,8 @@ def _regression(values: dict[str, Any], names: Sequence[str]) -> Logistic:
 
 
 def line_features(of_words: Sequence[float], log_prob: float) -> Values:
-    """Return the features of a line: the log-odds that all its words are correct if they are so independently, its
-    log-probability for each word, and the logarithm of its length."""
+    """Return the three features of a line: the log-odds that all words are correct if they are independent, the
+    log-probability divided by the number of words, and the logarithm of that number."""
     all_correct = min(float(np.log(np.maximum(of_words, 1e-12)).sum()), -1e-9)
     log_odds = all_correct - math.log(-math.expm1(all_correct))
     return np.array([log_odds, log_prob / len(of_words), math.log(len(of_words))])

@@ -35,7 +35,7 @@ FEATURES = tuple(name for names in GROUPS.values() for name in names)
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Predictions for the pieces of one translation."""
+    """Predictions of the model for the pieces of one translation."""
 
     log_probs_T: Values
     """Log-probability of each piece, in nats; the last belongs to `</s>`."""

@@ -18,7 +18,7 @@ from nmt_cli.system.console import counted
 from nmt_cli.system.errors import InputError
 
 MIN_WORDS = 10
-"""Fewest correct words, and fewest wrong words, that tell something."""
+"""Fewest correct words, and fewest wrong words, for a fit."""
 FOLDS = 5
 
 
@@ -36,17 +36,19 @@ class Labelled:
 
     @classmethod
     def of(cls, features: Values, log_prob: float, text: str, reference: str) -> Labelled:
-        """Return a line with the labels that its reference gives.
+        """Return a line whose words are labelled as correct or wrong by its reference.
 
-        Words whose features are NaN are signs that the model has not said. They are left out.
+        Words whose features are NaN are signs that the model has not generated. They are left out.
         """
-        said = np.flatnonzero(~np.isnan(features).any(axis=1))
+        generated = np.flatnonzero(~np.isnan(features).any(axis=1))
         labels = correct_words(text, reference)
-        return cls(features[said], log_prob, tuple(labels[word] for word in said), is_correct(text, reference))
+        return cls(
+            features[generated], log_prob, tuple(labels[word] for word in generated), is_correct(text, reference)
+        )
 
 
 def digest_of(sources: Sequence[str], references: Sequence[str]) -> str:
-    """Return the SHA-256 of a text with its references."""
+    """Return the SHA-256 of sources and references, in hexadecimal digits."""
     return hashlib.sha256(json.dumps([list(sources), list(references)]).encode()).hexdigest()
 
 
@@ -81,7 +83,7 @@ def _fitted(lines: Sequence[Labelled], origin: Origin) -> Calibration:
     words = Logistic.fit(features, labels)
     of_lines = np.stack([_of_line(words, line) for line in lines])
     whole = np.array([line.is_correct for line in lines], dtype=float)
-    # Few lines may be correct as a whole, so the words have the first say.
+    # Few lines may be correct as a whole, so the words decide first.
     return Calibration(words, Logistic.fit(of_lines, whole, of_lines[:, 0], penalises_bias=True), origin)
 
 

@@ -22,7 +22,7 @@ class _Placed(str):
 
 
 def correct_words(hypothesis: str, reference: str) -> list[bool]:
-    """Return for each white-space word of a hypothesis if TER's alignment matches it with a word of the reference.
+    """Return True for each white-space word of a hypothesis that TER's alignment matches with a word of the reference.
 
     TER (Snover et al., 2006) shifts runs of words until no shift saves an edit, and then takes the edit distance. A
     word is correct if it needs no edit there; a word that was shifted to its match is correct too. Like TER, this
@@ -55,7 +55,7 @@ def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool
 
 
 def is_correct(hypothesis: str, reference: str) -> bool:
-    """Return whether TER finds nothing to edit in a hypothesis."""
+    """Return True if the TER of a hypothesis is zero."""
     return _words(hypothesis) == _words(reference)
 
 

@@ -1,4 +1,4 @@
-"""Measures of how good confidence values are: do they rank, and do they mean what they say?"""
+"""Quality of confidence values: do they rank words (area under ROC), and are they probabilities (calibration)?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NUM_BINS = 10
 
 
 def area_under_roc(values: ArrayLike, labels: ArrayLike) -> float:
-    """Return the probability that a correct one has a higher value than a wrong one, ties counted half; 0.5 is chance.
+    """Return the probability that a correct word has a higher value than a wrong one, ties counted half; 0.5 is chance.
 
     NaN where all are correct, or all wrong.
     """

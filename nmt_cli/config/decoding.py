@@ -21,7 +21,7 @@ class DecodingConfig(Section):
     max_length_a: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
     """See `max_length_b`."""
     max_length_b: Count = 20
-    """An output has at most a times its source's pieces plus b, and the pieces of the terms that it must say."""
+    """An output has at most a times its source's pieces plus b, and the pieces of the terms that it must contain."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
     """Length in pieces of the sequences that may not occur twice in an output; 0 is off."""
     adapt_writing: bool = False
@@ -41,12 +41,12 @@ class DecodingOptions(DecodingConfig):
     with_alignment: bool = False
     """Attention weights are kept."""
     copy_unknown: bool = False
-    """Words that the model does not know are copied from where it looked. This needs `with_alignment`."""
+    """Unknown words are copied from the source word with the most attention. This needs `with_alignment`."""
     keep_markup: bool = False
     """Tags and placeholders are carried across. This needs `with_alignment`, whose words are those without tags."""
     glossary_weight: float | None = None
-    """None: the terms of a glossary have to be said. A number is added to the log-probability of their pieces, and the
-    model may say something else."""
+    """None: the translation must contain the terms of a glossary. A number is added to the log-probability of their
+    pieces, and the model may choose other words."""
     sampling_temperature: float | None = None
     """None searches. A number draws hypotheses from the model, `n_best` for each line."""
     seed: int = 1

@@ -116,7 +116,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
     """Return the problems of an error and those that it hides, and the configuration without the wrong keys.
 
     pydantic compares keys with each other only where each is right. So the wrong keys are left out, needed ones get a
-    stand-in, and the rest is looked at again. Problems that come from leaving a key out are not told.
+    stand-in, and the rest is looked at again. Problems that come from leaving a key out are not reported.
     """
     problems: list[Any] = error.errors()
     rest: Any = json.loads(json.dumps(values, default=str))
@@ -127,7 +127,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
         try:
             return problems, Config.model_validate_json(json.dumps(rest))
         except ValidationError as next_error:
-            told = {line for problem in problems for line in _lines(problem)}
+            known = {line for problem in problems for line in _lines(problem)}
             new = []
             for problem in next_error.errors():
                 if problem["type"] == "missing":  # because it was wrong and is left out
@@ -135,7 +135,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
                 elif problem["type"] == "value_error":
                     found = [line for line in _lines(problem) if not left_out & set(re.findall(r"\w+", line))]
                     new.append({**problem, "lines": found})
-                    if not told.issuperset(found):
+                    if not known.issuperset(found):
                         problems.append(new[-1])
     return problems, None
 
@@ -160,7 +160,7 @@ def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: s
 
 
 def _lines(problem: Any) -> list[str]:
-    """Return the lines that tell of a problem."""
+    """Return the lines of the message about a problem."""
     lines: list[str] = problem.get("lines") or explain(problem).split("\n")
     return lines
 

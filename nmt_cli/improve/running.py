@@ -14,7 +14,7 @@ from nmt_cli.improve.record import Ledger, count_lines
 from nmt_cli.improve.result import dev_score
 from nmt_cli.improve.stages import Stage
 from nmt_cli.system.console import log, warn
-from nmt_cli.system.errors import InputError, Interrupted, NmtError, ToldElsewhere
+from nmt_cli.system.errors import AlreadyReported, InputError, Interrupted, NmtError
 from nmt_cli.system.files import atomic_path, make_directory
 
 USELESS_BLEU = 1.0
@@ -109,7 +109,7 @@ def _run(stage: Stage) -> int:
             + (", often for want of memory" if code == -9 else "")
             + ". Give the same command to go on"
         )
-    raise ToldElsewhere(
+    raise AlreadyReported(
         code, f"stage {stage.name} failed; its message stands above. Mend that, and give the same command to go on"
     )
 

@@ -36,7 +36,7 @@ def log_once(message: str) -> None:
 
 
 def begin() -> None:
-    """Forget what another command of this process has said once."""
+    """Forget the messages that another command of this process has printed once."""
     _said.clear()
 
 
@@ -101,7 +101,7 @@ class Progress:
 
     @property
     def is_shown(self) -> bool:
-        """False where it is not drawn, and log lines must tell how it goes."""
+        """False where no bar is drawn, so that log lines must show the progress."""
         return not self._bar.disable
 
     def advance(self, amount: int = 1, note: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The world of a training: which process this is, on which device, and what all of them say together.
+"""The world of a training: which process this is, on which device, and what all of them decide together.
 
 One process is a world of its own, with the same methods; training code never asks whether it is alone. Several are
 started by torchrun, and speak over gloo, their gradients on GPUs over NCCL.
@@ -25,7 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from nmt_cli.system.console import only_errors
-from nmt_cli.system.errors import DivergenceError, InputError, Interrupted, NmtError, ToldElsewhere
+from nmt_cli.system.errors import AlreadyReported, DivergenceError, InputError, Interrupted, NmtError
 
 STEP_TIMEOUT = timedelta(minutes=10)
 """Longest wait in a step for a process that has frozen or a host that has gone."""
@@ -69,7 +69,7 @@ class World:
         return [value]
 
     def agreed(self, act: Callable[[], Result]) -> Result:
-        """Do something in every process; what is wrong in any of them is raised in all, and told by the first."""
+        """Do something in every process; an error in any of them is raised in all, and printed by the first."""
         return act()
 
     def first(self, act: Callable[[], Result]) -> Result:
@@ -142,16 +142,16 @@ class Processes(World):
             result = act()
         except NmtError as error:
             wrong = error
-        told = self.gathered(None if wrong is None else [wrong.exit_code, str(wrong), socket.gethostname()])
-        failed = [(rank, *one) for rank, one in enumerate(told) if one is not None]
+        errors = self.gathered(None if wrong is None else [wrong.exit_code, str(wrong), socket.gethostname()])
+        failed = [(rank, *one) for rank, one in enumerate(errors) if one is not None]
         if not failed:
             return result  # type: ignore[return-value]  # act has succeeded, and gave a Result
         rank, code, message, host = failed[0]
         if not self.is_primary:
-            raise ToldElsewhere(code)
+            raise AlreadyReported(code)
         if wrong is not None:
             raise wrong
-        raise ToldElsewhere(code, f"rank {rank} on {host}: {message}")
+        raise AlreadyReported(code, f"rank {rank} on {host}: {message}")
 
     def first(self, act: Callable[[], Result]) -> Result:
         done = self.agreed(lambda: act() if self.is_primary else None)
@@ -200,7 +200,7 @@ def open_world() -> Iterator[World]:
         world.gathered(None)  # nobody leaves while another still speaks
     except (Interrupted, DivergenceError) as error:
         if rank:  # all have come to the same end
-            raise ToldElsewhere(error.exit_code) from error
+            raise AlreadyReported(error.exit_code) from error
         raise
     except RuntimeError as error:
         if not _is_of_connection(error):

@@ -1,4 +1,4 @@
-"""The errors a user meets: each message says where, what, and what to do; the exit code says whose turn it is."""
+"""The errors a user meets: each message has place, fault and remedy; the exit code shows whose fault it is."""
 
 from nmt_cli.system.signals import exit_code
 
@@ -39,8 +39,8 @@ class DivergenceError(NmtError):
     """Training met too many non-finite losses or gradients in a row, or ended with weights whose loss is not finite."""
 
 
-class ToldElsewhere(NmtError):  # noqa: N818 (not an error of this process)
-    """Another process of the same training has failed; without a message where that process, or the first, tells it."""
+class AlreadyReported(NmtError):  # noqa: N818 (not an error of this process)
+    """Another process of the same training has failed; no message if that process, or the first, prints it."""
 
     def __init__(self, exit_code: int, message: str = "") -> None:
         super().__init__(message)
@@ -56,5 +56,5 @@ class Interrupted(NmtError):  # noqa: N818 (not an error of anybody)
 
 
 def is_refusal(error: NmtError) -> bool:
-    """Return whether an error says, of this process or of another, that the user's input is wrong."""
+    """Return True if an error means, in this process or another, that the user's input is wrong."""
     return error.exit_code == InputError.exit_code

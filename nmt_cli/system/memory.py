@@ -47,7 +47,7 @@ def keep_few_kernels() -> None:
 
 
 def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], list[Result]]) -> list[Result]:
-    """Return `work(items)`. Where memory does not suffice, work on two halves, and so on, and say so on stderr."""
+    """Return `work(items)`. Where memory does not suffice, work on two halves, and so on, with a line in the log."""
     try:
         return work(items)
     except (MemoryError, RuntimeError) as error:
@@ -58,7 +58,7 @@ def without_running_out(items: Sequence[Item], work: Callable[[Sequence[Item]], 
 
 
 def halved(at_once: int) -> int:
-    """Return half as many sentences, and say so on stderr.
+    """Return half as many sentences, and log that.
 
     Call this after the handler of the error, which still holds tensors.
     """

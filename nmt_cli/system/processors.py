@@ -14,8 +14,7 @@ ROOT = Path("/")
 
 
 def num_available() -> int:
-    """Return how many processors this process may use: those that it is bound to, or fewer if a container or a service
-    manager gives it less time than these have."""
+    """Return the number of processors that this process may use: its affinity, or fewer under a quota (cgroups)."""
     quotas = list(_quotas(ROOT))
     return max(1, min([len(_bound()), *(math.ceil(quota) for quota in quotas)]))
 
@@ -78,7 +77,7 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage | None:
-    """Read the clocks; None where the system does not say what other programs use."""
+    """Return the clocks now, or None where the system does not count the time of other programs."""
     try:
         lines = (ROOT / "proc/stat").read_text(encoding="ascii").splitlines()
         ticks, names = 0, {f"cpu{number}" for number in _bound()}

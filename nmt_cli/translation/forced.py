@@ -79,7 +79,7 @@ class PairScorer:
         return [scored[index] for index in range(len(pairs))]
 
     def log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the `log_prob` of each pair, without the memory that the weights take."""
+        """Return the `log_prob` of each pair, in nats; the attention weights are not computed."""
         found = {pair.place: log_prob for pair, log_prob, _ in self._forced(pairs, with_weights=False)}
         return [found[index] for index in range(len(pairs))]
 

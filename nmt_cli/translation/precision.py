@@ -25,7 +25,7 @@ class Fp32Product:
     """x W + b in float32, to the last bit, with W in the layout in which it is multiplied fastest."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
-        """Take `weight_OI` (outputs, inputs) and keep a copy in oneDNN's layout."""
+        """Copy `weight_OI` (outputs, inputs) into oneDNN's layout."""
         self.weight_OI, self.bias_O = weight_OI, bias_O
         self._packed_OI = packed(weight_OI)
 
@@ -47,7 +47,7 @@ class Bf16Product:
     """x W + b with x and W in bfloat16, cast once and not at every step."""
 
     def __init__(self, weight_IO: Tensor, bias_O: Tensor | None) -> None:
-        """Take `weight_IO` (inputs, outputs) in bfloat16."""
+        """Store `weight_IO` (inputs, outputs), which is in bfloat16."""
         self.weight_IO, self.bias_O = weight_IO, bias_O
 
     @classmethod
@@ -70,7 +70,7 @@ class Int8Product:
     with a scale a row, so that a sentence does not depend on its neighbours."""
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> None:
-        """Take `weight_OI` (outputs, inputs) in int8, the layout in which the product is fastest."""
+        """Store `weight_OI` (outputs, inputs), which is in int8; the product is fastest in this layout."""
         self.weight_OI, self.scale_O, self.bias_O = weight_OI, scale_O, bias_O
 
     @classmethod
@@ -118,7 +118,7 @@ class _Linear(nn.Module):
 
 
 def is_large(weight: Tensor) -> bool:
-    """Return whether a layer's matrix gains something; cells, queries and the vocabulary always take part."""
+    """Return True if the matrix is large enough to gain; cells, queries and the vocabulary are always converted."""
     return min(weight.shape) >= SMALLEST
 
 
@@ -153,7 +153,7 @@ def rounded_rows(table_VE: Tensor) -> Tensor:
     """Return a table whose rows are int8 numbers times a scale.
 
     To the products that an embedding enters this is the same, because they round their inputs so. Only the lexical
-    model adds embeddings as they are. A copy of the model elsewhere needs no more than int8 to say the same.
+    model adds embeddings as they are. A copy of the model elsewhere needs no more than int8 to translate the same.
     """
     product = Int8Product.of(table_VE.t())
     return product.weight_OI * product.scale_O.unsqueeze(1)

@@ -100,7 +100,7 @@ class Part:
 
     @property
     def constraints(self) -> Constraints | None:
-        """The requirements on its translation."""
+        """The constraints on its translation, or None."""
         terms = tuple(found.term for found in self.terms)
         if self.prefix is None and not terms:
             return None
@@ -258,12 +258,12 @@ class Counts:
     target_pieces: int = 0
 
     def add(self, other: Counts) -> None:
-        """Count in what another translator counted."""
+        """Add the counts of another translator."""
         for name in self.__dataclass_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def report(self, max_source_pieces: int) -> None:
-        """Say on stderr what happened to lines that were not ordinary."""
+        """Log the numbers of long, cut and unusual lines."""
         with_text = self.lines - self.blank
         if self.empty > with_text / 2:
             warn(

@@ -1,7 +1,7 @@
-"""The rows of a search: what each model remembers of their sources and says of their next piece.
+"""The rows of a search: the memory and state of each in every model, and the scores of its next piece.
 
-Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary, U pieces that a batch may say, W
-pieces that a row may say, R readout.
+Shapes: B sentences, S source, N rows, P rows padded to a multiple of 16, V vocabulary, U pieces that a batch may
+generate, W pieces that a row may generate, R readout.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ MULTIPLE = 16
 """Rows and source positions are padded to multiples of this, which fit the vectors of a processor (docs/adr/0005)."""
 
 
-class Words(NamedTuple):
-    """The pieces that the rows may use, and the product with which each model scores them."""
+class RowVocabulary(NamedTuple):
+    """The pieces that the rows may generate (a shortlist or all), and the output product of each model."""
 
     products: tuple[Product, ...]
     """For each model, the product that gives the logits (P, U) of the candidates' pieces, or of all (P, V)."""
     candidates: Candidates | None = None
     """Candidates of each row; None means that every row may use all pieces."""
 
-    def keep(self, rows: Tensor) -> Words:
-        return self if self.candidates is None else Words(self.products, self.candidates.select(rows))
+    def keep(self, rows: Tensor) -> RowVocabulary:
+        return self if self.candidates is None else RowVocabulary(self.products, self.candidates.select(rows))
 
     def log_probs(self, part: int, readout_PR: Tensor, num_rows: int) -> Tensor:
-        """Return log-probabilities (N, W) of each row's pieces under one of the models."""
+        """Return log-probabilities (N, W), in nats, of each row's pieces under model number `part`."""
         logits = self.products[part](readout_PR)[:num_rows].float()
         if self.candidates is None:
             return log_softmax_(logits)
-        # Each row's own, from the first column on: so its sum does not depend on what the others may say.
+        # Each row's own, from the first column on: so its sum does not depend on the pieces of other rows.
         own_NW = logits.gather(1, self.candidates.columns_BW)
         return F.log_softmax(own_NW.masked_fill_(~self.candidates.valid_BW, -math.inf), dim=-1)
 
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
     parts: tuple[tuple[Memory, DecoderState], ...]
     shares: tuple[bool, ...]
     """For each model, True if rows of one source may share its memory."""
-    words: Words
+    words: RowVocabulary
 
     def select(self, rows: Tensor) -> Rows:
         # A row keeps to its sentence, so its memory and its words stay what they are.
@@ -83,8 +83,8 @@ class Rows(NamedTuple):
         )
         return self._replace(parts=parts)
 
-    def join(self, other: Rows, words: Words) -> Rows:
-        """Return the rows of both, one after the other, with as little padding of the sources as they need."""
+    def join(self, other: Rows, words: RowVocabulary) -> Rows:
+        """Return the rows of both, this one first, with as little padding of the sources as they need."""
         device = self.parts[0][0].valid_BS.device
         num_rows = self.num_rows + other.num_rows
         missing = -num_rows % MULTIPLE
@@ -120,7 +120,7 @@ def _memory_of(memory: Memory, padded_P: Tensor, num_rows: int, *, shared: bool)
 
 
 def padded_width(ids: Sequence[int]) -> int:
-    """Return the source positions of a sentence in a batch, with </s> and padding."""
+    """Return the number of source positions of a sentence in a batch, with </s>, rounded up to a multiple of 16."""
     return round_up(len(ids) + 1, MULTIPLE)
 
 

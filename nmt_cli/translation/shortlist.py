@@ -67,7 +67,7 @@ class Candidates(NamedTuple):
         return Candidates.of(torch.cat(pieces), torch.cat(valid), vocab_size, multiple)
 
     def to(self, device: torch.device) -> Candidates:
-        """Return the same on a device."""
+        """Return the candidates on `device`."""
         return Candidates(*(tensor.to(device) for tensor in self))
 
 
@@ -81,13 +81,13 @@ class Shortlist:
     """Likely target pieces of each source piece, with `NONE` at the end where there are fewer."""
 
     def without(self, pieces: Sequence[int]) -> Shortlist:
-        """Return the same without pieces that must not be said."""
+        """Return the shortlist without pieces that must not be generated."""
         banned = torch.tensor(list(pieces), dtype=self.frequent_F.dtype)
         frequent_F = self.frequent_F[~torch.isin(self.frequent_F, banned)]
         return Shortlist(frequent_F, self.likely_VK.masked_fill(torch.isin(self.likely_VK, banned), NONE))
 
     def candidates(self, sources: Sources, vocab_size: int, multiple: int) -> Candidates:
-        """Return what each source allows; U and W are multiples of `multiple`."""
+        """Return the candidates of each source; U and W are rounded up to multiples of `multiple`."""
         likely_BSK = self.likely_VK[sources.ids_BS].long()
         nothing_BSK = (likely_BSK == NONE) | ~sources.valid_BS.unsqueeze(-1)
         allowed_BV = torch.zeros(len(likely_BSK), vocab_size + 1, dtype=torch.bool)
@@ -147,7 +147,7 @@ class LinkCounts:
         return Shortlist(torch.from_numpy(common), torch.from_numpy(likely_VK))
 
     def share_within(self, shortlist: Shortlist) -> float:
-        """Return which share of the counted links the shortlist allows, at least: another source piece may allow
+        """Return the share of the counted links that the shortlist allows, a lower bound: other source pieces may allow
         more."""
         sources, targets = np.divmod(self._links, self._sizes[1])
         likely_LK = shortlist.likely_VK.numpy()[sources]

@@ -85,7 +85,7 @@ def parts_of(
 ) -> list[Part]:
     """Return the parts of all segments, each of at most `max_pieces` pieces.
 
-    `with_words` tells of each line whether its pieces need the numbers of their words. `first_line` is the number of
+    `with_words` is True for lines whose pieces need the numbers of their words. `first_line` is the number of
     line 0 in the whole input; `num_parts` of each line are known already.
     """
     alone = iter(tokenizer.encode_all([segment.text for segment in segments if not with_words[segment.line]]))
@@ -192,5 +192,6 @@ def _aligned(
 
 
 def fits_a_matrix(parts: Sequence[PartTranslations], num_words: int, max_weights: int) -> bool:
-    """Return whether a line of `num_words` source words may have a matrix of weights, for its longest translation."""
+    """Return True if the attention matrix of a line of `num_words` words and its longest translation has at most
+    `max_weights` numbers."""
     return sum(max(one.num_words for one in own) for _, own in parts) * num_words <= max_weights

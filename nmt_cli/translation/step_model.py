@@ -4,7 +4,7 @@ Batch invariance in float32 is by construction: rows of a matrix product may cha
 source with its width, but neither between multiples of 16. So rows and sources are padded to such.
 
 Shapes: B sentences, S source, T target, N rows, P rows padded to a multiple of 16, V vocabulary, W pieces that a row
-may say, R readout, C some of the steps or pieces, M pieces of all targets.
+may generate, R readout, C some of the steps or pieces, M pieces of all targets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nmt_cli.ops.log_softmax import log_softmax_
 from nmt_cli.search.hypothesis import ForcedPrefix, Prediction, SearchState
 from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation.precision import prepared
-from nmt_cli.translation.rows import MULTIPLE, Rows, Words, padded_rows
+from nmt_cli.translation.rows import MULTIPLE, Rows, RowVocabulary, padded_rows
 from nmt_cli.translation.shortlist import Candidates, Shortlist
 
 SCORED_AT_ONCE = 1024
@@ -55,10 +55,10 @@ class TrainedModels:
         shortlist: Shortlist | None = None,
         refusals: Sequence[str] = (),
     ) -> None:
-        """Move the models to the device and change them in place to `precision`, which is fp32, bf16 or int8. None
+        """Move the models to the device and change them in place to `precision`: fp32, bf16 or int8. None
         leaves them as they are, so that their training can go on.
 
-        With a `shortlist` (without banned pieces) a search says only the pieces that go with its source. `refusals`
+        With a `shortlist` (without banned pieces) a search generates only pieces that go with its source. `refusals`
         has the message of `PredictionError` for each model.
         """
         self._models = [model.to(device) for model in models]
@@ -72,7 +72,7 @@ class TrainedModels:
 
     @property
     def without_attention(self) -> str:
-        """The beginning of a message about the first model without attention; empty if each has one."""
+        """The beginning of a message about the first model without attention; empty if all have attention."""
         for number, model in enumerate(self._models, start=1):
             if not model.has_attention:
                 name = "this model" if len(self._models) == 1 else f"model {number} of {len(self._models)}"
@@ -81,7 +81,7 @@ class TrainedModels:
 
     @torch.inference_mode()
     def start(self, sources: Sources, copies: int) -> SearchState:
-        """Encode sources, padded to a multiple of 16; each gets `copies` rows, one after the other."""
+        """Return the encoded sources, padded to a multiple of 16, each for `copies` consecutive rows."""
         num_sentences = sources.ids_BS.shape[0]
         shortest = sources.valid_BS.sum(dim=1).argmin(dim=0, keepdim=True)  # it costs least
         sentence_rows = torch.cat([torch.arange(num_sentences), shortest.expand(-num_sentences % MULTIPLE)])
@@ -94,19 +94,19 @@ class TrainedModels:
         shares = tuple(model.decoder.attention.shares_sources for model in self._models)
         return Rows(num_sentences * copies, tuple(parts), shares, self._words(sources, copies))
 
-    def _words(self, sources: Sources, copies: int) -> Words:
+    def _words(self, sources: Sources, copies: int) -> RowVocabulary:
         if self._shortlist is None:
-            return Words(tuple(model.logits for model in self._models))
+            return RowVocabulary(tuple(model.logits for model in self._models))
         vocab_size = self._models[0].output_weight.shape[0]
         sentences = self._shortlist.candidates(sources, vocab_size, MULTIPLE).to(self._device)
         return self._words_of(sentences.select(torch.arange(len(sources.ids_BS)).repeat_interleave(copies)))
 
-    def _words_of(self, candidates: Candidates) -> Words:
-        return Words(tuple(model.logits_of(candidates.pieces_U) for model in self._models), candidates)
+    def _words_of(self, candidates: Candidates) -> RowVocabulary:
+        return RowVocabulary(tuple(model.logits_of(candidates.pieces_U) for model in self._models), candidates)
 
     @torch.inference_mode()
     def join(self, first: SearchState, second: SearchState) -> SearchState:
-        """Return the rows of both, one after the other."""
+        """Return the states of both batches as one, the first before the second."""
         assert isinstance(first, Rows)
         assert isinstance(second, Rows)
         words = first.words
@@ -117,7 +117,10 @@ class TrainedModels:
 
     @torch.inference_mode()
     def step(self, ids_N: Tensor, state: SearchState, hidden_NS: Tensor | None = None) -> Prediction:
-        """Predict the next piece of every row, which looks away from the hidden positions of its source.
+        """Return log-probabilities (N, V), in nats, attention (N, S) and state of every row after its last piece.
+
+        With several models these are the logarithm of the mean probability, and the mean attention. A row does not
+        attend to positions where `hidden_NS` is True.
 
         Raises:
             PredictionError: a row's probabilities are no numbers.
@@ -147,7 +150,9 @@ class TrainedModels:
 
     @torch.inference_mode()
     def force_prefix(self, beginnings: Sequence[Sequence[int]], state: SearchState) -> ForcedPrefix:
-        """Read the first pieces of every row, which begin with <s>; the last piece is left to the next step.
+        """Return log-probabilities, attention and state after the first pieces of every row, which begin with <s>.
+
+        The last piece of each is not read: it is the input of the next step.
 
         A row that has read its pieces keeps its state while the others go on. All pieces are scored in one product.
         """
@@ -198,8 +203,9 @@ class TrainedModels:
     def force(
         self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor, *, with_weights: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities (B, T), nan at padding, and weights (B, T, S) of given targets; sources are padded
-        to a multiple of 16. Without weights, which may take much memory, these are (B, T, 0).
+        """Return log-probabilities (B, T), in nats, nan at padding, and attention weights (B, T, S) of given targets.
+
+        Sources are padded to a multiple of 16. Without weights, which may take much memory, these are (B, T, 0).
 
         The padding of targets comes after them, so it changes nothing in them.
 
@@ -237,7 +243,9 @@ class TrainedModels:
 
     @torch.inference_mode()
     def observe(self, sources: Sources, inputs_BT: Tensor, outputs_BT: Tensor) -> Observed:
-        """Return the predictions for given targets; sources are padded to a multiple of 16.
+        """Return log-probabilities, entropies (in nats) and attention for given targets.
+
+        Sources are padded to a multiple of 16.
 
         The pieces of all targets are scored some thousand at a time, without padding.
 
@@ -275,7 +283,7 @@ class TrainedModels:
         return Observed(log_probs_BT, entropies_BT, _mean(weights).cpu())
 
     def _refuse(self, is_broken: Sequence[Tensor]) -> NoReturn:
-        """Raise what is to be said of the first model that is broken in some place."""
+        """Raise the error about the first model whose predictions are not finite."""
         part = next(part for part, places in enumerate(is_broken) if bool(places.any()))
         raise PredictionError(self._refusals[part] if self._refusals else "the model's predictions are not finite")
 

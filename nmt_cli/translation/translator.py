@@ -72,7 +72,7 @@ class Translator:
     def translate_window(
         self, lines: Sequence[bytes], observe: Observer | None = None, prefixes: Sequence[str] | None = None
     ) -> list[Translated]:
-        """Return the translations of each line, in order; `prefixes` are their beginnings, empty ones for none."""
+        """Return the translations of each line, in order; `prefixes` are the given beginnings, "" for none."""
         return self.translate_by(partial(self._by_groups, observe=observe), lines, prefixes)
 
     def translate_by(
@@ -171,7 +171,7 @@ class Translator:
             yield from self.translate_window(window)
 
     def report(self) -> None:
-        """Say on stderr what happened to lines that were not ordinary."""
+        """Log the numbers of long, cut and unusual lines."""
         self.counts.report(self.options.max_source_pieces)
 
     def _by_groups(self, parts: Sequence[Part], observe: Observer | None) -> Iterator[PartTranslations]:
@@ -191,7 +191,7 @@ class Translator:
             yield from found
 
     def at_once(self, width: int) -> int:
-        """Return how many sentences padded to a width may be translated at once."""
+        """Return the number of sentences of a padded width that fit into one batch of the search."""
         sampling = self.options.sampling_temperature is not None
         copies = self.options.n_best if sampling else self.options.beam_size
         return max(1, self.options.batch_tokens // (width * copies))
@@ -223,8 +223,8 @@ class Translator:
     ) -> Iterator[tuple[Part, list[Hypothesis]] | None]:
         """Yield each part with its hypotheses, as they are found, and None after each step of the search.
 
-        At most `at_once` are searched together; if not told otherwise, as many as the length of the first allows. Those
-        of like length are searched faster. In fp32 the hypotheses depend on neither. `more` gives further parts while
+        At most `at_once` are searched together, by default as many as the length of the first allows. Sentences of like
+        length are searched faster. In fp32 the hypotheses depend on neither. `more` returns further parts while
         the search runs, at most as many as it is asked for. These have no constraints, and need weights
         if the others do.
         """
@@ -253,7 +253,7 @@ class Translator:
         )
 
     def start(self, parts: Sequence[Part], copies: int = 1) -> SearchState:
-        """Encode the sources of some parts for a search; each gets `copies` rows."""
+        """Return the state of a search before its first step: encoded sources, each with `copies` rows."""
         return self.models.start(pad_sources([part.ids for part in parts], multiple=MULTIPLE), copies)
 
     def _vocabulary(self, parts: Sequence[Part] = ()) -> Vocabulary:
