@@ -13,7 +13,7 @@ from nmt_cli.text.alignment import MAX_WEIGHTS
 if TYPE_CHECKING:
     from nmt_cli.data.pairs import Pair
     from nmt_cli.text.alignment import Link
-    from nmt_cli.translation.forced import PairScore
+    from nmt_cli.translation.forced_decoding import PairScore
 
 
 def check_links(place: str, links: set[Link], shape: tuple[int, ...]) -> None:

@@ -23,7 +23,7 @@ from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.system.console import Progress, counted, log, warn
 from nmt_cli.system.errors import InputError
-from nmt_cli.translation.formats import confidence_of
+from nmt_cli.translation.output_formats import confidence_of
 from nmt_cli.translation.windows import windows_of_lines
 
 if TYPE_CHECKING:

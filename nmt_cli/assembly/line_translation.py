@@ -20,7 +20,7 @@ from nmt_cli.translation.windows import windows_of_lines
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.document import Job
-    from nmt_cli.translation.formats import Formatter
+    from nmt_cli.translation.output_formats import Formatter
     from nmt_cli.translation.translator import Translator
 
     WithPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]

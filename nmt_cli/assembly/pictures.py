@@ -49,7 +49,7 @@ def pictures_of(
 def picture_of(translator: Translator, line: str, target: str | None = None) -> AttentionPicture | None:
     """Return the attention of a line and its translation with the steps of the search, or of a given pair; None if
     blank."""
-    from nmt_cli.translation.forced import PairScorer
+    from nmt_cli.translation.forced_decoding import PairScorer
 
     if not line.strip() or (target is not None and not target.strip()):
         return None

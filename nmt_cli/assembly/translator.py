@@ -18,7 +18,7 @@ from nmt_cli.system.console import log_once, warn
 from nmt_cli.system.distributed import find_device, multiplies_bf16
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.memory import keep_freed_memory
-from nmt_cli.translation.forced import PairScorer
+from nmt_cli.translation.forced_decoding import PairScorer
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.shortlist import read_shortlist
 from nmt_cli.translation.step_model import TrainedModels

@@ -131,7 +131,7 @@ def translate(
         windows_of_prefixes,
     )
     from nmt_cli.assembly.translator import need_attention, open_translator, requested_options
-    from nmt_cli.translation.formats import formatter
+    from nmt_cli.translation.output_formats import formatter
 
     check_choice("--format", format_, ("text", "jsonl", "moses"))
     check_choice("--alignment", alignment, ("none", "hard", "soft"))

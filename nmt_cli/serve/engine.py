@@ -35,8 +35,8 @@ from nmt_cli.serve.waiting import SMALL, Job, Kind, Waiting
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation.glossary import Glossary
+from nmt_cli.translation.long_lines import PartTranslations
 from nmt_cli.translation.results import Counts, Part, Translated
-from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.terms import find_terms
 from nmt_cli.translation.translator import PartByPart, Translator
 

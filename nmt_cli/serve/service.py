@@ -27,7 +27,7 @@ from nmt_cli.serve.texts import (
     words_of_html,
 )
 from nmt_cli.text.alignment import hard_links
-from nmt_cli.translation.formats import confidence_of
+from nmt_cli.translation.output_formats import confidence_of
 from nmt_cli.translation.results import Translated
 
 FILE_ENDINGS = (".txt", *ENDINGS)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt_cli.serve.asking import Wanted
+from nmt_cli.translation.long_lines import PartTranslations
 from nmt_cli.translation.results import Part
 from nmt_cli.translation.rows import padded_width
-from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.translator import Translator
 
 SMALL = 1

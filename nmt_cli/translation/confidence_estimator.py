@@ -16,9 +16,9 @@ from nmt_cli.confidence.features import Predictions, Values, word_features
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.system.memory import without_running_out
+from nmt_cli.translation.long_lines import PartTranslations
 from nmt_cli.translation.results import Translation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
-from nmt_cli.translation.splitting import PartTranslations
 from nmt_cli.translation.step_model import Observed, TrainedModels
 
 

@@ -28,12 +28,12 @@ from nmt_cli.search.sampling import sample
 from nmt_cli.system.memory import halved, is_out_of_memory, without_running_out
 from nmt_cli.text.alignment import MAX_WEIGHTS, merge_to_words
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
+from nmt_cli.translation.long_lines import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.markup import PlainLine, strip_tags
 from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of
 from nmt_cli.translation.restoring import restored
 from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
-from nmt_cli.translation.splitting import PartTranslations, fits_a_matrix, joined, parts_of, rounds
 from nmt_cli.translation.stand_ins import with_numbers
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermFinder

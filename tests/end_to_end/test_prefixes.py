@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from marks import others_slow
 
-from nmt_cli.translation.splitting import fits_a_matrix
+from nmt_cli.translation.long_lines import fits_a_matrix
 
 SOURCES = [
     "Where is the red car?",

@@ -19,9 +19,9 @@ from nmt_cli.model.build import build_model, initialize
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.memory import without_running_out
 from nmt_cli.text.alignment import alignment_error_rate, hard_links, merge_to_words, pharaoh
-from nmt_cli.translation import splitting
+from nmt_cli.translation import long_lines
+from nmt_cli.translation.long_lines import _cuts
 from nmt_cli.translation.results import Part
-from nmt_cli.translation.splitting import _cuts
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.translator import Translator
 from nmt_cli.translation.windows import windows_of_lines, windows_of_list
@@ -188,9 +188,9 @@ def test_a_file_that_fails_half_way_is_absent(tmp_path):
 def test_the_segments_of_a_line_are_the_line_and_number_its_words(text: str, length: int, bound: int):
     """Fails if a cut inside a word begins a new one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splitting, "SEGMENT_LENGTH", length)
-        patch.setattr(splitting, "ROUND_LENGTH", bound)
-        rounds = list(splitting.rounds([text, "", text], with_words=True))
+        patch.setattr(long_lines, "SEGMENT_LENGTH", length)
+        patch.setattr(long_lines, "ROUND_LENGTH", bound)
+        rounds = list(long_lines.rounds([text, "", text], with_words=True))
     for line in (0, 2):
         segments = [segment for some in rounds for segment in some if segment.line == line]
         assert "".join(segment.text for segment in segments) == ("" if text.isspace() else text)

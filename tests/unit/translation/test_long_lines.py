@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from nmt_cli.translation.splitting import _cuts
+from nmt_cli.translation.long_lines import _cuts
 
 
 class Bytes:
