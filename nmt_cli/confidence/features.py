@@ -93,7 +93,7 @@ def _attention(predicted: Predictions, pieces: Sequence[NDArray[np.intp]]) -> li
 
 
 def _of_line(predicted: Predictions, log_probs_T: Values, num_words: int) -> list[Values]:
-    """Return what all words of a line have in common, and the place of each in the line, from 0 to 1."""
+    """Return the features that all words of a line share, and the place of each in the line, from 0 to 1."""
     num_target, num_source = predicted.weights_TS.shape
     attended_S = predicted.weights_TS[:, :-1].sum(axis=0)
     shared = (

@@ -44,7 +44,7 @@ def _paths_of(value: Any, location: tuple[str | int, ...], kind: PathKind | None
 
 
 def kind_of(field: FieldInfo) -> PathKind | None:
-    """Return whether the values of a key are paths of files or of directories; None for any other key."""
+    """Return the kind of path, file or directory, that the values of a key are; None for any other key."""
     marks = [*field.metadata, *_marks_within(field.annotation)]
     return next((mark for mark in marks if isinstance(mark, PathKind)), None)
 

@@ -56,7 +56,7 @@ _name = TypeAdapter(Name)
 
 
 def is_name(text: str) -> bool:
-    """Return whether a run can have this name."""
+    """Return True if a run can have this name."""
     try:
         _name.validate_python(text)
         text.encode("utf-8")

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from nmt_cli.corpora.corpus_report import CorpusReport
 from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_names, count_filtered
 from nmt_cli.corpora.filters import FILTERS, Filter, dropping_filters
-from nmt_cli.corpora.unequal_files import look_command, where_files_part
+from nmt_cli.corpora.unequal_files import first_mismatch, look_command
 
 MAX_EXAMINED = 200_000
 """Pairs of a corpus that are examined, in blocks from all over it. That takes less than a minute."""
@@ -84,11 +84,11 @@ class Advised(NamedTuple):
 
 
 def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advised:
-    """Return what is suspicious in these corpora."""
+    """Return advice about suspicious pairs in these corpora, worst first."""
     training = [report for report in reports if report.is_training]
-    copies, leaks = _parted(reports, "overlap", training)
+    copies, leaks = _divided(reports, "overlap", training)
     dev = next((report for report in reports if report.name == "dev"), None)
-    copies_of_dev, leaks_of_dev = _parted(reports, "dev_overlap", [dev] if dev else [])
+    copies_of_dev, leaks_of_dev = _divided(reports, "dev_overlap", [dev] if dev else [])
     found, inactive_filters, cleaned, with_links = [], {}, {}, {}
     for report in reports:
         counts = [side.num_lines for side in report.sides]
@@ -121,7 +121,7 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
 
 
 def counts_of_part(source: str, target: str) -> FilterCounts:
-    """Return what `nmt clean` finds and drops by default, in a part of a large corpus."""
+    """Return the counts of pairs that `nmt clean` finds and drops by default, in a part of a large corpus."""
     return count_filtered([source, target], dropping_filters(), max_pairs=MAX_EXAMINED)
 
 
@@ -150,7 +150,7 @@ def _of_equal(
 def _what_to_do(
     report: CorpusReport, filter_: Filter, leaks: Sequence[CorpusReport], languages: tuple[str, str], *, share: float
 ) -> tuple[str, str]:
-    """Return what to do about these pairs, and the command."""
+    """Return the advice about these pairs, and the command that follows it."""
     if _is_one_file(report):
         return "the same file is given as source and as target: name the translation as the target", ""
     if not report.is_training:
@@ -163,14 +163,14 @@ def _what_to_do(
 def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
     """Return the advice to look where files of unequal lengths part, if that can be found."""
     paths = [report.source, report.target]
-    part = where_files_part(paths, counts)
-    if part is None:
+    mismatch = first_mismatch(paths, counts)
+    if mismatch is None:
         return []
     filter_ = next(filter_ for filter_ in FILTERS if filter_.name == "out-of-step")
-    number = max(counts) - part.line + 1
+    number = max(counts) - mismatch.line + 1
     share = 100 * number / max(counts)
     description = f"the files have {counts[0]:,} and {counts[1]:,} lines "
-    if part.is_at_end:
+    if mismatch.is_at_end:
         description += "and belong together as far as both go"
         advice = "the end of one file has no counterpart. Look there, and complete or cut a file"
     else:
@@ -179,8 +179,8 @@ def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
     return [
         Advice(
             report.name, filter_.name, description, round(share, 3), number, max(counts), max(counts),
-            [f"{report.source}:{part.line}"], advice,
-            look_command(paths, part.line), *_severity(share * filter_.harm),
+            [f"{report.source}:{mismatch.line}"], advice,
+            look_command(paths, mismatch.line), *_severity(share * filter_.harm),
         )
     ]  # fmt: skip
 
@@ -195,7 +195,7 @@ def _detokenise_command(report: CorpusReport, languages: tuple[str, str]) -> str
     return "pip install sacremoses; " + "; ".join(commands)
 
 
-def _parted(
+def _divided(
     reports: Sequence[CorpusReport], finding: str, others: Sequence[CorpusReport]
 ) -> tuple[list[CorpusReport], list[CorpusReport]]:
     """Return the reports with a finding: those whose source is the file of one of `others`, and the rest."""

@@ -289,7 +289,7 @@ class TrainingMemory:
 
 
 def training_memory(config: Config, *, num_parameters: int, target_vocab_size: int, longest: int) -> TrainingMemory:
-    """Return what training needs for a batch of pairs of `longest` pieces, in float32 (bfloat16 needs less).
+    """Return the memory that training needs for a batch of pairs of `longest` pieces, in float32 (bfloat16 needs less).
 
     Parameters: 4 bytes each for the weights, the gradients, the moments (Adam two) and the average, where there is one.
     Activations: 4 bytes for each number that the backward pass needs. With E embedding, H hidden units, C annotation

@@ -132,7 +132,7 @@ def warn_of_small_dev(num_pairs: int) -> None:
 
 
 def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]:
-    """Return where source and target of the dev set and of the training text go; refuse to overwrite any."""
+    """Return the paths of source and target of the new dev set and training text; refuse to overwrite any."""
     endings = (header.source_lang, header.target_lang)
     if endings[0] == endings[1]:
         endings = (f"source.{endings[0]}", f"target.{endings[1]}")
@@ -174,7 +174,7 @@ def _filled(values: Mapping[str, object]) -> tuple[str, Config]:
 
 
 def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
-    """Return what fills the template; a setting whose value is None is left out."""
+    """Return the values that fill the template; a setting whose value is None is left out."""
     limit = ""
     if sizes.vocab_size != sizes.usual_vocab_size:
         limit = f", and this text has {'few words' if sizes.vocab_size < sizes.usual_vocab_size else 'many characters'}"

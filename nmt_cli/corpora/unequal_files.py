@@ -14,20 +14,20 @@ from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.system.errors import InputError, UnequalLinesError
 
 MAX_EXAMINED = 200_000
-"""Pairs that are examined to find the block in which the files part. After that, all pairs around it are."""
+"""Pairs that are examined to find the block of the first mismatch. After that, all pairs around it are."""
 NUM_BEFORE, NUM_SHOWN = 20, 25
 """Lines before the place, and lines in all, that the command shows."""
 Pairs = list[tuple[str, str]]
 
 
 def place_added(error: UnequalLinesError) -> InputError:
-    """Return the error with the place where its two files part, if that can be found."""
-    part = where_files_part(error.paths, error.counts) if len(error.paths) == 2 else None
-    return error if part is None else InputError(f"{error}. {part}")
+    """Return the error with the place of the first mismatch of its two files, if that can be found."""
+    mismatch = first_mismatch(error.paths, error.counts) if len(error.paths) == 2 else None
+    return error if mismatch is None else InputError(f"{error}. {mismatch}")
 
 
-class Parting(NamedTuple):
-    """The place where two files part."""
+class FirstMismatch(NamedTuple):
+    """The place from which the lines of two files no longer belong together."""
 
     line: int
     """The first line that does not go with its neighbour, up to 20 lines too late; counts from 1."""
@@ -42,8 +42,8 @@ class Parting(NamedTuple):
         return f"The lines no longer belong together from about line {self.line:,}. Look there: {self.command}"
 
 
-def where_files_part(paths: Sequence[str], counts: Sequence[int]) -> Parting | None:
-    """Return where two files of these unequal line counts part; None where their words show too little.
+def first_mismatch(paths: Sequence[str], counts: Sequence[int]) -> FirstMismatch | None:
+    """Return the first mismatch of two files of these unequal line counts; None if their words show too little.
 
     It is the beginning of the stretch out of step that reaches the end. Which words go together is learnt from lines
     counted from the beginning, or from the end if these fit better.
@@ -66,7 +66,7 @@ def where_files_part(paths: Sequence[str], counts: Sequence[int]) -> Parting | N
         near = _begins(detector, paths, range(max(0, last - every), last + 1))
         row = row if near is None else near
     line = (shorter if row is None else row) + 1
-    return Parting(line, row is None, look_command(paths, line))
+    return FirstMismatch(line, row is None, look_command(paths, line))
 
 
 def look_command(paths: Sequence[str], line: int) -> str:

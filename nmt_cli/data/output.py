@@ -143,7 +143,7 @@ def _open(path: Path, stack: ExitStack) -> IO[bytes]:
 
 
 def _other_names(path: Path) -> int:
-    """Return how many hard links a regular file has beside the name that is written to."""
+    """Return the number of hard links of a regular file beside the name that is written to."""
     return path.stat().st_nlink - 1 if path.is_file() and _open_descriptor(path) is None else 0
 
 

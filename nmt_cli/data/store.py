@@ -63,7 +63,7 @@ class _Ragged:
         return np.frombuffer(os.pread(self._values, (end - start) * size, start * size), dtype=self._dtype)
 
     def counts(self, num_values: int) -> Numbers:
-        """Return how often each value below `num_values` stands in the rows."""
+        """Return the number of occurrences in the rows of each value below `num_values`."""
         counts, place = np.zeros(num_values, dtype=np.int64), 0
         while values := os.pread(self._values, BYTES_AT_ONCE, place):
             counts += np.bincount(np.frombuffer(values, dtype=self._dtype), minlength=num_values)
@@ -76,7 +76,7 @@ class _Ragged:
         return np.subtract(limits[:, 1], limits[:, 0])
 
     def _limits(self, numbers: Sequence[int]) -> Numbers:
-        """Return where each row begins and ends (N, 2)."""
+        """Return the begin and the end of each row (N, 2)."""
         size = np.dtype(np.int64).itemsize
         found = b"".join([os.pread(self._bounds, 2 * size, number * size) for number in numbers])
         return np.frombuffer(found, dtype=np.int64).reshape(-1, 2)

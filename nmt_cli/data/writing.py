@@ -66,7 +66,7 @@ def upper(text: str, language: str) -> str:
 
 
 def is_capital(text: str) -> bool:
-    """Return whether all letters that have case are capitals; ß counts as one."""
+    """Return True if all letters that have case are capitals; ß counts as one."""
     return text.replace("ß", "").isupper()
 
 

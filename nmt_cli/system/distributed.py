@@ -286,7 +286,7 @@ def make_deterministic() -> None:
 
 
 def multiplies_bf16(device: torch.device) -> bool:
-    """Return whether the hardware multiplies bfloat16 natively, so that it may be faster than float32."""
+    """Return True if the hardware multiplies bfloat16 natively, so that it may be faster than float32."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")

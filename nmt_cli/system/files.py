@@ -335,7 +335,7 @@ def _hold(file: TextIO, directory: Path, advice: str) -> bool:
 
 
 def _is_at(path: Path, file: TextIO) -> bool:
-    """Return whether a path still names an open file."""
+    """Return True if a path still names an open file."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except FileNotFoundError:

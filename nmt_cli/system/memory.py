@@ -70,5 +70,5 @@ def halved(at_once: int) -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether this is what torch raises when an allocation fails, on any device."""
+    """Return True if this is what torch raises when an allocation fails, on any device."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

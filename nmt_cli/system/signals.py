@@ -106,7 +106,7 @@ def _heard() -> dict[signal.Signals, Any]:
 
 
 def _insists(number: int, since: float) -> bool:
-    """Return whether a signal says that the program shall not take its time to end, as it has since a moment: by a
+    """Return True if a signal says that the program shall not take its time to end, as it has since a moment: by a
     second Ctrl-C a person insists, while SIGTERM and SIGHUP may come by themselves any number of times."""
     return number == signal.SIGINT and time.monotonic() - since > _SAME
 
@@ -186,7 +186,7 @@ class Deferred:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a module is being imported: whoever imports it may swallow what is raised, as torch does where it
+    """Return True if a module is being imported: whoever imports it may swallow what is raised, as torch does where it
     looks for numpy, and go on with half of the module."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: one JSON object a line for every logged step, validation and checkpoint; TensorBoard if asked."""
+"""`metrics.jsonl`: one JSON object per line for every log line, validation and checkpoint; TensorBoard if asked."""
 
 from __future__ import annotations
 

@@ -33,12 +33,12 @@ class TrainingState:
     batch: int = 0
     epochs_done: float = 0.0
     best_value: float | None = None
-    """Best value of the early-stopping metric."""
+    """Best value of the early-stopping metric so far."""
     best_step: int | None = None
     stalled: int = 0
     """Validations since the best one."""
     rate_factor: float = 1.0
-    """Factor on the learning rate, by the plateau schedule and by rewinds."""
+    """Factor on the learning rate, from the plateau schedule and from rewinds."""
     plateau_stalled: int = 0
     skipped_in_a_row: int = 0
     logged_nll: float = 0.0
@@ -46,21 +46,21 @@ class TrainingState:
     logged_tokens: int = 0
     logged_padded: int = 0
     target_tokens: int = 0
-    """Seen in all."""
+    """Target pieces of all updates so far, with </s>."""
     seconds: float = 0.0
-    """Spent training, before the last resumption too."""
+    """Seconds of training, also before the last resumption."""
     precision: str = "fp32"
     """The precision on which the run began and goes on."""
     path: str = native.PLAIN
     """The way the run began and goes on: by the kernels (`native.NATIVE`) or by the plain formulas."""
     rewinds: int = 0
-    """Number of times that it diverged and went back to a checkpoint."""
+    """Number of rewinds: the training diverged and went back to a checkpoint."""
     text: str = ""
     """Digests of the files on which the training depends."""
     accumulate: int = 0
     """Parts of a batch: as configured, or more since memory ran out. 0 where an earlier version did not keep it."""
     validated_step: int = 0
-    """The step of the last validation that `after_validation` has counted."""
+    """The update of the last validation that `after_validation` has counted."""
     num_threads: int = 0
     """Threads of a process, which decide how sums are rounded; 0 where an earlier version did not keep them."""
     configuration: str = ""
@@ -140,7 +140,7 @@ class TrainingState:
 
 
 def _fits(value: Any, default: Any) -> bool:
-    """Return whether a field with such a default can hold it; None stands for a number that is not there yet."""
+    """Return True if a field with such a default can hold it; None stands for a number that is not there yet."""
     if isinstance(default, (str, bool)):
         return isinstance(value, type(default))
     if default is None and value is None:

@@ -44,7 +44,7 @@ class _Meter:
         return self.num_tokens / max(self.seconds, 1e-9)
 
     def note(self, state: TrainingState) -> str:
-        """Return what stands beside the progress bar."""
+        """Return loss and speed, as shown beside the progress bar."""
         loss = state.logged_nll / state.logged_tokens if state.logged_tokens else math.nan
         return f"loss {loss:.3f}, {self.speed:,.0f} pieces/s"
 
@@ -251,7 +251,7 @@ class Trainer:
     # Validation and saving ----------------------------------------------------------------------------------------
 
     def _make_up_validation(self) -> None:
-        """Do the validation that a signal has cut short at the step from which the training goes on."""
+        """Do the validation of the last update if a signal has cut it short."""
         is_missing = self._recovery.lacks_validation(self.state.step)
         if self._intervals.is_validated(self.state.step) and is_missing and not self.state.skipped_in_a_row:
             self._validate_and_save()

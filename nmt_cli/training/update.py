@@ -184,5 +184,5 @@ def rehearsal(loader: BatchLoader, accumulator: GradientAccumulator, state: Trai
 
 
 def _noise_seed(seed: int, step: int, micro_batch: int) -> int:
-    """Return one number for each step and part; large odd factors keep neighbouring ones apart."""
+    """Return a seed for each update and micro-batch; large odd factors keep neighbouring ones apart."""
     return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + micro_batch * 0x94D049BB133111EB) % 2**63

@@ -107,7 +107,7 @@ class Validator:
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), **scores[0]}
 
     def _of_all(self, signals: Deferred, act: Callable[[], Result]) -> list[Result] | None:
-        """Return what `act` gives in each process, by rank, or None if a signal has cut it short in any."""
+        """Return the results of `act` in each process, by rank, or None if a signal has cut it short in any."""
         results: list[Result | None] = self._world.gathered(signals.cut_short(act))
         whole = [result for result in results if result is not None]
         return whole if len(whole) == len(results) else None

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from nmt_cli.corpora import unequal_files as parting
-from nmt_cli.corpora.unequal_files import where_files_part
+from nmt_cli.corpora import unequal_files
+from nmt_cli.corpora.unequal_files import first_mismatch
 from nmt_cli.demo import phrasebook
 
 
@@ -38,25 +38,25 @@ def test_the_place_is_found_wherever_it_is(tmp_path, row, what):
         targets.insert(row, targets[row])
     else:
         del sources[row : row + 40]
-    part = where_files_part(*write(tmp_path, sources, targets))
+    part = first_mismatch(*write(tmp_path, sources, targets))
     assert not part.is_at_end
     assert abs(part.line - (row + 1)) <= 20
 
 
 @pytest.mark.parametrize("every", [1, 2, 5])
 def test_of_a_large_corpus_a_part_of_the_blocks_leads_to_the_place(tmp_path, monkeypatch, every):
-    monkeypatch.setattr(parting, "BLOCK", 100)
-    monkeypatch.setattr(parting, "MAX_EXAMINED", 3_000 // every)
+    monkeypatch.setattr(unequal_files, "BLOCK", 100)
+    monkeypatch.setattr(unequal_files, "MAX_EXAMINED", 3_000 // every)
     for row in (30, 650, 2_900):
         sources, targets = sides()
         del targets[row]
-        part = where_files_part(*write(tmp_path, sources, targets))
+        part = first_mismatch(*write(tmp_path, sources, targets))
         assert abs(part.line - (row + 1)) <= 20, row
 
 
 def test_lines_at_the_end_of_one_file_are_told_from_a_shift(tmp_path):
     sources, targets = sides()
-    part = where_files_part(*write(tmp_path, sources, [*targets, b"", b""]))
+    part = first_mismatch(*write(tmp_path, sources, [*targets, b"", b""]))
     assert (part.is_at_end, part.line) == (True, len(pairs()) + 1)
     assert "up to the end of the shorter file" in str(part)
 
@@ -66,16 +66,16 @@ def test_the_command_shows_the_place_and_works_as_it_is_printed(tmp_path):
     del targets[1_500]
     paths, counts = write(tmp_path, sources, targets)
     shown = b"%b\t%b" % (sources[1_500], targets[1_500])
-    command = where_files_part(paths, counts).command
+    command = first_mismatch(paths, counts).command
     assert shown in subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout.split(b"\n")
     for number, path in enumerate(paths):
         with open(path, "rb") as plain, gzip.open(f"{path}.gz", "wb") as packed:
             packed.write(plain.read())
         paths[number] = f"{path}.gz"
-    command = where_files_part(paths, counts).command
+    command = first_mismatch(paths, counts).command
     assert shown in subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout.split(b"\n")
 
 
 def test_words_that_say_nothing_name_no_place(tmp_path):
-    assert where_files_part(*write(tmp_path, [b"a"] * 10, [b"b"] * 9)) is None
-    assert where_files_part(*write(tmp_path, [b"a"] * 10, [])) is None
+    assert first_mismatch(*write(tmp_path, [b"a"] * 10, [b"b"] * 9)) is None
+    assert first_mismatch(*write(tmp_path, [b"a"] * 10, [])) is None
