@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt_cli.assembly.inputs import read_parallel
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.named_files import read_parallel
+from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.confidence.calibration import Calibration, Origin
 from nmt_cli.confidence.features import FEATURES, GROUPS
 from nmt_cli.confidence.fitting import Labelled, fit

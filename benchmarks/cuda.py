@@ -23,7 +23,7 @@ from nmt_cli.data.batch import Batch
 from nmt_cli.system.distributed import World, make_deterministic
 from nmt_cli.training.loss import TranslationLoss
 from nmt_cli.training.optim import build_optimizer
-from nmt_cli.training.update import Backward, Objective, Part
+from nmt_cli.training.update import Backward, MicroBatch, Objective
 
 TOKENS = (16_000, 1_000)
 LOSS = TranslationLoss(label_smoothing=0.1)
@@ -78,7 +78,7 @@ def stepping(model: torch.nn.Module, backward: Backward, device: torch.device) -
 
     def update(batch: Batch) -> float:
         backward.clear()
-        nll_sum = backward(Part(batch.sent(device), batch.num_target_tokens, seed=1, bf16=True))
+        nll_sum = backward(MicroBatch(batch.sent(device), batch.num_target_tokens, seed=1, bf16=True))
         norm_sum = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         nll, norm = torch.stack([nll_sum, norm_sum.double()]).tolist()
         assert math.isfinite(nll)

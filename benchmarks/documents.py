@@ -201,7 +201,7 @@ def po_placeholders(content: bytes) -> tuple[int, int]:
 
 def speed(translator: object, source: Path) -> None:
     """Print the sentences per second of lines, and of the same sentences in a page and a catalogue, and the ratios."""
-    from nmt_cli.assembly.document import translations_of
+    from nmt_cli.assembly.document_translation import translations_of
 
     lines = list(dict.fromkeys(line for line in source.read_text("utf-8").split("\n") if line))
     page = "".join(f"<p>{line}</p>\n" for line in lines).replace(" & ", " &amp; ").encode()
@@ -238,8 +238,8 @@ def main() -> None:
     if given.what == "identity":
         identity(given.roots)
         return
-    from nmt_cli.assembly.document import translations_of
-    from nmt_cli.assembly.translator import open_translator
+    from nmt_cli.assembly.document_translation import translations_of
+    from nmt_cli.assembly.trained_translator import open_translator
 
     translator = open_translator([given.model], threads=1, with_alignment=True, beam_size=given.beam_size)
     if given.what == "model":

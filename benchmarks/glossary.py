@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.scoring import score_corpus
 from nmt_cli.translation.glossary import Entry, Glossary
 from nmt_cli.translation.results import Part, TermFound, Translated, Translation

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.translation.results import Translation
 from nmt_cli.translation.translator import Translator
 

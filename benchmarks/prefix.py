@@ -9,7 +9,7 @@ import argparse
 import time
 from pathlib import Path
 
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.trained_translator import open_translator
 
 
 def main() -> None:

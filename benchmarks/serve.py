@@ -83,7 +83,7 @@ def requests_of(lines: Sequence[str], size: int) -> list[Sequence[str]]:
 
 def engine_and_file(asked: argparse.Namespace, lines: Sequence[str]) -> None:
     """Compare the sentences per second of processor time of many clients of an engine with those of a file."""
-    from nmt_cli.assembly.translator import open_translator
+    from nmt_cli.assembly.trained_translator import open_translator
     from nmt_cli.serve.engine import Engine
     from nmt_cli.serve.waiting import Wanted
 
@@ -128,7 +128,7 @@ def of_a_file(lines: Sequence[str], options: Sequence[str]) -> float:
 
 def one_and_search(asked: argparse.Namespace, lines: Sequence[str], port: int, languages: tuple[str, str]) -> None:
     """Compare the median latency of a single client with that of the search without a server."""
-    from nmt_cli.assembly.translator import open_translator
+    from nmt_cli.assembly.trained_translator import open_translator
 
     translator = open_translator([asked.model], threads=asked.threads)
     some = lines[: asked.alone]

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.config.schema import DataConfig
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.writing import lower, upper

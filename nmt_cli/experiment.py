@@ -1,4 +1,4 @@
-"""The model directory: every path and file name of a run, and the way to open what lies there."""
+"""The model directory: every path of a run, and its configuration, tokenizers and digests, which are read once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,23 @@ if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
     from nmt_cli.data.tokenizer import Tokenizer
 
-OWN_FILES = ("config.yaml", "metrics.jsonl", "languages.json", "writing.json", "confidence.json", "measured.json")
-"""Names of the files that a training makes beside its directories."""
-
 
 @dataclass(frozen=True)
 class Experiment:
     """One run's directory."""
 
     directory: Path
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that a training writes into the directory itself, apart from its lock."""
+        profiles = (self.languages_path, self.writing_path, self.confidence_path, self.measured_path)
+        return (self.config_path, self.metrics_path, *profiles)
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The directories that a training makes there."""
+        return (self.tokenizer_path("joint").parent, self.cache_path, self.log_path.parent, self.checkpoints.directory)
 
     @property
     def name(self) -> str:
@@ -86,12 +94,16 @@ class Experiment:
         return self.directory / "measured.json"
 
     @property
+    def improvement_path(self) -> Path:
+        """File with the texts and stages by which `nmt improve` made the model, if it did; `nmt inspect` prints it."""
+        return self.directory / "improve.json"
+
+    @property
     def lock_path(self) -> Path:
         return self.directory / ".lock"
 
     @property
     def checkpoints(self) -> Checkpoints:
-
         return Checkpoints(self.directory / "checkpoints")
 
     @property
@@ -149,9 +161,13 @@ class Experiment:
         }
 
     def fingerprint(self, checkpoint: str = "best") -> str:
-        """Return the SHA-256 of all that decides what the model says: sizes and kinds, tokenizers, the checkpoint's
-        weights."""
+        """Return the SHA-256 of all that decides what the model generates: sizes and kinds, tokenizers, the
+        checkpoint's weights.
 
+        Raises:
+            InputError: there is no such checkpoint.
+            ModelError: it has no weights.
+        """
         path = self.checkpoints.resolve(checkpoint)
         if not (path / MODEL_FILE).is_file():
             others = self.checkpoints.others(path)

@@ -1,1 +1,2 @@
-"""Builds tokenizers, models, trainers and translators from a configuration or a model directory."""
+"""Builds tokenizers, models, trainings, translators, servers and reports from a configuration, a model directory or the
+options of a command."""

@@ -1,18 +1,56 @@
-"""The mean of the weights of several checkpoints."""
+"""The mean of the weights of several checkpoints, as a checkpoint of its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.system.console import counted
-from nmt_cli.system.errors import InputError
+from nmt_cli.experiment import Experiment
+from nmt_cli.system.console import command_line, counted, log, warn
+from nmt_cli.system.errors import InputError, ModelError
+from nmt_cli.training.checkpoints import Snapshot, mean_of, read_meta
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nmt_cli.training.checkpoints import Index
 
 
-def steps_to_average(model: Path, index: Index, last: int | None, best: int | None) -> list[int]:
+def average_checkpoints(model_dir: Path, name: str, *, last: int | None = None, best: int | None = None) -> None:
+    """Save the mean of some checkpoints of a run under a name: of the `last` newest, the `best` best, or all newest.
+
+    Raises:
+        InputError: there are fewer checkpoints than that, or none can have this name.
+        ModelError: a checkpoint is damaged, or is of another model than the others.
+    """
+    experiment = Experiment(model_dir)
+    experiment.config  # noqa: B018 (says what is wrong with the directory)
+    checkpoints = experiment.checkpoints
+
+    def read() -> tuple[list[int], dict[str, Tensor]]:
+        steps = _steps_to_average(model_dir, checkpoints.index(), last, best)
+        checkpoints.check_name(name)
+        paths = [checkpoints.path_of(step) for step in steps]
+        try:
+            for path in paths:
+                read_meta(path, experiment.fingerprints)
+            return steps, mean_of(paths)
+        except ModelError as error:
+            raise ModelError(f"{error}; --last N and --best N choose which are averaged") from error
+
+    steps, mean = checkpoints.retried(read)
+    if len(steps) == 1 and (last, best) == (None, None):
+        warn(
+            f"only one checkpoint is kept as the newest, so the mean is a copy of step {steps[0]}; --last N averages "
+            "more of those that there are, and training.keep_last says how many are kept"
+        )
+    snapshot = Snapshot(step=max(steps), model=mean, trainer={}, progress={})
+    written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
+    log(f"mean of steps {', '.join(str(step) for step in steps)} -> {written}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', model_dir, '--checkpoint', name)}")
+
+
+def _steps_to_average(model: Path, index: Index, last: int | None, best: int | None) -> list[int]:
     """Return the steps to average; `InputError` where there are too few."""
     # The last need not be among the recent: a run that went on from its best, the others being damaged.
     recent = [step for step in dict.fromkeys([index.last, *index.recent]) if step is not None]

@@ -1,9 +1,9 @@
-"""A corpus translated in shards, here or on a cluster."""
+"""The translation of many files by workers on this machine or on a Ray cluster."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -11,39 +11,97 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from nmt_cli.assembly.named_models import PRECISIONS
+from nmt_cli.assembly.requested_translation import need_attention
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.experiment import Experiment
 from nmt_cli.system import signals
-from nmt_cli.system.cluster import Resources
-from nmt_cli.system.console import Progress, counted, log
+from nmt_cli.system.cluster import Resources, connect, require_ray
+from nmt_cli.system.console import Progress, counted, log, warn
 from nmt_cli.system.errors import InputError, Interrupted
 from nmt_cli.system.files import sha256_of
+from nmt_cli.translation.json_lines import JsonField, is_json_lines
 from nmt_cli.translation.results import Counts
 
 if TYPE_CHECKING:
-    from nmt_cli.config.decoding import DecodingOptions
+    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.requested_translation import RequestedDecoding
     from nmt_cli.translation.shards import Answer, Corpus, Request
 
 LOG_SECONDS = 10.0
+"""Time between two lines on how far the translation is."""
 
 
-def conditions_of(
-    decoding: DecodingOptions,
-    fingerprints: list[str],
+def translate_in_bulk(
+    inputs: Sequence[Path],
+    directory: Path,
+    models: ModelOptions,
+    decoding: RequestedDecoding,
+    *,
     shortlist: Path | None,
-    precision: str,
-    device: str,
-    threads: int,
+    field: str | None,
+    output_field: str | None,
+    part_lines: int,
+    address: str | None,
+    workers: int | None,
+) -> None:
+    """Write a translation of each file into a directory; what an earlier call has translated there is kept.
+
+    Args:
+        inputs: text files and files of JSON lines.
+        directory: for the translations.
+        models: `threads` are those of each worker, and `device` is its device.
+        decoding: what is asked of the search.
+        shortlist: as in `open_translator`.
+        field: the field of JSON lines with the text.
+        output_field: the field that is added to them.
+        part_lines: lines that a worker translates at a time.
+        address: of a Ray cluster; None starts Ray on this machine.
+        workers: processes with the models; None means as many as there is room for.
+
+    Raises:
+        InputError: an option, a file or a model is wrong, Ray is missing, or the directory has translations of other
+            text, by other models or with other options.
+        Interrupted: a signal has come.
+    """
+    if models.device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device {models.device}: must be auto, cpu or cuda; Ray says which worker gets which GPU")
+    if models.precision not in PRECISIONS:
+        raise InputError(f"--precision {models.precision}: must be one of {', '.join(PRECISIONS)}")
+    require_ray()
+    from nmt_cli.translation.shards import Corpus
+
+    experiments = models.experiments()
+    options = DecodingOptions.of(experiments[0].config.decoding, **decoding.values())
+    decoding.warn_of_idle()
+    if output_field and not field:
+        warn("--output-field does nothing without --field")
+    fingerprints = [experiment.fingerprint(models.checkpoint) for experiment in experiments]
+    conditions = _conditions(options, fingerprints, shortlist, models)
+    settings = models.loading | {"shortlist": shortlist and shortlist.resolve(), **decoding.values()}
+    start = partial(open_work, [experiment.directory.resolve() for experiment in experiments], fingerprints, settings)
+    if field and not any(map(is_json_lines, inputs)):
+        raise InputError(f"--field {field}: no input is called .jsonl or .jsonl.gz")
+    json_field = JsonField(field, output_field or "translation") if field else None
+    with _interruptible(), Corpus.held(directory):
+        corpus = Corpus(directory, inputs, conditions, part_lines=part_lines, json_field=json_field)
+        counts = _translate_parts(corpus, start, models, address=address, workers=workers)
+        counts.report(options.max_source_pieces)
+        corpus.close()
+
+
+def _conditions(
+    options: DecodingOptions, fingerprints: Sequence[str], shortlist: Path | None, models: ModelOptions
 ) -> dict[str, Any]:
     """Return what has a part in the translations, so must be the same when the command goes on."""
-
     return {
         "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),
         # The batch may have to be smaller where memory did not suffice, and does not matter in fp32.
-        **decoding.model_dump(exclude={"batch_tokens"}),
+        **options.model_dump(exclude={"batch_tokens"}),
         "shortlist": None if shortlist is None else sha256_of(shortlist)[:16],
-        "precision": "fp32" if precision == "auto" else precision,
-        "device": device,
-        "threads": threads,
+        "precision": "fp32" if models.precision == "auto" else models.precision,
+        "device": models.device,
+        "threads": models.threads,
     }
 
 
@@ -55,10 +113,11 @@ def open_work(
     Raises:
         InputError: there is no model in its place, or another one.
     """
-    from nmt_cli.assembly.translator import need_attention, open_translator
+
+    from nmt_cli.assembly.trained_translator import open_translator
     from nmt_cli.translation.shards import translate_request
 
-    translator = open_translator(model_dirs, device=device, **settings)
+    translator = open_translator(model_dirs, **settings | {"device": device})
     need_attention(translator)
     for directory, fingerprint in zip(model_dirs, fingerprints, strict=True):
         if Experiment(directory).fingerprint(settings["checkpoint"]) != fingerprint:
@@ -69,18 +128,16 @@ def open_work(
     return partial(translate_request, translator)
 
 
-def translate_shards(
+def _translate_parts(
     corpus: Corpus,
     start: Callable[..., Callable[[Request], Answer]],
+    models: ModelOptions,
     *,
     address: str | None,
     workers: int | None,
-    threads: int,
-    device: str,
 ) -> Counts:
-    """Do all parts that are to be done; return what was counted."""
-    from nmt_cli.system.cluster import connect
-
+    """Have the parts that are left translated by workers that `start` begins, and return what was counted."""
+    threads = models.threads or 1
     log(
         f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
         f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
@@ -90,7 +147,7 @@ def translate_shards(
     if not corpus.num_parts:
         return counts
     with connect(address, num_cpus=workers and workers * threads) as cluster:
-        found_device, needs, available = _share(cluster.resources(), device, threads)
+        found_device, needs, available = _share(cluster.resources(), models.device, threads)
         num_workers = min(workers or available, corpus.num_parts)
         pool = cluster.hire(partial(start, found_device), num_workers=num_workers, needs=needs)
         pool.wait_for_one()
@@ -139,6 +196,7 @@ class _Pace:
         return True
 
     def so_far(self) -> str:
+        """Return the lines that are done, the speed and the time left."""
         lines = self._counts.lines
         if not lines:
             return f"0 of {self._num_lines:,} lines"
@@ -146,6 +204,7 @@ class _Pace:
         return f"{lines:,} of {self._num_lines:,} lines  {self._speed()}  {timedelta(seconds=round(left))} left"
 
     def in_all(self) -> str:
+        """Return the lines that were translated, the time and the speed."""
         return f"{counted(self._counts.lines, 'line')} in {self._seconds():.1f} s: {self._speed()}"
 
     def _seconds(self) -> float:
@@ -157,7 +216,7 @@ class _Pace:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def _interruptible() -> Iterator[None]:
     """Let every signal come as a KeyboardInterrupt: Ray lets no other exception through its calls."""
     received: list[int] = [signal.SIGINT]
 

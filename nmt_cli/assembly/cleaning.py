@@ -1,4 +1,4 @@
-"""Cleaning of a corpus: pairs are judged, and kept or dropped."""
+"""The cleaning of a corpus: its pairs, or the lines of one text, are kept or dropped by rules."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.inputs import refuse_one_file
-from nmt_cli.assembly.overwriting import refuse_overwriting
+from nmt_cli.assembly.named_files import refuse_one_file, refuse_overwriting
+from nmt_cli.assembly.training_inputs import refuse_unfit_text
 from nmt_cli.corpora.filter_lines import filtered_lines
 from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_names, filtered_pairs, first_pass
-from nmt_cli.corpora.filters import LINE_FILTERS, TOO_LITTLE
+from nmt_cli.corpora.filters import FILTERS, LINE_FILTERS, TOO_LITTLE, dropping_filters
 from nmt_cli.corpora.pair_filter import PairFilters
+from nmt_cli.corpora.unequal_files import place_added
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input
 from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
-from nmt_cli.system.console import counted, log
-from nmt_cli.system.errors import InputError
+from nmt_cli.system.console import counted, log, warn
+from nmt_cli.system.errors import InputError, UnequalLinesError
 
 if TYPE_CHECKING:
     from nmt_cli.corpora.filter_pairs import FilteredPair
@@ -24,26 +25,70 @@ if TYPE_CHECKING:
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
-def noun_of(texts: Sequence[str]) -> str:
-    return "line" if len(texts) == 1 else "pair"
+def clean_corpus(
+    texts: Sequence[str],
+    prefix: str | None,
+    *,
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    without: Sequence[str] = (),
+    tag: str | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Write the good pairs of a corpus, or the good lines of one text, and the list of the others; log the counts.
+
+    Args:
+        texts: source and target, or one text.
+        prefix: the beginning of the names of the new files; None is only for a dry run.
+        keep: rules whose findings are kept.
+        drop: rules whose findings are dropped, where they are only counted by default.
+        without: files whose lines are dropped.
+        tag: a word that is put before each source.
+        dry_run: nothing is written.
+
+    Raises:
+        InputError: a rule, a file or a name is wrong, or the two texts differ in length. Then nothing is written.
+    """
+    _check_tag(texts, tag)
+    rules = LINE_FILTERS if len(texts) == 1 else FILTERS
+    dropping = dropping_filters(keep, drop, rules)
+    _check_readable_twice(texts, without)
+    made = [] if prefix is None else _cleaned_paths(texts, prefix, may_exist=dry_run)
+    if not made and not dry_run:
+        raise InputError("-o PREFIX is missing: name the new files, such as -o clean, or only count with --dry-run")
+    refuse_unfit_text(texts, invalid_utf8="skip")
+    try:
+        if dry_run:
+            _log_counts(_judged(texts, without, dropping, lambda *_: None), dropping, rules)
+            return
+        counts = _written(texts, without, made, dropping, tag=tag)
+    except UnequalLinesError as error:
+        raise place_added(error) from error
+    _log_counts(counts, dropping, rules)
+    noun = "line" if len(texts) == 1 else "pair"
+    log(f"{', '.join(map(str, made[:-1]))}: {counted(counts.kept, noun)}; dropped {noun}s: {made[-1]}")
+    if counts.examined and not counts.kept:
+        warn(f"no {noun} is left. Look at the rules above, and switch off the wrong ones with --keep RULE")
 
 
-def check_options(target: str | None, tag: str | None) -> None:
-    if target is None and tag is not None:
+def _check_tag(texts: Sequence[str], tag: str | None) -> None:
+    """Refuse a tag that is not one word of UTF-8, or is for text in one language."""
+    if tag is None:
+        return
+    if len(texts) == 1:
         raise InputError("--tag: marks the sources of pairs; give SOURCE and TARGET, or leave it out")
-    if tag is not None and (not tag or tag.split() != [tag]):
+    if not tag or tag.split() != [tag]:
         raise InputError(f"--tag {tag!r}: must be one word without blanks, such as <BT>")
-    if tag is not None and any("\ud800" <= letter <= "\udfff" for letter in tag):
+    if any("\ud800" <= letter <= "\udfff" for letter in tag):
         raise InputError(f"--tag {tag!r}: is not valid UTF-8; give one word, such as <BT>")
 
 
-def cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False) -> list[Path]:
+def _cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False) -> list[Path]:
     """Return the files that a cleaning writes: one for each text, and the list of what was dropped.
 
     Raises:
         InputError: a file is an input, or is there already and may not, or its directory is missing.
     """
-
     made = cleaned_names(texts, prefix)
     check_prefix(prefix, example=f"-o clean for {cleaned_names(texts, 'clean')[0]}")
     for path in made:
@@ -53,9 +98,8 @@ def cleaned_paths(texts: Sequence[str], prefix: str, *, may_exist: bool = False)
     return made
 
 
-def check_inputs(texts: Sequence[str], without: Sequence[str]) -> None:
-    """Refuse what cannot be read twice or is one file."""
-
+def _check_readable_twice(texts: Sequence[str], without: Sequence[str]) -> None:
+    """Refuse texts that cannot be read twice, and one file as source and target."""
     for path in (*texts, *without):
         if is_standard_input(path) or is_special_file(path):
             raise InputError(f"{input_name(path)}: can be read only once, but cleaning reads twice. Give a file")
@@ -63,14 +107,13 @@ def check_inputs(texts: Sequence[str], without: Sequence[str]) -> None:
         refuse_one_file(texts)
 
 
-def judge(
+def _judged(
     texts: Sequence[str],
     without: Sequence[str],
     dropping: frozenset[str],
     take: Callable[[FilteredPair, str | None], object],
 ) -> FilterCounts:
     """Give each pair or line to `take` with the rule that drops it, or None, and return the counts."""
-
     counts = FilterCounts()
     if len(texts) == 1:
         judged = filtered_lines(texts[0], without)
@@ -85,11 +128,10 @@ def judge(
     return counts
 
 
-def write(
+def _written(
     texts: Sequence[str], without: Sequence[str], made: list[Path], dropping: frozenset[str], *, tag: str | None
 ) -> FilterCounts:
-    """Write all files, or none."""
-
+    """Write all files, or none, and return the counts."""
     mark = b"" if tag is None else tag.encode() + b" "
     with open_new_outputs(made) as files:
 
@@ -100,7 +142,7 @@ def write(
             for file, line in zip(files, (mark + pair.source, pair.target)[: len(texts)], strict=False):
                 file.write(line + b"\n")
 
-        return judge(texts, without, dropping, take)
+        return _judged(texts, without, dropping, take)
 
 
 def _dropped_line(pair: FilteredPair, reason: str, num_sides: int) -> bytes:
@@ -113,9 +155,8 @@ def _dropped_line(pair: FilteredPair, reason: str, num_sides: int) -> bytes:
     return "\t".join((str(pair.number), reason, *texts)).encode() + b"\n"
 
 
-def tell(counts: FilterCounts, dropping: frozenset[str], rules: tuple[Filter, ...]) -> None:
-    """Write a table of the counts of each rule."""
-
+def _log_counts(counts: FilterCounts, dropping: frozenset[str], rules: tuple[Filter, ...]) -> None:
+    """Log a table with the counts of each rule."""
     noun = "line" if rules is LINE_FILTERS else "pair"
     log(
         f"{counted(counts.read, noun)} read, {counts.kept:,} kept ({counts.share(counts.kept):.2f} %), "

@@ -1,37 +1,75 @@
-"""The confidence of a model, as its directory keeps it."""
+"""The confidence of a model, fitted to a text with references and kept with the model."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nmt_cli.confidence.calibration import Calibration
-from nmt_cli.system.console import command_line, warn
-from nmt_cli.system.errors import InputError
+from nmt_cli.assembly.trained_translator import open_translator
+from nmt_cli.confidence.calibration import Calibration, Origin
+from nmt_cli.confidence.fitting import Labelled, digest_of, fit
+from nmt_cli.data.output import check_writable
+from nmt_cli.system.console import Progress, log, warn
+from nmt_cli.system.errors import NmtError
+from nmt_cli.training.validation import DevSet
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 
 if TYPE_CHECKING:
+    from nmt_cli.config.schema import Config
     from nmt_cli.experiment import Experiment
 
+MAX_LINES = 2_000
+"""Lines to which a calibration is fitted. Of a longer text these are taken at even distances."""
 
-def calibrated_estimator(experiment: Experiment, loaded: Path) -> ConfidenceEstimator:
-    """Return the way to the confidence of a model whose weights were loaded from a checkpoint.
+
+def calibrate(
+    experiment: Experiment,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    checkpoint: str = "best",
+    device: str = "auto",
+    threads: int | None = None,
+) -> Calibration:
+    """Translate a text, fit the confidence of the model to its references, and write it into the model directory.
 
     Raises:
-        InputError: the model has no calibration, or a damaged one.
+        InputError: there is no such checkpoint or device, the model directory cannot be written to, or the text is too
+            little to fit to; nothing is written.
     """
+    check_writable(experiment.confidence_path)
+    distance = max(1, -(-len(sources) // MAX_LINES))
+    sources, references = sources[::distance], references[::distance]
+    path = experiment.checkpoints.resolve(checkpoint)
+    translator = open_translator([experiment.directory], checkpoint=path.name, device=device, threads=threads)
+    translator.estimator = ConfidenceEstimator()
+    lines = []
+    with Progress("calibrating", total=len(sources), unit="line") as progress:
+        for found, reference in zip(translator.translate(sources), references, strict=True):
+            best = found.translations[0]
+            if best.features is not None:
+                lines.append(Labelled.of(best.features, best.log_prob, best.text, reference))
+            progress.advance()
+    origin = Origin(experiment.fingerprint(path.name), path.name, digest_of(sources, references), len(sources))
+    calibration = fit(lines, origin)
+    calibration.write(experiment.confidence_path)
+    return calibration
 
-    path = experiment.confidence_path
-    fit = command_line("nmt", "evaluate", "--calibrate", "--model", experiment.directory)
-    if not path.is_file():
-        raise InputError(
-            f"{experiment.directory}: has no {path.name}, so it cannot tell how sure it is. This fits it to the dev "
-            f"set: {fit}"
-        )
-    calibration = Calibration.read(path)
-    if calibration.origin.model != experiment.fingerprint(loaded.name):
-        warn(
-            f"{path}: was fitted to other weights ({calibration.origin.checkpoint}) than those in use ({loaded.name}), "
-            f"so the confidence may be wrong. This fits it anew: {fit} --checkpoint {loaded.name}"
-        )
-    return ConfidenceEstimator(calibration)
+
+def calibrate_after_training(experiment: Experiment, config: Config, device: str) -> None:
+    """Fit the confidence of the best checkpoint to the dev set, if there is one. The training has ended before, so what
+    goes wrong here is told but does not fail it."""
+    if config.data.dev is None:
+        return
+    try:
+        dev = DevSet.read(config.data.dev.source, config.data.dev.target)
+        found = calibrate(experiment, dev.sources, dev.references, device=device, threads=config.training.threads)
+    except Exception as error:  # even a mistake of the program must not keep a training of hours from its end
+        told = error if isinstance(error, NmtError | OSError) else f"{type(error).__name__}: {error}"
+        name = experiment.confidence_path.name
+        result = f"no {name} was written, so translate --confidence is not possible"
+        if experiment.confidence_path.exists():
+            result = f"{name} was not written anew, so it still belongs to an earlier checkpoint"
+        warn(f"{result}: {told}")
+        return
+    log(f"confidence on the dev set: {found.summary()}")

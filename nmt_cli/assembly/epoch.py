@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nmt_cli.assembly.tokenizers import trained_tokenizers
-from nmt_cli.assembly.word_pairs import word_pairs_of
+from nmt_cli.assembly.word_pair_corpus import word_pairs_of
 from nmt_cli.corpora.survey import TRIAL_BYTES
 from nmt_cli.data.pairs import Corpus, LengthLimits, read_pairs
 from nmt_cli.data.sampler import Sampler
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.assembly.check import Check
+    from nmt_cli.assembly.preflight import Check
     from nmt_cli.config.schema import Config
     from nmt_cli.data.sampler import Numbers
     from nmt_cli.data.tokenizer import Tokenizer

@@ -1,4 +1,4 @@
-"""Translations and scores of test sets, and the report of them."""
+"""The evaluation of models: translations and scores of test sets, and the report that `nmt card` reads."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.inputs import read_parallel
-from nmt_cli.assembly.named_models import named_models
-from nmt_cli.assembly.overwriting import refuse_overwriting, refuse_overwriting_data
+from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting, refuse_overwriting_data
 from nmt_cli.data.lines import is_standard_input
 from nmt_cli.data.output import check_writable, open_output
 from nmt_cli.export.evaluation_report import REPORT, read_report
-from nmt_cli.scoring import score_corpus
+from nmt_cli.scoring import check_tokenizer, score_corpus
 from nmt_cli.system.console import Progress, log
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Counts
 
 if TYPE_CHECKING:
+    from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.config.schema import Config, ScoringConfig
     from nmt_cli.experiment import Experiment
     from nmt_cli.scoring import Score
@@ -47,28 +46,87 @@ class _TestSet:
         return cls(name, files, source, references)
 
 
-def check_together(source: str | None, reference: Sequence[str] | None) -> None:
-    if (source is None) != (not reference):
-        raise InputError("--source and --reference belong together: give both, or neither")
+def evaluate_models(
+    models: ModelOptions,
+    source: str | None,
+    references: Sequence[str],
+    *,
+    only: Sequence[str] = (),
+    directory: Path | None = None,
+    tunes_length_penalty: bool = False,
+) -> None:
+    """Translate and score test sets, and write the translations and a report of the scores.
+
+    Args:
+        models: one model or an ensemble, whose first configuration names the test sets.
+        source: a text to score in the place of these test sets, or None.
+        references: its reference translations.
+        only: the names of the test sets to score; if there are none, all are.
+        directory: for what is written; None means the reports of the first model.
+        tunes_length_penalty: the length penalty that is best on the dev set takes the place of the configured one.
+
+    Raises:
+        InputError: a file or a model cannot be read, there is no such set, or an output would replace a file that is
+            read or that no evaluation has made.
+    """
+    _check_together(source, references)
+    if source is not None and only:
+        raise InputError("--only chooses among the configured test sets; leave it out with --source")
+    experiments = models.experiments()
+    config = experiments[0].config
+    check_tokenizer(config.scoring.tokenize)
+    dev = _dev_set(experiments[0], "--tune-length-penalty") if tunes_length_penalty else None
+    sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, references, config)]
+    from nmt_cli.assembly.trained_translator import open_translator
+
+    how: dict[str, Any] = {}
+    while how != (named := _named(experiments, models.checkpoint)):  # a training may choose another checkpoint
+        translator = open_translator([experiment.directory for experiment in experiments], **models.loading)
+        how = named
+    reports = directory or experiments[0].reports_path
+    _make_directory(reports, sets, experiments, is_own=directory is None)
+    if dev is not None:
+        how["length_penalty"] = _tune(translator, dev, config)
+    for test in sets:
+        _score_set(translator, test, reports, how, config)
+    log(f"translations and {REPORT} -> {reports}")
 
 
-def calibrate_on_text(models: list[Path], source: str | None, references: Sequence[str], **how: Any) -> None:
-    """Fit the confidence of a model, and print how good it is."""
-    from nmt_cli.assembly.calibration import calibrate
+def calibrate_confidence(models: ModelOptions, source: str | None, references: Sequence[str]) -> None:
+    """Fit the confidence of a model to a text with one reference, or to its dev set, and print how good it is.
 
-    check_together(source, references)
-    experiments = named_models(models)
+    Raises:
+        InputError: several models or references are given, or a file cannot be read.
+    """
+    _check_together(source, references)
+    experiments = models.experiments()
     if len(experiments) > 1 or len(references) > 1:
         raise InputError("--calibrate: fits one model to one reference; give one --model and one --reference")
     experiment = experiments[0]
-    text = dev_set(experiment, "--calibrate") if source is None else _TestSet.read("", source, *references)
+    text = _dev_set(experiment, "--calibrate") if source is None else _TestSet.read("", source, *references)
     refuse_overwriting_data(experiment.confidence_path, text.files, [experiment])
-    found = calibrate(experiment, text.source, text.references[0], **how)
+    from nmt_cli.assembly.confidence import calibrate
+
+    found = calibrate(
+        experiment,
+        text.source,
+        text.references[0],
+        checkpoint=models.checkpoint,
+        device=models.device,
+        threads=models.threads,
+    )
     print(f"confidence: {found.summary()}", flush=True)
     log(f"the calibration -> {experiment.confidence_path}")
 
 
-def dev_set(experiment: Experiment, option: str) -> _TestSet:
+def _check_together(source: str | None, references: Sequence[str]) -> None:
+    """Refuse a source without references, and references without a source."""
+    if (source is None) != (not references):
+        raise InputError("--source and --reference belong together: give both, or neither")
+
+
+def _dev_set(experiment: Experiment, option: str) -> _TestSet:
+    """Return the dev set of a run; `InputError` where it has none, which `option` needs."""
     dev = experiment.config.data.dev
     if dev is None:
         way_out = "give --source and --reference" if option == "--calibrate" else f"leave out {option}"
@@ -76,19 +134,20 @@ def dev_set(experiment: Experiment, option: str) -> _TestSet:
     return _TestSet.read("dev", dev.source, dev.target)
 
 
-def configured_sets(experiment: Experiment, only: Sequence[str] | None) -> list[_TestSet]:
+def _configured_sets(experiment: Experiment, only: Sequence[str]) -> list[_TestSet]:
+    """Return the test sets of a run, or those of these names; `InputError` where there are none."""
     sets = {test.name: test for test in experiment.config.data.test}
     if not sets:
         raise InputError(
             f"{experiment.config_path}: names no test set; give --source FILE and --reference FILE, or add data.test "
             "to the configuration and run `nmt train` again"
         )
-    if unknown := [name for name in only or () if name not in sets]:
+    if unknown := [name for name in only if name not in sets]:
         raise InputError(f"{experiment.config_path}: no test set {', '.join(unknown)}; there are: {', '.join(sets)}")
     return [_TestSet.read(name, sets[name].source, sets[name].target) for name in dict.fromkeys(only or sets)]
 
 
-def given_set(source: str, references: Sequence[str], config: Config) -> _TestSet:
+def _given_set(source: str, references: Sequence[str], config: Config) -> _TestSet:
     """Read a set that the configuration does not name.
 
     Its name is the name of its file and a digest of its text, so that it replaces no other set in a report.
@@ -103,15 +162,15 @@ def given_set(source: str, references: Sequence[str], config: Config) -> _TestSe
 
 
 def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
+    """Return the file of the translations of a set."""
     return directory / f"{test.name}.{config.data.target_lang}"
 
 
-def make_directory(
+def _make_directory(
     directory: Path, sets: Sequence[_TestSet], experiments: Sequence[Experiment], *, is_own: bool
 ) -> None:
     """Make the directory; `InputError` where an output cannot be written to it, or would replace an input, data of a
     model, or a file that `nmt evaluate` has not made."""
-
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory}: is a file; give -o a directory")
     inputs = [path for test in sets for path in test.files]
@@ -137,9 +196,8 @@ def make_directory(
         raise InputError(f"{directory}: cannot be made: {str(reason).lower()}") from error
 
 
-def score_set(translator: Translator, test: _TestSet, directory: Path, how: dict[str, Any], config: Config) -> None:
+def _score_set(translator: Translator, test: _TestSet, directory: Path, how: dict[str, Any], config: Config) -> None:
     """Translate a set, write its translations, add its scores to the report and print them."""
-
     with open_output(_output_path(directory, test, config)) as file:
         hypotheses, scores = _translated(translator, test.name, test, config.scoring)
         file.writelines(f"{line}\n".encode() for line in hypotheses)
@@ -154,7 +212,6 @@ def _translated(
     translator: Translator, description: str, test: _TestSet, scoring: ScoringConfig
 ) -> tuple[list[str], list[Score]]:
     """Return the translations of a text and their scores."""
-
     hypotheses = []
     translator.counts = Counts()
     with Progress(description, total=len(test.source), unit="line") as progress:
@@ -164,7 +221,7 @@ def _translated(
     return hypotheses, score_corpus(hypotheses, test.references, lowercase=scoring.lowercase, tokenize=scoring.tokenize)
 
 
-def tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, Any]:
+def _tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, Any]:
     """Give the translator the length penalty that is best on the dev set; return what the report says of it."""
     bleu: dict[float, float] = {}
     for penalty in sorted({*LENGTH_PENALTIES, translator.options.length_penalty}):
@@ -179,7 +236,7 @@ def tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, Any
     return {"chosen": best, "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()}}
 
 
-def names(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
+def _named(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
     """Return the models by which a report tells what it is of."""
     return {
         "models": [os.path.abspath(experiment.directory) for experiment in experiments],
@@ -191,7 +248,6 @@ def names(experiments: Sequence[Experiment], checkpoint: str) -> dict[str, Any]:
 
 def _add_to_report(path: Path, test: _TestSet, how: dict[str, Any], scores: Sequence[Score]) -> None:
     """Write the scores of a set into the report. The other sets are read anew, as another command may add to them."""
-
     source, *references = test.files
     entry = {
         **how,

@@ -1,14 +1,19 @@
-"""Exports of trained models."""
+"""Trained models in other forms: a page that translates offline, ONNX graphs, a model card."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt_cli.assembly.named_files import refuse_overwriting
+from nmt_cli.assembly.named_models import named_models
+from nmt_cli.data.output import is_stream, open_output
 from nmt_cli.export.card import card
 from nmt_cli.export.new_directory import check_new_directory
 from nmt_cli.export.onnx import directory
-from nmt_cli.system.console import command_line, log
+from nmt_cli.system.console import command_line, log, warn
+from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
@@ -17,11 +22,57 @@ FORMATS = ("html", "onnx")
 PAGE_ENDINGS = (".html", ".htm")
 
 
+def export_models(
+    model_dirs: Sequence[Path], output: Path | None, *, format_: str | None, checkpoint: str, precision: str | None
+) -> None:
+    """Write a page or a directory with an ONNX export, as the format or the ending of the output says.
+
+    Raises:
+        InputError: nothing or something unfit is named as the output, the format or the precision, or as a model.
+    """
+    if output is None:
+        raise InputError("-o is missing: give the page (FILE.html) or the directory to write")
+    if str(output) == "-":
+        raise InputError(
+            "-o -: an export cannot go to standard output; give the page (FILE.html) or the directory to write"
+        )
+    is_page = output.suffix.lower() in PAGE_ENDINGS
+    wanted = format_ or ("html" if is_page else "")
+    if not wanted:
+        raise InputError(f"{output}: give a name that ends in .html, or --format onnx for a directory")
+    if wanted not in FORMATS:
+        raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
+    experiments = named_models(model_dirs)
+    refuse_overwriting(output, [], experiments)
+    if wanted == "html":
+        write_page(experiments, output, checkpoint=checkpoint, precision=precision or "int8")
+    elif len(experiments) > 1:
+        raise InputError("--format onnx: takes one --model; give each model a directory of its own")
+    else:
+        write_onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
+    if any(experiment.config.decoding.adapt_writing for experiment in experiments):
+        warn(
+            "the export reads lines as they are written, without decoding.adapt_writing; lines in capitals, for "
+            "example, come out worse than from nmt translate"
+        )
+
+
+def write_card(model_dirs: Sequence[Path], output: Path | None, checkpoint: str) -> None:
+    """Write the model card of these models, in Markdown, to a file or to standard output."""
+    experiments = named_models(model_dirs)
+    refuse_overwriting(output, [], experiments)
+    text = card(experiments, checkpoint)
+    with open_output(output) as file:
+        file.write(text.encode("utf-8", errors="backslashreplace"))
+    if output is not None and not is_stream(output):
+        log(f"model card -> {output}")
+
+
 def write_page(
     experiments: list[Experiment], output: Path, *, checkpoint: str = "best", precision: str = "int8"
 ) -> None:
     """Write a page that translates offline, and say how large it is."""
-    from nmt_cli.assembly.model import load_model
+    from nmt_cli.assembly.trained_model import load_model
     from nmt_cli.export.page import exporting
 
     exporting.check_request(experiments, output, precision)
@@ -32,8 +83,12 @@ def write_page(
 
 
 def write_onnx(experiment: Experiment, output: Path, *, checkpoint: str, precision: str) -> None:
+    """Write a directory with the graphs of a model, its tokenizer, its defaults, a card and a program that translates.
 
-    from nmt_cli.assembly.model import load_model
+    Raises:
+        InputError: the directory is not new or empty, the precision is none, or the extra `onnx` is missing.
+    """
+    from nmt_cli.assembly.trained_model import load_model
 
     directory.check_request(precision)
     check_new_directory(output)

@@ -1,4 +1,4 @@
-"""Pairs from files of other programs, written as plain text."""
+"""The pairs of files of other programs, imported as two files of sentences and a report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt_cli.assembly.inputs import readable_again, refuse_odd_languages
+from nmt_cli.assembly.named_files import readable_again, refuse_odd_languages
 from nmt_cli.data.lines import input_name
-from nmt_cli.data.output import check_new, open_new_outputs
+from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
 from nmt_cli.formats.importing import plan, read_job
 from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.members import Settings
+from nmt_cli.formats.members import FORMATS, Settings
 from nmt_cli.formats.opening import Input, spreadsheets_unpacked
 from nmt_cli.formats.report import ImportReport
 from nmt_cli.system.console import Progress, counted, log, warn
@@ -33,13 +33,28 @@ class Imported(NamedTuple):
     report: Path
 
 
-def imported_paths(prefix: str, languages: tuple[str, str]) -> Imported:
+def import_corpus(files: Sequence[str], prefix: str, settings: Settings) -> None:
+    """Write the pairs of the files as `import_pairs` does, and log the command that goes on with them.
+
+    Raises:
+        InputError: as for `import_pairs`; the prefix or the format is wrong.
+    """
+    languages = settings.languages
+    check_prefix(prefix, example=f"-o corpus for corpus.{languages.source}")
+    if settings.format is not None and settings.format not in FORMATS:
+        raise InputError(f"--format {settings.format}: must be one of {', '.join(FORMATS)}")
+    made = import_pairs(files, prefix, settings)
+    source, target, config = (shlex.quote(str(name)) for name in (made.source, made.target, f"{prefix}.yaml"))
+    given = f"--source-lang {languages.source} --target-lang {languages.target}"
+    log(f"try: nmt init --source {source} --target {target} {given} -o {config}")
+
+
+def _imported_paths(prefix: str, languages: tuple[str, str]) -> Imported:
     """Return the names of the files that an import writes, after a check of the options.
 
     Raises:
         InputError: a language code cannot end a file name, or a file is there already or cannot be made.
     """
-
     refuse_odd_languages(languages)
     if languages[0].lower() == languages[1].lower():
         languages = (f"source.{languages[0]}", f"target.{languages[1]}")
@@ -54,8 +69,7 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
     Raises:
         InputError: a file is not understood, holds no pair, or an output exists already.
     """
-
-    made = imported_paths(prefix, (settings.languages.source, settings.languages.target))
+    made = _imported_paths(prefix, (settings.languages.source, settings.languages.target))
     with readable_again(files) as paths:
         packed = [Input(path, shown=input_name(file)) for path, file in zip(paths, files, strict=True)]
         with spreadsheets_unpacked(packed) as inputs:
@@ -65,7 +79,7 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
 
 
 def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> ImportReport:
-
+    """Write the pairs of the inputs and the report, and return the report; `InputError` where there is no pair."""
     jobs = plan(inputs, settings)
     report = ImportReport()
     for job in jobs:
@@ -96,7 +110,6 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
     Raises:
         InputError: as for `import_pairs`; its message names options of `nmt import` that settle a doubt.
     """
-
     try:
         made = import_pairs(files, prefix, Settings(Languages(*languages)))
     except InputError as error:
@@ -113,6 +126,7 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
 
 
 def _tell(report: ImportReport, made: Imported) -> None:
+    """Log what was recognised, what was left out, and where the result is."""
     for seen in report.inputs:
         name = " and ".join(seen["files"])
         if "columns" in seen:

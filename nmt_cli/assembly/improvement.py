@@ -1,41 +1,89 @@
-"""The stages of `nmt improve`, planned, begun and told."""
+"""A better model from pairs and text in one language: the stages of `nmt improve`, planned and carried out."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.input_checks import check_counts, check_inputs
+from nmt_cli.assembly.resume_checks import config_to_train
 from nmt_cli.assembly.tokenizers import tokenizers_of, trained_tokenizers
+from nmt_cli.assembly.training_inputs import check_counts, check_inputs
 from nmt_cli.corpora.sizes import resized, sizes_for
 from nmt_cli.corpora.survey import survey
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
 from nmt_cli.improve.estimate import TRIAL_UPDATES, Speed, TrialError, measure, table
-from nmt_cli.improve.plan import Amounts, final_models
-from nmt_cli.improve.record import count_lines
+from nmt_cli.improve.plan import Amounts, final_models, plan
+from nmt_cli.improve.record import LOCK, Ledger, count_lines
 from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
 from nmt_cli.improve.running import run_stages
 from nmt_cli.system.console import command_line, log, warn
 from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import locked
 from nmt_cli.training.checkpoints import sign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from nmt_cli.config.schema import Config
     from nmt_cli.data.tokenizer import Tokenizer
     from nmt_cli.improve.plan import Recipe
-    from nmt_cli.improve.record import Ledger
     from nmt_cli.improve.stages import Stage
 
 MIN_LINES_TO_MEASURE = 200_000
 """Lines of all trainings from which on a short trial is worth its time."""
 
 
-def check(config: Config, directory: Path) -> None:
-    """Refuse what would stop a stage, and a configuration without text in one language."""
+def improve_model(path: Path, overrides: Sequence[str], output: Path | None, recipe: Recipe, *, dry_run: bool) -> None:
+    """Carry out the stages that have not been, and make the directory of the new model; or print the plan.
 
+    Args:
+        path: the configuration of the model from the pairs alone.
+        overrides: values of its keys.
+        output: the directory of the new model; None means `model_dir` with `-improved`.
+        recipe: the options of the command; whether int8 is possible follows from the device.
+        dry_run: print the stages with their time and disk space, and make nothing.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+        InputError: the text is missing or unfit, or the directory holds something else or another plan.
+    """
+    config = config_to_train(path, overrides)
+    from nmt_cli.system.distributed import find_device
+
+    directory = Path(os.path.realpath(output if output is not None else f"{config.model_dir}-improved"))
+    recipe = replace(recipe, int8=find_device(config.training.device).type == "cpu")
+    ledger = Ledger(directory)
+    ledger.check_place(config)
+    ledger.check_plan(config, recipe)
+    if ledger.is_finished and not dry_run:
+        log(f"finished already; try: {command_line('nmt', 'translate', 'FILE', '--model', directory)}")
+        return
+    _check(config, directory)
+    amounts = _amounts_of_text(config)
+    is_fixed = not recipe.resizes or config.training.init_from is not None
+    sizes = {} if is_fixed else _sizes_of_stages(config, recipe, amounts)
+    planned = partial(plan, config, recipe, amounts, directory, sizes)
+    stages = planned()
+    is_long = sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE
+    is_new = not ledger.plan_path.is_file()
+    tokenizers = _first_tokenizers(config) if dry_run or is_new or is_long else {}
+    if config.training.max_steps is not None:
+        log("training.max_steps is for a training on the pairs; a training on twice the lines gets twice the updates")
+    if dry_run:
+        _print_plan(stages, ledger, _measured(config, recipe, tokenizers))
+        return
+    with locked(directory / LOCK, "the directory of `nmt improve`", "wait for it or choose another -o"):
+        ledger.check_place(config)
+        ledger.check_plan(config, recipe)
+        ledger.remove_leftovers(stages)
+        _carry_out(planned, ledger, config, recipe, tokenizers if is_long else {})
+
+
+def _check(config: Config, directory: Path) -> None:
+    """Refuse what would stop a stage, and a configuration without text in one language."""
     if config.data.monolingual is None:
         raise InputError(
             "data.monolingual: is missing. Name text in one language there, such as monolingual: {target: [mono.de]}"
@@ -52,7 +100,8 @@ def check(config: Config, directory: Path) -> None:
         warn("data.dev: is missing, so no training is stopped or chosen by a score")
 
 
-def amounts_of_text(config: Config) -> Amounts:
+def _amounts_of_text(config: Config) -> Amounts:
+    """Return the lines of each file; `InputError` where the text in one language has none."""
 
     def counted(paths: Sequence[str]) -> tuple[int, ...]:
         return tuple(count_lines(Path(path)) for path in paths)
@@ -68,13 +117,11 @@ def amounts_of_text(config: Config) -> Amounts:
     return amounts
 
 
-def sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[str, Any]:
+def _sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[str, Any]:
     """Return the sizes for the lines of one epoch, where the configuration has those that `nmt init` gave to the pairs.
 
     A run that goes out from another one keeps the sizes of that one.
     """
-    from dataclasses import replace
-
     text = config.data.monolingual
     pairs = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
     alone = survey(pairs)
@@ -88,23 +135,21 @@ def sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[st
     return sizes
 
 
-def first_tokenizers(config: Config) -> dict[str, Tokenizer]:
+def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
     """Return the tokenizers of the first training by side. It learns from the pairs alone, so they allow the fewest
     pieces.
 
     Raises:
         InputError: the pairs do not allow the vocabulary, which the training would find after the text was cleaned.
     """
-
     log(f"checking that the pairs allow tokenizer.vocab_size {config.tokenizer.vocab_size}")
     text = config.data.monolingual
     # The reverse direction goes out from no other run.
     return trained_tokenizers(config) if text is not None and text.target else tokenizers_of(config)
 
 
-def measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
+def _measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
     """Return the speed of this machine; where the trial fails, the speed of a slow one, with a warning."""
-
     log(f"measuring this machine by a training of {TRIAL_UPDATES} updates")
     try:
         return measure(config, tokenizers, beam_size=recipe.beam_size, int8=recipe.int8)
@@ -113,15 +158,15 @@ def measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]
         return Speed()
 
 
-def print_plan(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
-
+def _print_plan(stages: Sequence[Stage], ledger: Ledger, speed: Speed) -> None:
+    """Print a line for each stage, with its time and its disk space."""
     measured = "for this machine as it is now" if speed.is_measured else "rough, because the trial failed"
     print(f"{len(stages)} stages in {ledger.directory}; times {measured}")
     for line in table(stages, speed):
         print(line)
 
 
-def carry_out(
+def _carry_out(
     planned: Callable[..., list[Stage]],
     ledger: Ledger,
     config: Config,
@@ -129,11 +174,10 @@ def carry_out(
     tokenizers: Mapping[str, Tokenizer],
 ) -> None:
     """Run what has not been run, and make the result. With tokenizers, the speed of this machine is measured first."""
-
     stages = planned()
     if not ledger.plan_path.is_file():
         ledger.write_plan(config, recipe, stages)
-    speed = measured(config, recipe, tokenizers) if tokenizers else Speed()
+    speed = _measured(config, recipe, tokenizers) if tokenizers else Speed()
     run_stages(planned, ledger, speed)
     models = final_models(stages)
     chosen = best_of(models)
@@ -151,7 +195,6 @@ def carry_out(
 
 def _compare(config: Config, chosen: Path) -> None:
     """Tell the dev score of the result, beside the score of the model from the pairs alone, if there is one."""
-
     now, before = dev_score(chosen), score_before(config)
     if now is None:
         return

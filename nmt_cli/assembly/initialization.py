@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from nmt_cli.assembly.input_checks import vectors_needed
+from nmt_cli.assembly.training_inputs import vectors_needed
 from nmt_cli.data.embeddings import load_embeddings
 from nmt_cli.experiment import Experiment
 from nmt_cli.model.build import build_model, freeze_rows, initialize
@@ -32,7 +32,6 @@ def first_model(
     the output's bias begins with the frequencies of the pieces. The rows are listed by the file of their vectors, for
     each side that has such a file.
     """
-
     source, target = experiment.tokenizers
     model = build_model(config.model, source_vocab_size=source.vocab_size, target_vocab_size=target.vocab_size)
     initialize(model, seed=config.seed, scheme=config.model.initialization)
@@ -58,7 +57,6 @@ def first_model(
 
 def _take_weights(model: Seq2Seq, origin: Experiment, experiment: Experiment) -> None:
     """Copy the parameters of another run, and say how many pieces of another vocabulary it has too."""
-
     path = origin.checkpoints.resolve("best") / MODEL_FILE
     if origin.fingerprints == experiment.fingerprints:
         load_parameters(model, path)
@@ -76,4 +74,5 @@ def _take_weights(model: Seq2Seq, origin: Experiment, experiment: Experiment) ->
 
 
 def _embedding(model: Seq2Seq, side: str) -> nn.Parameter:
+    """Return the table of embeddings of one side (pieces, embedding size)."""
     return model.source_embedding if side == "source" else model.target_embedding

@@ -1,4 +1,4 @@
-"""Learns what the two languages of a model look like, and keeps that with the model."""
+"""The profiles of the two languages of a model, learned from its training text and kept with it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
 
 def keep_profiles(experiment: Experiment, config: Config) -> None:
     """Write the profiles into the model directory, if they are not there."""
-
     if experiment.languages_path.exists() and experiment.has_begun:
         return
     profiles = learn_profiles(config)
@@ -53,7 +52,6 @@ def read_profiles(experiment: Experiment) -> dict[str, LanguageProfile] | None:
     Raises:
         ModelError: the file is damaged.
     """
-
     path = experiment.languages_path
     if not path.exists():
         return None

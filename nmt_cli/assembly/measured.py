@@ -52,7 +52,6 @@ class Measured:
         Raises:
             ModelError: the file is damaged.
         """
-
         first = cls(sha256(json.dumps(binding_values(config), sort_keys=True).encode()).hexdigest()[:16])
         try:
             values = json.loads(experiment.measured_path.read_text(encoding="utf-8"))
@@ -70,7 +69,6 @@ class Measured:
 
     def write(self, experiment: Experiment) -> Measured:
         """Write this to the run's directory, and return it."""
-
         with atomic_path(experiment.measured_path) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
         return self
@@ -105,7 +103,6 @@ def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_lengt
     `target_length` is the average number of pieces of a target, with `</s>`. A processor without instructions for
     bfloat16 is not measured: it imitates them, many times as slowly. Neither is a GPU that has them.
     """
-
     if training.precision != "auto":
         return training.precision == "bf16"
     if world.device.type != "cpu" or not multiplies_bf16(world.device):
@@ -122,7 +119,6 @@ def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_lengt
 
 def tell_precision(asked: str, taken: str, world: World) -> None:
     """Say it once where the hardware would have it otherwise; a run goes on in the precision in which it began."""
-
     if multiplies_bf16(world.device):
         return
     if taken == "bf16":
@@ -180,13 +176,11 @@ def fastest_threads(work: Callable[[], object]) -> int:
 
 def _most_threads() -> int:
     """Return a thread for each processor that this process may use, or for each core where torch takes these."""
-
     return min(torch.get_num_threads(), num_available())
 
 
 def _go_on_with(threads: int) -> None:
     """Take the number of threads with which the run began."""
-
     most = _most_threads()
     torch.set_num_threads(threads)
     if threads < most:
@@ -198,7 +192,6 @@ def _go_on_with(threads: int) -> None:
 
 def _tell_threads(trainer: Trainer, configured: int | None) -> None:
     """Warn where a run goes on with another number of threads."""
-
     before, now = trainer.state.num_threads, torch.get_num_threads()
     if before not in (0, now) and trainer.state.step:
         whose = "training.threads" if configured else "the number of threads (training.threads is null)"
@@ -214,7 +207,6 @@ def contention(world: World) -> ContentionMonitor | None:
 
     Other processes of the same training would count as other programs, and a GPU does not wait for processors.
     """
-
     if world.size > 1 or world.device.type != "cpu":
         return None
     return ContentionMonitor(torch.get_num_threads(), num_available(), usage)

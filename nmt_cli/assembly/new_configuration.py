@@ -1,37 +1,97 @@
-"""A configuration for new text."""
+"""A new configuration that fits a corpus: what `nmt init` checks, measures and writes."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.epoch import updates_of_text
-from nmt_cli.assembly.inputs import refuse_odd_languages
+from nmt_cli.assembly.imported_pairs import imported
+from nmt_cli.assembly.named_files import refuse_odd_languages, refuse_one_file
+from nmt_cli.assembly.training_inputs import refuse_unfit_text, warn_of_exchanged_sides
 from nmt_cli.config.section import is_name
 from nmt_cli.corpora.advice import NOTICEABLE, clean_command, counts_of_part, fresh_prefix
 from nmt_cli.corpora.filter_pairs import cleaned_names
 from nmt_cli.corpora.survey import survey
 from nmt_cli.corpora.template import (
+    Header,
     Plan,
     warn_of_few_pairs,
     warn_of_small_dev,
     write_configuration,
     write_with_held_out,
 )
+from nmt_cli.corpora.unequal_files import place_added
 from nmt_cli.data.lines import is_special_file
+from nmt_cli.data.pairs import Corpus
 from nmt_cli.system.console import counted, log, warn
-from nmt_cli.system.errors import InputError
-
-if TYPE_CHECKING:
-    from nmt_cli.corpora.template import Header
-    from nmt_cli.data.pairs import Corpus
+from nmt_cli.system.errors import InputError, UnequalLinesError
 
 
-def configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:
+def configure_run(
+    output: Path,
+    languages: tuple[str, str],
+    *,
+    source: Sequence[str],
+    target: Sequence[str],
+    pairs: Sequence[str],
+    dev: tuple[str | None, str | None],
+    name: str | None,
+    seed: int,
+) -> None:
+    """Write a configuration that fits a corpus, and the files of a dev set if none is given.
+
+    Args:
+        output: the configuration, which gives the run its name if `name` is None.
+        languages: the codes of source and target.
+        source: files of source lines.
+        target: their translations, in the same order.
+        pairs: in the place of these two, files that `nmt import` reads.
+        dev: the two files of a dev set, or None twice.
+        name: the name of the run.
+        seed: for the pairs that are held out, and for the training.
+
+    Raises:
+        InputError: the files are unfit or do not belong together, a name is wrong, or an output exists already.
+    """
+    if bool(source or target) == bool(pairs):
+        raise InputError("give --source and --target, or else --pairs with files that `nmt import` reads")
+    _check_options(source, target, dev, languages, output)
+    dev_corpus = Corpus(dev[0], dev[1]) if dev[0] is not None and dev[1] is not None else None
+    files = [*source, *target]
+    if dev_corpus is not None:
+        refuse_one_file(dev_corpus.paths)
+        files += dev_corpus.paths
+    named_by = "--name" if name is not None else f"-o {output}, which names the run too"
+    name = name if name is not None else (output.stem if output.stem != "config" else "_".join(languages))
+    _check_name(name, named_by)
+    if output.absolute() == Path("runs", name, "config.yaml").absolute():
+        raise InputError(f"{output}: the run keeps its own configuration under this name. Choose another name")
+    header = Header(name, seed, *languages)
+    refuse_unfit_text(files)
+    if pairs:
+        with imported(pairs, str(output.with_suffix("")), languages) as made:
+            corpora = [Corpus(str(made.source), str(made.target))]
+            _configure(output, header, corpora, dev_corpus)
+    else:
+        corpora = [Corpus(*paths) for paths in zip(source, target, strict=True)]
+        for corpus in corpora:
+            refuse_one_file(corpus.paths)
+        warn_of_exchanged_sides(corpora, languages)
+        try:
+            _configure(output, header, corpora, dev_corpus)
+        except UnequalLinesError as error:
+            raise place_added(error) from error
+    log(f"configuration: {output}")
+    _offer_cleaning(corpora, output, header, dev_corpus)
+    config = shlex.quote(str(output))
+    log(f"try: nmt check --config {config}; nmt train --config {config}")
+
+
+def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:
     """Write the configuration for these corpora, and the files of a dev set where there is none."""
-
     text = survey(corpora)
     files = ", ".join(corpus.source for corpus in corpora)
     log(
@@ -64,9 +124,8 @@ def configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus |
         write_with_held_out(output, header, corpora, text, count_updates)
 
 
-def offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Corpus | None) -> None:
+def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Corpus | None) -> None:
     """Say what `nmt clean` would drop, where that is more than a clean corpus loses, and how to begin with the rest."""
-
     commands, files = [], []
     for corpus in corpora:
         files.append((corpus.source, corpus.target))
@@ -104,9 +163,8 @@ def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Co
     return shlex.join(["nmt", "init", *words])
 
 
-def check_name(name: str, named_by: str) -> None:
+def _check_name(name: str, named_by: str) -> None:
     """Raise `InputError` where a run cannot have a name."""
-
     if not is_name(name):
         raise InputError(
             f"{named_by}: {name!r} cannot be the name of a run, which is trained in runs/NAME. Take letters, digits, "
@@ -114,11 +172,14 @@ def check_name(name: str, named_by: str) -> None:
         )
 
 
-def check_options(
-    source: list[str], target: list[str], dev: tuple[str | None, str | None], languages: tuple[str, str], output: Path
+def _check_options(
+    source: Sequence[str],
+    target: Sequence[str],
+    dev: tuple[str | None, str | None],
+    languages: tuple[str, str],
+    output: Path,
 ) -> None:
     """Refuse what can be seen to be wrong before any text is read."""
-
     if len(source) != len(target):
         raise InputError(
             f"--source names {len(source)} files and --target {len(target)}; give as many of one as of the other, in "

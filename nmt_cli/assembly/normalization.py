@@ -1,4 +1,4 @@
-"""Learns the writing of the training text, keeps it with the model, and opens it for translation."""
+"""The profile of the writing of a training text: learned, kept with the model, and opened for translation."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def open_writing(experiment: Experiment, decoding: DecodingConfig) -> Writing | 
 
 
 def _profile(experiment: Experiment) -> WritingProfile:
+    """Return the profile that a model keeps, or one that its tokenizer allows."""
     from nmt_cli.data.writing import WritingProfile
 
     path = experiment.writing_path

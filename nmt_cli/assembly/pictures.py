@@ -1,4 +1,4 @@
-"""What figures are made of: attentions, learning curves, scores by length."""
+"""The pictures of `nmt plot`: attention, learning curves, scores by length."""
 
 from __future__ import annotations
 
@@ -6,23 +6,129 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nmt_cli.data.lines import read_text_lines
+from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting
+from nmt_cli.assembly.named_models import named_models
+from nmt_cli.data.lines import input_name, read_text_lines
 from nmt_cli.experiment import Experiment
+from nmt_cli.plots.attention import draw_attention
 from nmt_cli.plots.attention_page import AttentionPicture, SearchStep
 from nmt_cli.plots.attention_page import Candidate as Shown
-from nmt_cli.scoring import bootstrap_interval, length_groups
-from nmt_cli.system.console import warn
+from nmt_cli.plots.canvas import check_picture
+from nmt_cli.plots.curves import LengthBucket, draw_curves, draw_lengths
+from nmt_cli.scoring import bootstrap_interval, check_tokenizer, length_groups
+from nmt_cli.system.console import counted, log, warn
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
-    from nmt_cli.plots.curves import LengthBucket
+    from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.search.beam import Candidate
     from nmt_cli.translation.translator import Translator
 
 MAX_SENTENCES = 200
 """More sentences than this on one page help nobody."""
+
+
+def plot_attention(file: str | None, target: str | None, output: Path, models: ModelOptions) -> None:
+    """Draw the attention of each line and its translation, or of the pairs with the lines of `target`.
+
+    Raises:
+        InputError: a file or a model cannot be read, no line has text, the model has no attention, or the output is an
+            input or none that can be drawn.
+    """
+    is_page = check_picture(output, draws_pages=False) == ".html"
+    inputs = [file] if target is None else [file, target]
+    experiments = models.experiments()
+    refuse_overwriting(output, inputs, experiments)
+    lines, *given = read_parallel(inputs)
+    targets = given[0] if given else None
+    if not any(line.strip() for line in lines):
+        raise InputError(f"{input_name(file)}: has no line with text in it")
+    if targets is not None and not any(a.strip() and b.strip() for a, b in zip(lines, targets, strict=True)):
+        raise InputError(f"{' and '.join(map(input_name, inputs))}: have no line with text on both sides")
+    if is_page and len(lines) > MAX_SENTENCES:
+        warn(f"only the first {MAX_SENTENCES} of {len(lines):,} lines are drawn")
+        lines = lines[:MAX_SENTENCES]
+    from nmt_cli.assembly.trained_translator import open_translator
+
+    directories = [experiment.directory for experiment in experiments]
+    translator = open_translator(directories, with_alignment=True, **models.loading)
+    if not translator.models.has_attention:
+        without = translator.models.without_attention
+        raise InputError(f"{without} (model.attention.type: none), so there is nothing to draw")
+    untranslated: list[int] = []
+    pictures = pictures_of(translator, lines, targets, untranslated)  # made as they are drawn: a figure takes only some
+    num_drawn = draw_attention(pictures, output)
+    if untranslated:
+        lines_left = counted(len(untranslated), "line")
+        warn(f"left out {lines_left} that the model translates as nothing; the first is line {untranslated[0]}")
+    if translator.counts.cut:
+        translator.report()
+        if is_page:
+            warn("the page leaves out the steps of the search for lines that were translated in parts")
+    log(f"{counted(num_drawn, 'sentence')} -> {output}")
+
+
+def plot_curves(runs: Sequence[Path], output: Path) -> None:
+    """Draw the losses and scores of runs, given by their directories or metrics.jsonl files, over their updates.
+
+    Raises:
+        InputError: a run is named twice or has no metrics, or the output belongs to a run or cannot be drawn.
+    """
+    runs = runs or [experiment.directory for experiment in named_models([])]
+    names = [_run_name(path) for path in runs]
+    if len(set(names)) < len(names):  # the whole paths tell them apart
+        names = [str(path) for path in runs]
+    if twice := next((path for path in runs if list(runs).count(path) > 1), None):
+        raise InputError(f"{twice}: is named twice. Name each run once")
+    experiments = [Experiment(path if path.is_dir() else path.parent) for path in runs]
+    refuse_overwriting(output, runs, [one for one in experiments if one.checkpoints.directory.is_dir()])
+    draw_curves({name: list(_read_metrics(path)) for name, path in zip(names, runs, strict=True)}, output)
+    log(f"{counted(len(runs), 'run')} -> {output}")
+
+
+def plot_lengths(
+    source: str, reference: str, hypotheses: Sequence[str], output: Path, *, edges: str, tokenize: str | None
+) -> None:
+    """Draw the BLEU of systems by the length of the source, with bootstrap intervals.
+
+    Args:
+        source: a file of source lines.
+        reference: a file of their translations.
+        hypotheses: a file of translations of each system, or `NAME=FILE`.
+        output: the picture.
+        edges: the longest length of each group in source words, with commas between.
+        tokenize: the tokenizer of BLEU; None means the one of the metric.
+
+    Raises:
+        InputError: a file cannot be read, two systems have one name, or an option is wrong.
+    """
+    check_picture(output)
+    check_tokenizer(tokenize)
+    try:
+        limits = [int(edge) for edge in edges.split(",")]
+    except ValueError:
+        limits = []
+    if not limits or limits != sorted(set(limits)) or limits[0] < 1:
+        raise InputError(f"--edges {edges}: must be rising numbers with commas between them, such as 10,20,30")
+    systems = {}
+    for given in hypotheses:
+        name, equals, path = given.partition("=")
+        if not equals or Path(given).exists():  # a file may have an equals sign in its path
+            name, path = Path(given).stem, given
+        if name in systems:
+            raise InputError(f"--hypothesis {given}: a system is called {name!r} already; give NAME={path}")
+        systems[name] = path
+    inputs = [source, reference, *systems.values()]
+    refuse_overwriting(output, inputs)
+    sources, references, *translations = read_parallel(inputs)
+    buckets = {
+        name: _length_buckets(sources, translated, references, limits, tokenize)
+        for name, translated in zip(systems, translations, strict=True)
+    }
+    draw_lengths(buckets, output)
+    log(f"{counted(len(systems), 'system')} -> {output}")
 
 
 def pictures_of(
@@ -79,12 +185,10 @@ def picture_of(translator: Translator, line: str, target: str | None = None) -> 
     )
 
 
-def length_buckets(
+def _length_buckets(
     sources: list[str], hypotheses: list[str], references: list[str], edges: list[int], tokenize: str | None
 ) -> list[LengthBucket]:
     """Return BLEU of the sentences of each length, with the 95 % interval of a bootstrap over them."""
-    from nmt_cli.plots.curves import LengthBucket
-
     longest = max(len(source.split()) for source in sources)
     buckets = []
     for low, high, rows in length_groups(sources, edges):
@@ -96,8 +200,8 @@ def length_buckets(
     return buckets
 
 
-def _shown(translator: Translator, candidate: Candidate, beam: int) -> Any:
-
+def _shown(translator: Translator, candidate: Candidate, beam: int) -> Shown:
+    """Return a candidate of the search as the page shows it."""
     tokenizer = translator.tokenizers[1]
     return Shown(
         text=tokenizer.pieces([candidate.piece])[0],
@@ -110,13 +214,13 @@ def _shown(translator: Translator, candidate: Candidate, beam: int) -> Any:
     )
 
 
-def run_name(path: Path) -> str:
-
+def _run_name(path: Path) -> str:
+    """Return the name of the directory of a run, which is given itself or by a file in it."""
     return Experiment(path).name if path.is_dir() else path.parent.name or path.name
 
 
-def read_metrics(path: Path) -> Iterator[dict[str, object]]:
-
+def _read_metrics(path: Path) -> Iterator[dict[str, object]]:
+    """Yield the records of the metrics of a run; `InputError` where there are none."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file. Give a model directory or its metrics.jsonl")
     file = Experiment(path).metrics_path if path.is_dir() else path

@@ -1,4 +1,4 @@
-"""Text as pieces, and pieces as text."""
+"""Text cut into the pieces of a model, and pieces joined to text again, line by line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.overwriting import refuse_overwriting
+from nmt_cli.assembly.named_files import refuse_overwriting
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import segments
@@ -19,17 +19,47 @@ if TYPE_CHECKING:
     from nmt_cli.data.tokenizer import Tokenizer
 
 
-def tokenizer_of(model: Path, side: str) -> Tokenizer:
+def write_pieces(file: str | None, output: Path | None, model_dir: Path, side: str) -> None:
+    """Write the pieces of each line, with spaces between.
 
+    Raises:
+        InputError: there is no such side or model, or the output is the input or a part of the model.
+    """
+    tokenizer = _tokenizer_of(model_dir, side)
+    _rewrite_lines(file, output, model_dir, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
+
+
+def write_joined(file: str | None, output: Path | None, model_dir: Path, side: str) -> None:
+    """Write the text of each line of pieces, and warn of words that are no pieces; errors as in `write_pieces`."""
+    tokenizer = _tokenizer_of(model_dir, side)
+    num_foreign = 0
+
+    def join(text: str) -> str:
+        nonlocal num_foreign
+        # Only the space separates pieces: other white space may stand in one.
+        joined, more = tokenizer.join([piece for piece in text.split(" ") if piece])
+        num_foreign += more
+        return joined
+
+    _rewrite_lines(file, output, model_dir, " ▁", join)
+    if num_foreign:
+        other = "target" if side == "source" else "source"
+        warn(
+            f"{counted(num_foreign, 'piece')} not in the {side} vocabulary, left as written; give --side {other} if "
+            "they are that side's"
+        )
+
+
+def _tokenizer_of(model: Path, side: str) -> Tokenizer:
+    """Return the tokenizer of one side of a model."""
     if side not in ("source", "target"):
         raise InputError(f"--side {side}: must be source or target")
     check_model_directory(model)
     return Experiment(model).tokenizers[0 if side == "source" else 1]
 
 
-def rewrite_lines(file: str | None, output: Path | None, model: Path, mark: str, change: Callable[[str], str]) -> None:
+def _rewrite_lines(file: str | None, output: Path | None, model: Path, mark: str, change: Callable[[str], str]) -> None:
     """Write every line changed, a long one segment by segment, which `mark` begins."""
-
     refuse_overwriting(output, [file], [Experiment(model)])
     num_invalid = 0
     with open_input(file) as stream, open_output(output) as out:

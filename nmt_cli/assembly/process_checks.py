@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 def check_alike(config: Config, world: World) -> None:
     """Refuse a process that has another configuration or another version of the program than the first."""
-
     own = {"host": gethostname(), "program": _fingerprint(), "config": config.model_dump(mode="json")}
     first, *others = world.gathered(own)
     for rank, other in enumerate(others, start=1):

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.input_checks import check_text_files, refuse_own_files, tokenizer_origin
+from nmt_cli.assembly.training_inputs import check_text_files, refuse_own_files, tokenizer_origin
 from nmt_cli.config.loader import differing_keys, flat_values, load_config, with_absolute_paths
 from nmt_cli.config.yaml_text import setting
 from nmt_cli.experiment import Experiment
@@ -59,7 +59,6 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
         InputError: it belongs to a run in another directory than its `model_dir`, which no override names; it names
             a file of this run as data.
     """
-
     config = with_absolute_paths(load_config(path, overrides, check_files=check_text_files))
     if not any(override.partition("=")[0].strip() == "model_dir" for override in overrides):
         _check_place(path, config)
@@ -69,7 +68,6 @@ def config_to_train(path: Path, overrides: Sequence[str]) -> Config:
 
 def _check_place(path: Path, config: Config) -> None:
     """Refuse the configuration of a run that was moved or copied, because its `model_dir` still names the old place."""
-
     here, named = Experiment(path.parent), Path(config.model_dir)
     if path.name != here.config_path.name or not here.has_begun:
         return
@@ -83,7 +81,6 @@ def _check_place(path: Path, config: Config) -> None:
 
 def check_resumable(experiment: Experiment, config: Config) -> None:
     """Refuse a configuration whose keys differ from those with which the training in the directory began."""
-
     if not experiment.has_begun and not _is_its_own(experiment):
         _refuse_what_is_in_the_way(experiment)
         return
@@ -108,7 +105,6 @@ def check_resumable(experiment: Experiment, config: Config) -> None:
 
 def binding_values(config: Config) -> dict[str, Any]:
     """Return the values by dotted key that a run keeps from its beginning to its end, without the paths of files."""
-
     values = flat_values(config.model_dump(mode="json"))
     values["data.train.weight"] = [pair["weight"] for pair in values.pop("data.train")]
     return {key: value for key, value in values.items() if key not in MAY_CHANGE | PATHS}
@@ -145,8 +141,7 @@ def _is_its_own(experiment: Experiment) -> bool:
 
 def _refuse_what_is_in_the_way(experiment: Experiment) -> None:
     """Refuse a directory in which a run would replace or remove files that no run has made."""
-    files = (experiment.metrics_path, experiment.languages_path, experiment.writing_path, experiment.confidence_path)
-    there = [path for path in (*files, experiment.measured_path) if path.exists()]
+    there = [path for path in experiment.files if path != experiment.config_path and path.exists()]
     there += [
         path
         for path in (experiment.cache_path, experiment.checkpoints.directory)

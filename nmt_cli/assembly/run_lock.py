@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt_cli.experiment import OWN_FILES, Experiment
+from nmt_cli.experiment import Experiment
 from nmt_cli.system.errors import NmtError, is_refusal
 from nmt_cli.system.files import atomic_path, locked, remove_made, remove_unfinished
 from nmt_cli.training.checkpoints import META_FILE, PROGRESS_FILE
@@ -18,11 +18,10 @@ def locked_run(experiment: Experiment) -> Iterator[None]:
     """Hold the directory against a second training; a process that dies leaves no lock behind."""
     with locked(experiment.lock_path, "a model directory", "wait for it or choose another model_dir"):
         # Beside these `nmt translate -o` may be writing a file of the user's.
-        remove_unfinished(experiment.directory, *OWN_FILES)
-        checkpoints = experiment.checkpoints.directory
-        for directory in (experiment.tokenizer_path("joint").parent, experiment.cache_path, checkpoints):
+        remove_unfinished(experiment.directory, *(path.name for path in experiment.files))
+        for directory in experiment.directories:
             remove_unfinished(directory)
-        for checkpoint in checkpoints.glob("step-*"):
+        for checkpoint in experiment.checkpoints.directory.glob("step-*"):
             remove_unfinished(checkpoint, PROGRESS_FILE, META_FILE)
         yield
 
@@ -46,14 +45,9 @@ def restored_if_refused(experiment: Experiment) -> Iterator[None]:
 
 def _own_paths(experiment: Experiment) -> list[Path]:
     """Return the paths of all that a training makes and that is there; directories before what lies in them."""
-    tokenizers, logs = experiment.tokenizer_path("joint").parent, experiment.log_path.parent
-    own = [
-        *(experiment.directory / name for name in OWN_FILES),
-        tokenizers,
-        *experiment.tokenizer_paths(),
-        logs,
-        experiment.log_path,
-    ]
+    own = [*experiment.files]
+    own += [experiment.tokenizer_path("joint").parent, *experiment.tokenizer_paths()]
+    own += [experiment.log_path.parent, experiment.log_path]
     for directory in (experiment.tensorboard_path, experiment.cache_path, experiment.checkpoints.directory):
         own += [directory, *sorted(directory.rglob("*"))]
     return [path for path in own if os.path.lexists(path)]

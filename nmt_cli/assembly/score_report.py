@@ -1,25 +1,89 @@
-"""Scores of given translations."""
+"""The report of `nmt score`: sacreBLEU scores of a file of translations, for people or as JSON."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.scoring import looks_like_pieces, looks_tokenised
+from nmt_cli import scoring
+from nmt_cli.assembly.named_files import read_parallel
+from nmt_cli.data.lines import input_name
 from nmt_cli.system.console import warn
 
 if TYPE_CHECKING:
     from nmt_cli.scoring import Comparison, LengthBucket, Score
 
 
-def warn_of_unfit_text(name: str, lines: list[str], *, is_tokenised_on_purpose: bool) -> None:
+def print_scores(
+    hypothesis: str | None,
+    references: Sequence[str],
+    *,
+    metrics: Sequence[str] | None,
+    baseline: str | None,
+    source: str | None,
+    lowercase: bool,
+    tokenize: str | None,
+    as_json: bool,
+) -> None:
+    """Print the scores of a file of translations.
 
-    problem = looks_like_pieces(lines) or (None if is_tokenised_on_purpose else looks_tokenised(lines))
+    Args:
+        hypothesis: the file; None is standard input.
+        references: files of reference translations.
+        metrics: bleu, chrf and ter, or some of them; None means all.
+        baseline: a file of other translations, to compare with by paired bootstrap resampling, or None.
+        source: a file of source text, by whose words short and long sentences are also scored apart, or None.
+        lowercase: BLEU ignores case.
+        tokenize: the tokenizer of BLEU; None means the one of the metric.
+        as_json: print a JSON object, with scores that are not rounded.
+
+    Raises:
+        InputError: a metric or a tokenizer is unknown, or the files cannot be read or differ in length.
+    """
+    metrics = scoring.checked_metrics(metrics or scoring.METRICS)
+    scoring.check_tokenizer(tokenize)
+    for option, is_given in (("--lowercase", lowercase), ("--tokenize", tokenize not in (None, "none"))):
+        if is_given and "bleu" not in metrics:
+            warn(f"{option} does nothing without --metric bleu")
+    paths = [hypothesis, *references, *(path for path in (baseline, source) if path is not None)]
+    texts = read_parallel(paths)
+    sources = [] if source is None else texts.pop()
+    for path, text in zip(paths, texts, strict=False):
+        _warn_of_unfit_text(input_name(path), text, is_tokenised_on_purpose=tokenize == "none")
+    hypotheses, reference_texts = texts[0], texts[1 : 1 + len(references)]
+
+    comparisons: list[Comparison] = []
+    buckets: list[LengthBucket] = []
+    if baseline is None:
+        scores = scoring.score_corpus(
+            hypotheses, reference_texts, metrics=metrics, lowercase=lowercase, tokenize=tokenize
+        )
+    else:
+        if texts[-1] == hypotheses:
+            warn("the hypotheses and the baseline are the same text, so there is nothing to compare")
+        elif len(hypotheses) == 1:
+            warn("one line carries no comparison: all samples of the bootstrap are the same, so p means nothing")
+        comparisons = scoring.paired_bootstrap(
+            hypotheses, texts[-1], reference_texts, metrics=metrics, lowercase=lowercase, tokenize=tokenize
+        )
+        scores = [comparison.hypothesis for comparison in comparisons]
+    if source is not None:
+        buckets = scoring.score_by_length(
+            sources, hypotheses, reference_texts, metrics=metrics, lowercase=lowercase, tokenize=tokenize
+        )
+    print(_as_json(scores, comparisons, buckets) if as_json else _as_text(scores, comparisons, buckets))
+
+
+def _warn_of_unfit_text(name: str, lines: list[str], *, is_tokenised_on_purpose: bool) -> None:
+    """Warn of text that looks like pieces or like tokenised words, whose BLEU cannot be compared with others."""
+    problem = scoring.looks_like_pieces(lines) or (None if is_tokenised_on_purpose else scoring.looks_tokenised(lines))
     if problem:
         warn(f"{name} has {problem}")
 
 
-def report(scores: list[Score], comparisons: list[Comparison], buckets: list[LengthBucket]) -> str:
+def _as_text(scores: list[Score], comparisons: list[Comparison], buckets: list[LengthBucket]) -> str:
+    """Return the report for people."""
     blocks = [[line for score in scores for line in (score.text, f"  signature: {score.signature}")]]
     if comparisons:
         blocks.append(["Against the baseline, by paired bootstrap (mean +/- half of the 95% confidence interval):"])
@@ -41,7 +105,8 @@ def report(scores: list[Score], comparisons: list[Comparison], buckets: list[Len
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def scores_as_json(scores: list[Score], comparisons: list[Comparison], buckets: list[LengthBucket]) -> str:
+def _as_json(scores: list[Score], comparisons: list[Comparison], buckets: list[LengthBucket]) -> str:
+    """Return the report for programs."""
     report: dict[str, Any] = {score.name: {"score": score.score, "signature": score.signature} for score in scores}
     if comparisons:
         report["baseline"] = {

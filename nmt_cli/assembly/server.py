@@ -1,10 +1,10 @@
-"""A server for trained models."""
+"""The server of `nmt serve`: models in a process of their own, and HTTP in front of them."""
 
 from __future__ import annotations
 
 import ipaddress
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from nmt_cli.assembly.language_profiles import learn_profiles, read_profiles
-from nmt_cli.assembly.named_models import named_models
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.experiment import Experiment
 from nmt_cli.serve.app import App
 from nmt_cli.serve.directions import Directions
+from nmt_cli.serve.limits import Keys
 from nmt_cli.serve.metrics import Metrics
 from nmt_cli.serve.process import SearchProcess
 from nmt_cli.serve.running import bound_socket, end_by_itself, found_address, serve_until_told
@@ -27,67 +27,49 @@ from nmt_cli.system.console import counted, log, warn
 from nmt_cli.system.errors import InputError, Interrupted, NmtError
 
 if TYPE_CHECKING:
+    from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.serve.language_profile import LanguageProfile
-    from nmt_cli.serve.limits import Keys, Limits
+    from nmt_cli.serve.limits import Limits
     from nmt_cli.serve.process import RemoteEngine
     from nmt_cli.translation.translator import Translator
 
 
-def need_libraries() -> None:
-    from importlib.util import find_spec
-
-    for name in ("starlette", "python_multipart", "h11", "sentencex"):
-        if find_spec(name) is None:
-            raise InputError("nmt serve needs Starlette, h11 and sentencex: pip install 'nmt-cli[serve]'")
-
-
-def check_address(host: str, keys: Keys | None, *, public: bool) -> None:
-    """Refuse an address that others can reach, unless that is asked for, and what is no address."""
-
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-        found_address(host, 0)
-    if not is_loopback and keys is None and not public:
-        raise InputError(
-            f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
-            "translate here"
-        )
-
-
-def origin(given: str) -> str:
-    """Return the origin of a site as browsers name it."""
-    if given in ("*", "null"):  # all sites, and pages from disk
-        return given
-    try:
-        parts = urlsplit(given)
-    except ValueError:
-        parts = urlsplit("")
-    is_origin = parts.scheme and parts.netloc and given.isascii() and "@" not in parts.netloc
-    if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise InputError(f"--cors {given}: must be the scheme and the host of a site, such as https://example.org")
-    usual_port = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
-    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual_port)}"
-
-
 def serve_models(
-    model_dirs: list[Path], host: str, port: int, keys: Keys | None, limits: Limits, loading: dict[str, Any], *,
-    origins: list[str], watches: bool, logs_text: bool,
+    models: ModelOptions, host: str, port: int, *, api_key_file: Path | None, is_public: bool, sites: Sequence[str],
+    limits: Limits, watches: bool, logs_text: bool,
 ) -> None:  # fmt: skip
+    """Answer requests over HTTP until a signal ends the server.
 
-    experiments = named_models(model_dirs)
+    Args:
+        models: each translates in a direction of its own.
+        host: the address to listen at.
+        port: its port; 0 takes a free one.
+        api_key_file: a file of keys, of which a client must send one, or None.
+        is_public: anybody who reaches the address may translate, without a key.
+        sites: origins of pages that may ask this server.
+        limits: on what clients may ask.
+        watches: newer checkpoints are loaded while the server runs.
+        logs_text: the texts of requests are logged.
+
+    Raises:
+        InputError: the address, a key, a site or a model is wrong, or others could reach the server unasked.
+        Interrupted: Ctrl-C ended it.
+        NmtError: the process of the search has died.
+    """
+    keys = None if api_key_file is None else Keys.read(api_key_file)
+    _check_address(host, keys, is_public=is_public)
+    origins = [_origin(site) for site in sites]
+    experiments = models.experiments()
     for experiment in experiments:
         _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
     listening = bound_socket(host, port)
     with listening:
-        openers = [partial(open_served, experiment.directory, loading) for experiment in experiments]
-        seen = [_newest(experiment, loading["checkpoint"]) for experiment in experiments]
+        openers = [partial(open_served, experiment.directory, models.loading) for experiment in experiments]
+        seen = [_newest(experiment, models.checkpoint) for experiment in experiments]
         search = SearchProcess(openers, max_waiting=limits.sentences, lost=end_by_itself)
         with closing(search):
             watched = [
-                _watched(*of_one, loading["checkpoint"])
-                for of_one in zip(experiments, search.engines, seen, strict=True)
+                _watched(*of_one, models.checkpoint) for of_one in zip(experiments, search.engines, seen, strict=True)
             ]
             profiles: dict[str, LanguageProfile] = {}
             for experiment in experiments:
@@ -116,13 +98,43 @@ def serve_models(
         raise Interrupted("", number)
 
 
-def _named(directions: Any) -> str:
+def _check_address(host: str, keys: Keys | None, *, is_public: bool) -> None:
+    """Refuse an address that others can reach, unless that is asked for, and what is no address."""
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+        found_address(host, 0)
+    if not is_loopback and keys is None and not is_public:
+        raise InputError(
+            f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
+            "translate here"
+        )
+
+
+def _origin(given: str) -> str:
+    """Return the origin of a site as browsers name it."""
+    if given in ("*", "null"):  # all sites, and pages from disk
+        return given
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        parts = urlsplit("")
+    is_origin = parts.scheme and parts.netloc and given.isascii() and "@" not in parts.netloc
+    if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise InputError(f"--cors {given}: must be the scheme and the host of a site, such as https://example.org")
+    usual_port = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual_port)}"
+
+
+def _named(directions: Directions) -> str:
+    """Return the languages of each direction."""
     return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
 
 
 def open_served(directory: Path, loading: dict[str, Any]) -> Translator:
     """Return the translator of a model as it is now, with all of it in memory."""
-    from nmt_cli.assembly.translator import open_translator
+    from nmt_cli.assembly.trained_translator import open_translator
 
     has_calibration = Experiment(directory).confidence_path.is_file()
     return open_translator([directory], confidence=has_calibration, in_memory=True, **loading)
@@ -130,7 +142,6 @@ def open_served(directory: Path, loading: dict[str, Any]) -> Translator:
 
 def _newest(experiment: Experiment, checkpoint: str) -> str:
     """Return a name of what `open_served` would load now, so that another name means another checkpoint."""
-
     path = Experiment(experiment.directory).checkpoints.resolve(checkpoint)
     calibration = experiment.confidence_path
     calibrated = f", calibration of {calibration.stat().st_mtime_ns / 1e9:.6f}" if calibration.is_file() else ""
@@ -138,7 +149,7 @@ def _newest(experiment: Experiment, checkpoint: str) -> str:
 
 
 def _watched(experiment: Experiment, engine: RemoteEngine, seen: str, checkpoint: str) -> Watched:
-
+    """Return a direction with what tells of newer checkpoints and loads them; `seen` is the name of what is loaded."""
     data = experiment.config.data
     direction = Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang))
     return Watched(direction, partial(_newest, experiment, checkpoint), partial(_reload, experiment, engine), seen)
@@ -150,7 +161,6 @@ def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
     Raises:
         InputError: it translates between other languages than the server has said.
     """
-
     served, now = experiment.config.data, Experiment(experiment.directory).config.data
     if (now.source_lang, now.target_lang) != (served.source_lang, served.target_lang):
         raise InputError(
@@ -162,7 +172,6 @@ def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
 
 def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
     """Return the profiles of a model's languages. For an older model they are made from its training text."""
-
     kept = read_profiles(experiment)
     if kept is not None:
         return kept

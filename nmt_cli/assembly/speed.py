@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from nmt_cli.assembly.measured import are_free, fastest_threads, is_bf16
-from nmt_cli.assembly.update import build_accumulator, build_weights, is_sampled
+from nmt_cli.assembly.optimization import build_accumulator, build_weights, is_sampled
 from nmt_cli.corpora.expectations import Speed
 from nmt_cli.data.batch import make_batch
 from nmt_cli.data.sampler import Cursor, SampledBatch
@@ -29,7 +29,7 @@ from nmt_cli.training.update import REHEARSED_PIECES, LocalBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nmt_cli.assembly.check import Check
+    from nmt_cli.assembly.preflight import Check
     from nmt_cli.config.schema import Config
     from nmt_cli.corpora.expectations import Workload
     from nmt_cli.data.batch import Batch
@@ -110,8 +110,7 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
         began = time.perf_counter()
         batch, taken = _grown(whole, lambda size: _made_up(size, work, vocab_sizes).to(world.device), gradient)
         optimizer_seconds()  # makes the moments
-        gradients, step_times = [taken[batch.num_sentences]], [optimizer_seconds()]
-        end = time.perf_counter() + SECONDS
+        gradients, step_times, end = [taken[batch.num_sentences]], [optimizer_seconds()], time.perf_counter() + SECONDS
         while len(step_times) < 2 or (time.perf_counter() < end and len(step_times) < ENOUGH):
             gradients.append(gradient(batch))
             step_times.append(optimizer_seconds())

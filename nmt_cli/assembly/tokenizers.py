@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING
 
-from nmt_cli.assembly.input_checks import tokenizer_origin
-from nmt_cli.assembly.resume_checks import check_replaceable
+from nmt_cli.assembly.resume_checks import check_replaceable, config_to_train
+from nmt_cli.assembly.run_lock import locked_run
+from nmt_cli.assembly.training_inputs import check_tokenizer_inputs, tokenizer_origin
 from nmt_cli.config.loader import dump_config, load_config
 from nmt_cli.data.pairs import Corpus, count_pairs, read_pairs
 from nmt_cli.data.tokenizer import train_tokenizer
@@ -21,6 +22,25 @@ from nmt_cli.system.files import atomic_path, make_directory, sync
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
     from nmt_cli.data.tokenizer import Tokenizer
+
+
+def train_run_tokenizers(path: Path, overrides: Sequence[str]) -> None:
+    """Make the tokenizers of the run that a configuration describes, in its model directory.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+        InputError: the run has a model already, its directory is in use, or its text is unfit.
+    """
+    config = config_to_train(path, overrides)
+    experiment = Experiment(Path(config.model_dir))
+    with locked_run(experiment):
+        if experiment.has_begun:
+            raise InputError(
+                f"{experiment.directory}: has a trained model already, and a model keeps its tokenizer; choose "
+                "another model_dir"
+            )
+        check_tokenizer_inputs(experiment, config)
+        renew_tokenizers(experiment, config)
 
 
 def renew_tokenizers(experiment: Experiment, config: Config) -> None:
@@ -49,7 +69,6 @@ def renew_tokenizers(experiment: Experiment, config: Config) -> None:
 
 def write_config(experiment: Experiment, config: Config) -> None:
     """Write the effective configuration into the model directory; what no run has written there is kept aside."""
-
     make_directory(experiment.directory)
     if not experiment.has_begun and not _is_of_a_run(experiment.config_path):
         names = (experiment.config_path.with_name(f"config.{number}.yaml") for number in count(1))
@@ -67,7 +86,6 @@ def write_config(experiment: Experiment, config: Config) -> None:
 
 def _is_of_a_run(config_path: Path) -> bool:
     """Return whether a configuration is one that a run writes, or none is there."""
-
     try:
         return not config_path.exists() or config_path.read_bytes() == dump_config(load_config(config_path)).encode()
     except InputError:
@@ -76,7 +94,6 @@ def _is_of_a_run(config_path: Path) -> bool:
 
 def _taken(origin: Path) -> dict[str, Tokenizer]:
     """Return another run's tokenizers by side."""
-
     source, target = Experiment(origin).tokenizers
     return {"joint": source} if source is target else {"source": source, "target": target}
 
@@ -97,7 +114,6 @@ def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
     Raises:
         InputError: the text does not allow the vocabulary.
     """
-
     settings = config.tokenizer
     sides = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
     return {
@@ -114,7 +130,6 @@ def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
 
 
 def _write(path: Path, tokenizer: Tokenizer) -> None:
-
     make_directory(path.parent)
     with atomic_path(path) as temporary:
         temporary.write_bytes(tokenizer.model)
@@ -122,7 +137,6 @@ def _write(path: Path, tokenizer: Tokenizer) -> None:
 
 def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
     """Yield the lines of the given sides (0 source, 1 target); of large corpora every k-th pair."""
-
     corpora = [Corpus(corpus.source, corpus.target) for corpus in config.data.train]
     limit = config.tokenizer.max_training_lines
     stride = -(-sum(map(count_pairs, corpora)) * len(columns) // limit)

@@ -1,35 +1,39 @@
-"""A training, from its configuration to its end."""
+"""A training: all its parts, built from its configuration or its last checkpoint, and run to its end."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from nmt_cli.assembly.calibration import calibrate_after_training
+from nmt_cli.assembly.confidence import calibrate_after_training
 from nmt_cli.assembly.initialization import first_model
-from nmt_cli.assembly.input_checks import check_inputs, check_test_files, tokenizer_origin
 from nmt_cli.assembly.language_profiles import keep_profiles
 from nmt_cli.assembly.measured import choose_precision, choose_threads, contention, tell_precision
 from nmt_cli.assembly.normalization import keep_writing, open_writing
+from nmt_cli.assembly.optimization import build_accumulator, build_weights, is_guided, is_sampled
 from nmt_cli.assembly.process_checks import check_alike, check_same_step, check_shared
 from nmt_cli.assembly.resume_checks import (
     binding_values,
     check_resumable,
     check_same_text,
     check_tokenizers,
+    config_to_train,
     content_digests,
     finished_reason,
     stopping_criteria_of,
 )
 from nmt_cli.assembly.run_lock import locked_run, restored_if_refused
 from nmt_cli.assembly.tokenizers import renew_tokenizers, write_config
-from nmt_cli.assembly.update import build_accumulator, build_weights, is_guided, is_sampled
-from nmt_cli.assembly.word_pairs import keep_word_pairs
+from nmt_cli.assembly.training_inputs import check_counts, check_inputs, check_test_files, tokenizer_origin
+from nmt_cli.assembly.word_pair_corpus import keep_word_pairs
 from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.config.idle import idle_keys
+from nmt_cli.config.loader import dump_config
 from nmt_cli.data.batch import BatchMaker
 from nmt_cli.data.pairs import Corpus, LengthLimits
 from nmt_cli.data.sampler import Sampler
@@ -37,7 +41,7 @@ from nmt_cli.data.store import open_store
 from nmt_cli.experiment import Experiment
 from nmt_cli.ops import native
 from nmt_cli.system.console import command_line, counted, log, log_file, log_once, warn
-from nmt_cli.system.distributed import make_deterministic
+from nmt_cli.system.distributed import make_deterministic, open_world
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import make_directory
 from nmt_cli.system.memory import keep_few_kernels, keep_freed_memory
@@ -57,6 +61,30 @@ if TYPE_CHECKING:
     from nmt_cli.data.store import PairStore
     from nmt_cli.model.seq2seq import Seq2Seq
     from nmt_cli.system.distributed import World
+
+
+def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> None:
+    """Train the run that a configuration describes, or go on with it, in one process or in those that torchrun starts.
+
+    With `dry_run` everything is checked, and the configuration is printed with all defaults.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+        InputError: the text, the model directory or the device is unfit, or the directory holds another run.
+    """
+    with open_world() as world:
+        config = world.agreed(lambda: config_to_train(path, overrides))
+        for line in idle_keys(config):
+            warn(line)
+        experiment = Experiment(Path(config.model_dir))
+        if not dry_run:
+            run_training(experiment, config, world)
+            return
+        world.agreed(lambda: check_inputs(experiment, config))
+        world.agreed(lambda: check_counts(config))
+        world.agreed(lambda: check_resumable(experiment, config))
+        if world.is_primary:
+            print(dump_config(config), end="")
 
 
 def run_training(experiment: Experiment, config: Config, world: World) -> None:
@@ -85,7 +113,6 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
 def _finished(directory: Path, config: Config) -> str | None:
     """Return why the run there has ended, or None. It is told without the lock, for which a directory must be writable;
     so nothing that was read here is kept for a training."""
-
     experiment = Experiment(directory)
     check_resumable(experiment, config)
     return finished_reason(experiment, config)
@@ -93,7 +120,6 @@ def _finished(directory: Path, config: Config) -> str | None:
 
 def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trainer:
     """Make all that a training needs, and return the trainer at the step where it begins or goes on."""
-
     training = config.training
     world.agreed(lambda: world.take_device(training.device))
     keep_freed_memory()
@@ -145,7 +171,6 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
 def _take_over(experiment: Experiment, config: Config) -> None:
     """Write the configuration of a finished run where its test sets or its licence are new, so that `nmt evaluate` and
     `nmt card` find them."""
-
     before, data = experiment.config.data if experiment.config_path.exists() else None, config.data
     has_new_tests = before is None or before.test != data.test
     has_new_licence = before is None or before.licence != data.licence
@@ -163,7 +188,6 @@ def _take_over(experiment: Experiment, config: Config) -> None:
 
 def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
     """Warn where the tokenizers of a run that has not begun are older than the text that they should be made from."""
-
     if experiment.has_begun or tokenizer_origin(config) is not None:
         return
     made = min(path.stat().st_mtime for path in experiment.tokenizer_paths())
@@ -177,7 +201,6 @@ def _warn_of_newer_text(experiment: Experiment, config: Config) -> None:
 
 def _prepare(experiment: Experiment, config: Config) -> None:
     """Write the configuration, and make the tokenizers, the profiles and directories that are not there."""
-
     check_tokenizers(experiment, config)
     if experiment.has_tokenizers(joint=config.tokenizer.joint):
         _warn_of_newer_text(experiment, config)
@@ -192,14 +215,13 @@ def _prepare(experiment: Experiment, config: Config) -> None:
 
 def _corpora(experiment: Experiment, config: Config) -> list[Corpus]:
     """Return what is trained on: the corpora of the configuration, and the word pairs that were learned from them."""
-
     corpora = [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train]
     source, target = map(str, experiment.word_pairs_paths)
     return [*corpora, Corpus(source, target)] if config.data.word_pairs else corpora
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
-
+    """Return the pairs of all corpora in pieces, which are made first where they are not on the disk."""
     store = open_store(
         experiment.cache_path,
         _corpora(experiment, config),
@@ -215,7 +237,6 @@ def _open_store(experiment: Experiment, config: Config, world: World) -> PairSto
 
 def _target_counts(experiment: Experiment, config: Config, store: PairStore, world: World) -> Tensor | None:
     """Return how often each target piece occurs, if a sampled softmax is to know it."""
-
     if not is_sampled(config, world):
         if config.training.sampled_softmax:
             log("training.sampled_softmax: is for CPUs; here the softmax of each update has all pieces")
@@ -224,7 +245,7 @@ def _target_counts(experiment: Experiment, config: Config, store: PairStore, wor
 
 
 def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
-
+    """Return what translates and scores the dev set; None where there is none."""
     if config.data.dev is None:
         return None
     return Validator(
@@ -251,7 +272,6 @@ def _tell_score(model: ModelConfig) -> None:
 
 def _tell_path(path: str, world: World) -> None:
     """Say it once where a training on a CPU is slower than it could be; a run goes on as it began."""
-
     if world.device.type != "cpu":
         return
     if path == native.NATIVE and not native.is_built():
@@ -266,7 +286,7 @@ def _tell_path(path: str, world: World) -> None:
 
 
 def _build_loader(experiment: Experiment, config: Config, store: PairStore, world: World) -> BatchLoader:
-
+    """Return what draws the batches of this process."""
     training = config.training
     sampler = Sampler(
         store.source_lengths, store.target_lengths, bounds=store.bounds, target_pieces=store.target_pieces,
@@ -289,7 +309,7 @@ def _build_trainer(
     experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World,
     target_counts: Tensor | None, *, bf16: bool, text: str,
 ) -> Trainer:  # fmt: skip
-
+    """Return the trainer with all its parts, before its state is restored. `text` is a digest of what is trained on."""
     training, stopping, weights = config.training, stopping_criteria_of(config), build_weights(config, model)
     intervals = Intervals(
         validation_freq=training.validation_freq if config.data.dev else None,

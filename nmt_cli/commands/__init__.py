@@ -1,4 +1,4 @@
-"""One file a command: its options, its help, and the place where its parts are put together."""
+"""One file a command: its options, its help, and one call to `assembly`."""
 
 from collections.abc import Callable
 from typing import Any

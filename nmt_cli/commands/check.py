@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.data.pairs import Corpus
-from nmt_cli.system.console import warn
-from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import bleu_tokenizer
 
 
 def check(
@@ -32,30 +27,6 @@ def check(
 
     Example: nmt check --config configs/multi30k_en_de.yaml
     """
-    from nmt_cli.assembly.check import check_all
-    from nmt_cli.assembly.check_output import as_text, as_values
-    from nmt_cli.assembly.epoch import with_updates
-    from nmt_cli.assembly.input_checks import check_text_files, warn_of_exchanged_sides
-    from nmt_cli.assembly.speed import with_speed
-    from nmt_cli.assembly.tokenizers import trained_tokenizers
-    from nmt_cli.config.idle import idle_keys
-    from nmt_cli.config.loader import load_config, with_absolute_paths
+    from nmt_cli.assembly.preflight import check_configuration
 
-    given = load_config(config, set_ or (), check_files=check_text_files)
-    for line in idle_keys(given):
-        warn(line)
-    data = given.data
-    pairs = [*data.train, *([data.dev] if data.dev else []), *data.test]
-    warn_of_exchanged_sides([Corpus(p.source, p.target) for p in pairs], (data.source_lang, data.target_lang))
-    found = check_all(given, with_absolute_paths(given), trained_tokenizers)
-    found = with_updates(found)
-    if measure:
-        found = with_speed(found)
-    language = given.data.target_lang
-    tokenize = bleu_tokenizer(language)
-    if given.scoring.tokenize is None and tokenize is not None:
-        warn(f"scoring.tokenize: BLEU counts words, which {language} does not part by blanks; set it to {tokenize}")
-    options = ["--config", str(config), *(word for one in set_ or () for word in ("--set", one))]
-    print(json.dumps(as_values(found, options), ensure_ascii=False) if as_json else as_text(found, options))
-    if found.problems:
-        raise InputError("\n".join(found.problems))
+    check_configuration(config, set_ or (), as_json=as_json, measures=measure)

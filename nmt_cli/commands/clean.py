@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt_cli.commands.options import SourceText
-from nmt_cli.corpora.filters import FILTERS, LINE_FILTERS, dropping_filters
-from nmt_cli.system.console import counted, log, warn
-from nmt_cli.system.errors import InputError, UnequalLinesError
-
-if TYPE_CHECKING:
-    pass
 
 
 def clean(
@@ -71,28 +65,14 @@ def clean(
 
     Example: nmt clean train.en train.de -o clean
     """
-    from nmt_cli.assembly.cleaning import check_inputs, check_options, cleaned_paths, judge, noun_of, tell, write
-    from nmt_cli.assembly.input_checks import refuse_unfit_text
-    from nmt_cli.corpora.unequal_files import place_added
+    from nmt_cli.assembly.cleaning import clean_corpus
 
-    check_options(target, tag)
-    texts = [source] if target is None else [source, target]
-    rules = LINE_FILTERS if target is None else FILTERS
-    dropping = dropping_filters(keep or (), drop or (), rules)
-    check_inputs(texts, without or ())
-    made = [] if output is None else cleaned_paths(texts, output, may_exist=dry_run)
-    if not made and not dry_run:
-        raise InputError("-o PREFIX is missing: name the new files, such as -o clean, or only count with --dry-run")
-    refuse_unfit_text(texts, invalid_utf8="skip")
-    try:
-        if dry_run:
-            tell(judge(texts, without or (), dropping, lambda *_: None), dropping, rules)
-            return
-        counts = write(texts, without or (), made, dropping, tag=tag)
-    except UnequalLinesError as error:
-        raise place_added(error) from error
-    tell(counts, dropping, rules)
-    noun = noun_of(texts)
-    log(f"{', '.join(map(str, made[:-1]))}: {counted(counts.kept, noun)}; dropped {noun}s: {made[-1]}")
-    if counts.examined and not counts.kept:
-        warn(f"no {noun} is left. Look at the rules above, and switch off the wrong ones with --keep RULE")
+    clean_corpus(
+        [source] if target is None else [source, target],
+        output,
+        keep=keep or (),
+        drop=drop or (),
+        without=without or (),
+        tag=tag,
+        dry_run=dry_run,
+    )

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from nmt_cli.experiment import Experiment
-
-if TYPE_CHECKING:
-    pass
 
 
 def demo(
@@ -24,19 +18,6 @@ def demo(
 
     Example: nmt demo
     """
-    from nmt_cli.assembly.demonstration import check_demo_directory
-    from nmt_cli.assembly.exports import write_page
-    from nmt_cli.assembly.pictures import picture_of
-    from nmt_cli.assembly.training_run import run_training
-    from nmt_cli.assembly.translator import open_translator
-    from nmt_cli.demo.steps import run_steps
-    from nmt_cli.system.distributed import World
+    from nmt_cli.assembly.demonstration import run_demo
 
-    run_steps(
-        directory,
-        check=partial(check_demo_directory, Experiment(directory)),
-        train=lambda config: run_training(Experiment(directory.absolute()), config, World()),
-        open_translator=partial(open_translator, [directory], with_alignment=True),
-        picture_of=picture_of,
-        write_page=lambda path: write_page([Experiment(directory)], path),
-    )
+    run_demo(directory)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nmt_cli.data.output import check_prefix
 from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.members import FORMATS, Settings
-from nmt_cli.system.console import log
-from nmt_cli.system.errors import InputError
-
-if TYPE_CHECKING:
-    pass
+from nmt_cli.formats.members import Settings
 
 
 def import_(
@@ -55,14 +48,7 @@ def import_(
 
     Example: nmt import fra-eng.zip -o tatoeba --source-lang en --target-lang fr
     """
-    from nmt_cli.assembly.imported_pairs import import_pairs
+    from nmt_cli.assembly.imported_pairs import import_corpus
 
-    check_prefix(output, example=f"-o corpus for corpus.{source_lang}")
-    if format_ is not None and format_ not in FORMATS:
-        raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
     languages = Languages(source_lang, target_lang)
-    settings = Settings(languages, columns, encoding, format_, sheet, member)
-    made = import_pairs(files, output, settings)
-    source, target, config = (shlex.quote(str(name)) for name in (made.source, made.target, f"{output}.yaml"))
-    languages_given = f"--source-lang {source_lang} --target-lang {target_lang}"
-    log(f"try: nmt init --source {source} --target {target} {languages_given} -o {config}")
+    import_corpus(files, output, Settings(languages, columns, encoding, format_, sheet, member))

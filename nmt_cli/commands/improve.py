@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt_cli.commands.options import ConfigFile, Overrides
-from nmt_cli.system.console import command_line, log
-from nmt_cli.system.files import locked
-
-if TYPE_CHECKING:
-    pass
 
 
 def improve(
@@ -73,48 +66,8 @@ def improve(
 
     Example: nmt improve --config en_de.yaml --rounds 2
     """
-    from nmt_cli.assembly.improvement import (
-        MIN_LINES_TO_MEASURE,
-        amounts_of_text,
-        carry_out,
-        check,
-        first_tokenizers,
-        measured,
-        print_plan,
-        sizes_of_stages,
-    )
-    from nmt_cli.assembly.resume_checks import config_to_train
-    from nmt_cli.improve.plan import Recipe, plan
-    from nmt_cli.improve.record import LOCK, Ledger
-    from nmt_cli.system.distributed import find_device
+    from nmt_cli.assembly.improvement import improve_model
+    from nmt_cli.improve.plan import Recipe
 
-    effective = config_to_train(config, set_ or ())
-    directory = Path(os.path.realpath(output if output is not None else f"{effective.model_dir}-improved"))
-    int8 = find_device(effective.training.device).type == "cpu"
-    recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, int8, not keep_sizes)
-    ledger = Ledger(directory)
-    ledger.check_place(effective)
-    ledger.check_plan(effective, recipe)
-    if ledger.is_finished and not dry_run:
-        log(f"finished already; try: {command_line('nmt', 'translate', 'FILE', '--model', directory)}")
-        return
-    check(effective, directory)
-    amounts = amounts_of_text(effective)
-    fixed = keep_sizes or effective.training.init_from is not None
-    sizes = {} if fixed else sizes_of_stages(effective, recipe, amounts)
-    planned = partial(plan, effective, recipe, amounts, directory, sizes)
-    stages = planned()
-    is_long = sum(stage.work.lines for stage in stages if stage.config is not None) >= MIN_LINES_TO_MEASURE
-    is_new = not ledger.plan_path.is_file()
-    tokenizers = first_tokenizers(effective) if dry_run or is_new or is_long else {}
-    if effective.training.max_steps is not None:
-        log("training.max_steps is for a training on the pairs; a training on twice the lines gets twice the updates")
-    if dry_run:
-        print_plan(stages, ledger, measured(effective, recipe, tokenizers))
-        return
-
-    with locked(directory / LOCK, "the directory of `nmt improve`", "wait for it or choose another -o"):
-        ledger.check_place(effective)
-        ledger.check_plan(effective, recipe)
-        ledger.remove_leftovers(stages)
-        carry_out(planned, ledger, effective, recipe, tokenizers if is_long else {})
+    recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, resizes=not keep_sizes)
+    improve_model(config, set_ or (), output, recipe, dry_run=dry_run)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt_cli.commands.options import output_file
-from nmt_cli.data.pairs import Corpus
-from nmt_cli.system.console import log
-from nmt_cli.system.errors import InputError, UnequalLinesError
-
-if TYPE_CHECKING:
-    pass
 
 
 def init(
@@ -83,43 +76,15 @@ def init(
 
     Example: nmt init --source a.en --target a.de --source-lang en --target-lang de -o en_de.yaml
     """
-    from nmt_cli.assembly.imported_pairs import imported
-    from nmt_cli.assembly.inputs import refuse_one_file
-    from nmt_cli.assembly.new_configuration import check_name, check_options, configure, offer_cleaning
+    from nmt_cli.assembly.new_configuration import configure_run
 
-    if (source is None and target is None) == (pairs is None):
-        raise InputError("give --source and --target, or else --pairs with files that `nmt import` reads")
-    source, target = source or [], target or []
-    check_options(source, target, (dev_source, dev_target), (source_lang, target_lang), output)
-    from nmt_cli.assembly.input_checks import refuse_unfit_text, warn_of_exchanged_sides
-    from nmt_cli.corpora.template import Header
-    from nmt_cli.corpora.unequal_files import place_added
-
-    files = [*source, *target, *([dev_source, dev_target] if dev_source and dev_target else [])]
-    dev = Corpus(dev_source, dev_target) if dev_source is not None and dev_target is not None else None
-    if dev is not None:
-        refuse_one_file(dev.paths)
-    named_by = "--name" if name is not None else f"-o {output}, which names the run too"
-    name = name if name is not None else (output.stem if output.stem != "config" else f"{source_lang}_{target_lang}")
-    check_name(name, named_by)
-    if output.absolute() == Path("runs", name, "config.yaml").absolute():
-        raise InputError(f"{output}: the run keeps its own configuration under this name. Choose another name")
-    header = Header(name, seed, source_lang, target_lang)
-    refuse_unfit_text(files)
-    if pairs is None:
-        corpora = [Corpus(*paths) for paths in zip(source, target, strict=True)]
-        for corpus in corpora:
-            refuse_one_file(corpus.paths)
-        warn_of_exchanged_sides(corpora, (source_lang, target_lang))
-        try:
-            configure(output, header, corpora, dev)
-        except UnequalLinesError as error:
-            raise place_added(error) from error
-    else:
-        with imported(pairs, str(output.with_suffix("")), (source_lang, target_lang)) as made:
-            corpora = [Corpus(str(made.source), str(made.target))]
-            configure(output, header, corpora, dev)
-    log(f"configuration: {output}")
-    offer_cleaning(corpora, output, header, dev)
-    config = shlex.quote(str(output))
-    log(f"try: nmt check --config {config}; nmt train --config {config}")
+    configure_run(
+        output,
+        (source_lang, target_lang),
+        source=source or (),
+        target=target or (),
+        pairs=pairs or (),
+        dev=(dev_source, dev_target),
+        name=name,
+        seed=seed,
+    )

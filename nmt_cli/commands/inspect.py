@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt_cli.system.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def inspect(
@@ -29,21 +25,9 @@ def inspect(
 
     Example: nmt inspect runs/demo
     """
-    from nmt_cli.assembly.description import report_of
-    from nmt_cli.assembly.named_models import named_models
-
     named = [path for path in (directory, model) if path is not None]
     if len(named) > 1:
         raise InputError("give one model directory, as DIR or with --model")
-    (experiment,) = named_models(named)
-    report = report_of(experiment)
-    if as_json:
-        print(json.dumps(report, indent=2, ensure_ascii=False))
-        return
-    for section, values in report.items():
-        if not isinstance(values, dict):
-            print(f"{section:12} {values}")
-            continue
-        print(section)
-        for key, value in values.items():
-            print(f"  {key:22} {f'{value:,}' if isinstance(value, int) else value}")
+    from nmt_cli.assembly.model_report import print_report
+
+    print_report(named, as_json=as_json)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nmt_cli.data.lines import input_name
-from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def score(
@@ -56,38 +51,17 @@ def score(
 
     Example: nmt score hypotheses.de --reference test.de
     """
-    from nmt_cli import scoring
-    from nmt_cli.assembly.inputs import read_parallel
-    from nmt_cli.assembly.score_report import report, scores_as_json, warn_of_unfit_text
-
-    metrics = scoring.checked_metrics(metric or scoring.METRICS)
-    scoring.check_tokenizer(tokenize)
-    for option, is_given in (("--lowercase", lowercase), ("--tokenize", tokenize not in (None, "none"))):
-        if is_given and "bleu" not in metrics:
-            warn(f"{option} does nothing without --metric bleu")
     if by_length != (source is not None):
         raise InputError("--by-length and --source belong together: give both, or neither")
-    paths = [hypothesis, *reference, *(path for path in (baseline, source) if path is not None)]
-    texts = read_parallel(paths)
-    sources = texts.pop() if by_length else []
-    for path, text in zip(paths, texts, strict=False):
-        warn_of_unfit_text(input_name(path), text, is_tokenised_on_purpose=tokenize == "none")
-    hypotheses, references = texts[0], texts[1 : 1 + len(reference)]
+    from nmt_cli.assembly.score_report import print_scores
 
-    comparisons, buckets = [], []
-    if baseline is None:
-        scores = scoring.score_corpus(hypotheses, references, metrics=metrics, lowercase=lowercase, tokenize=tokenize)
-    else:
-        if texts[-1] == hypotheses:
-            warn("the hypotheses and the baseline are the same text, so there is nothing to compare")
-        elif len(hypotheses) == 1:
-            warn("one line carries no comparison: all samples of the bootstrap are the same, so p means nothing")
-        comparisons = scoring.paired_bootstrap(
-            hypotheses, texts[-1], references, metrics=metrics, lowercase=lowercase, tokenize=tokenize
-        )
-        scores = [comparison.hypothesis for comparison in comparisons]
-    if by_length:
-        buckets = scoring.score_by_length(
-            sources, hypotheses, references, metrics=metrics, lowercase=lowercase, tokenize=tokenize
-        )
-    print(scores_as_json(scores, comparisons, buckets) if as_json else report(scores, comparisons, buckets))
+    print_scores(
+        hypothesis,
+        reference,
+        metrics=metric,
+        baseline=baseline,
+        source=source,
+        lowercase=lowercase,
+        tokenize=tokenize,
+        as_json=as_json,
+    )

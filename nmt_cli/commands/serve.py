@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt_cli.commands.options import Checkpoint, Device, DirectionDirs, Precision, Threads
-from nmt_cli.serve.limits import Keys, Limits
-
-if TYPE_CHECKING:
-    pass
+from nmt_cli.serve.limits import Limits
+from nmt_cli.system.errors import InputError
 
 ACCESS, LIMITS = "Access", "Limits"
 
@@ -79,13 +78,24 @@ def serve(
 
     Example: nmt serve --model runs/demo
     """
-    from nmt_cli.assembly.server import check_address, need_libraries, origin, serve_models
+    _need_libraries()
+    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.server import serve_models
 
-    need_libraries()
+    serve_models(
+        ModelOptions(model or (), checkpoint, device, threads, precision),
+        host,
+        port,
+        api_key_file=api_key_file,
+        is_public=public,
+        sites=cors or (),
+        limits=Limits(characters=max_characters, sentences=max_sentences, requests_per_minute=requests_per_minute),
+        watches=watch,
+        logs_text=log_text,
+    )
 
-    keys = None if api_key_file is None else Keys.read(api_key_file)
-    check_address(host, keys, public=public)
-    origins = [origin(given) for given in cors or []]
-    limits = Limits(characters=max_characters, sentences=max_sentences, requests_per_minute=requests_per_minute)
-    loading = {"checkpoint": checkpoint, "device": device, "precision": precision, "threads": threads}
-    serve_models(model or [], host, port, keys, limits, loading, origins=origins, watches=watch, logs_text=log_text)
+
+def _need_libraries() -> None:
+    """Refuse to begin without the extra `serve`, before anything that imports its libraries is loaded."""
+    if any(find_spec(name) is None for name in ("starlette", "python_multipart", "h11", "sentencex")):
+        raise InputError("nmt serve needs Starlette, h11 and sentencex: pip install 'nmt-cli[serve]'")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -36,14 +33,6 @@ from nmt_cli.commands.options import (
     Temperature,
     Threads,
 )
-from nmt_cli.data.lines import iter_lines, lines_of_shard, open_input
-from nmt_cli.data.output import open_output
-
-if TYPE_CHECKING:
-    from nmt_cli.translation.translator import Translator
-
-    WithPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]
-    "A function that gives each window of lines the prefixes of its translations."
 
 
 def translate(
@@ -118,72 +107,17 @@ def translate(
 
     Example: nmt translate file.txt --model runs/demo
     """
-    from nmt_cli.assembly.document import job_of, run_job, warn_of_lost_form
-    from nmt_cli.assembly.line_translation import (
-        check_beam,
-        check_choice,
-        check_confidence,
-        check_constraints,
-        check_number_of_prefixes,
-        models_beside,
-        translate_lines,
-        warn_of_options,
-        windows_of_prefixes,
-    )
-    from nmt_cli.assembly.translator import need_attention, open_translator, requested_options
-    from nmt_cli.translation.output_formats import formatter
+    from nmt_cli.assembly.line_translation import translate_file
+    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
 
-    check_choice("--format", format_, ("text", "jsonl", "moses"))
-    check_choice("--alignment", alignment, ("none", "hard", "soft"))
-    check_constraints(
-        file, shortlist, {"--glossary": glossary, "--prefix": prefix}, sample=sample, weight=glossary_weight
-    )
-    job = job_of(
-        file, output, paragraphs=paragraphs, markup=markup, overwrite=overwrite, confidence=confidence,
-        of_lines={"--n-best": n_best > 1, "--format": format_ != "text", "--alignment": alignment != "none",
-                  "--shard": shard is not None, "--copy-unknown": copy_unknown, "--prefix": prefix is not None},
+    task = TranslationTask(
+        file=file, output=output, format=format_, alignment=alignment, confidence=confidence, shortlist=shortlist,
+        glossary=glossary, prefix=prefix, shard=shard, paragraphs=paragraphs, overwrite=overwrite,
     )  # fmt: skip
-    if confidence:
-        check_confidence(format_, of_lines=job is None, sample=sample)
-    inputs = [file, *(path for path in (shortlist, glossary, prefix) if path is not None)]
-    directories = models_beside(output, inputs, model or [], job)
-    check_number_of_prefixes(file, prefix)
-    chosen = lines_of_shard(file, shard) if shard is not None else None
-    options = requested_options(
-        sample=sample,
-        temperature=temperature,
-        copy_unknown=copy_unknown,
-        markup=markup,
-        alignment=alignment != "none",
-        beam_size=beam_size,
-        n_best=n_best,
-        length_penalty=length_penalty,
-        no_repeat_ngram=no_repeat_ngram,
-        adapt_writing=adapt_writing,
-        batch_tokens=batch_tokens,
-        seed=seed,
-        glossary_weight=glossary_weight,
-    )
-
-    def load(model_dirs: list[Path]) -> Translator:
-        translator = open_translator(
-            model_dirs, checkpoint=checkpoint, device=device, precision=precision, threads=threads,
-            shortlist=shortlist, glossary=glossary, confidence=confidence, **options,
-        )  # fmt: skip
-        of_search = {"--beam-size": beam_size, "--length-penalty": length_penalty}
-        warn_of_options(translator, {"--temperature": temperature, "--seed": seed}, of_search)
-        return translator
-
-    if job is not None:
-        run_job(job, directories, load)
-        return
-    with open_input(file, warns_of_format=not warn_of_lost_form(file)) as stream:
-        translator = load(directories)
-        need_attention(translator)
-        check_beam(translator, n_best)
-        lines = iter_lines(stream)
-        if chosen is not None:
-            lines, translator.first_line = islice(lines, chosen.start, chosen.stop), chosen.start
-        with windows_of_prefixes(prefix, chosen, file) as beginnings, open_output(output) as out:
-            write = formatter(format_, n_best=n_best, alignment=alignment, glossary=glossary is not None)
-            translate_lines(translator, lines, out, write, beginnings)
+    decoding = RequestedDecoding(
+        beam_size=beam_size, n_best=n_best, length_penalty=length_penalty, sample=sample, temperature=temperature,
+        seed=seed, no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens, adapt_writing=adapt_writing,
+        glossary_weight=glossary_weight, copy_unknown=copy_unknown, markup=markup, alignment=alignment != "none",
+    )  # fmt: skip
+    translate_file(task, ModelOptions(model or (), checkpoint, device, threads, precision), decoding)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -23,12 +22,6 @@ from nmt_cli.commands.options import (
     Shortlist,
     Temperature,
 )
-from nmt_cli.system.console import warn
-from nmt_cli.system.errors import InputError
-from nmt_cli.translation.json_lines import JsonField, is_json_lines
-
-if TYPE_CHECKING:
-    pass
 
 
 def translate_corpus(
@@ -95,56 +88,22 @@ def translate_corpus(
 
     Example: nmt translate-corpus shards/*.gz --output translated --model runs/demo
     """  # fmt: skip
-    from nmt_cli.assembly.bulk_translation import conditions_of, interruptible, open_work, translate_shards
-    from nmt_cli.assembly.named_models import named_models
+    from nmt_cli.assembly.bulk_translation import translate_in_bulk
+    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.requested_translation import RequestedDecoding
 
-    if device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"--device {device}: must be auto, cpu or cuda; Ray says which worker gets which GPU")
-    from nmt_cli.assembly.translator import PRECISIONS, requested_options, warn_of_idle_options
-    from nmt_cli.config.decoding import DecodingOptions
-    from nmt_cli.system.cluster import require_ray
-    from nmt_cli.translation.shards import Corpus
-
-    if precision not in PRECISIONS:
-        raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
-    require_ray()
-    options = requested_options(
-        sample=sample,
-        temperature=temperature,
-        copy_unknown=copy_unknown,
-        markup=markup,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        no_repeat_ngram=no_repeat_ngram,
-        batch_tokens=batch_tokens,
-        seed=seed if sample else None,  # else another one would be another beginning of the same translations
-    )
-    experiments = named_models(list(model or []))
-    decoding = DecodingOptions.of(experiments[0].config.decoding, **options)
-    of_search = {"--beam-size": beam_size, "--length-penalty": length_penalty}
-    warn_of_idle_options(decoding, {"--temperature": temperature, "--seed": seed}, of_search)
-    if output_field and not field:
-        warn("--output-field does nothing without --field")
-    fingerprints = [experiment.fingerprint(checkpoint) for experiment in experiments]
-    conditions = conditions_of(decoding, fingerprints, shortlist, precision, device, threads)
-    settings = {
-        "checkpoint": checkpoint,
-        "precision": precision,
-        "threads": threads,
-        "shortlist": shortlist and shortlist.resolve(),
-        **options,
-    }
-    start = partial(open_work, [experiment.directory.resolve() for experiment in experiments], fingerprints, settings)
-    if field and not any(map(is_json_lines, inputs)):
-        raise InputError(f"--field {field}: no input is called .jsonl or .jsonl.gz")
-    with interruptible(), Corpus.held(output):
-        corpus = Corpus(
-            output,
-            inputs,
-            conditions,
-            part_lines=part_lines,
-            json_field=JsonField(field, output_field or "translation") if field else None,
-        )
-        counts = translate_shards(corpus, start, address=address, workers=workers, threads=threads, device=device)
-        counts.report(decoding.max_source_pieces)
-        corpus.close()
+    translate_in_bulk(
+        inputs,
+        output,
+        ModelOptions(model or (), checkpoint, device, threads, precision),
+        RequestedDecoding(
+            beam_size=beam_size, length_penalty=length_penalty, sample=sample, temperature=temperature, seed=seed,
+            no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens, copy_unknown=copy_unknown, markup=markup,
+        ),
+        shortlist=shortlist,
+        field=field,
+        output_field=output_field,
+        part_lines=part_lines,
+        address=address,
+        workers=workers,
+    )  # fmt: skip

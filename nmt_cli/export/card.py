@@ -125,7 +125,7 @@ class _Model:
     """One model and the sections of its card."""
 
     def __init__(self, experiment: Experiment, checkpoint: str) -> None:
-        from nmt_cli.improve.record import RESULT, Provenance
+        from nmt_cli.improve.record import Provenance
 
         self.experiment = experiment
         self.config: Config = experiment.config
@@ -133,7 +133,7 @@ class _Model:
         self.checkpoint = experiment.checkpoints.resolve(checkpoint)
         self.meta = read_meta(self.checkpoint, experiment.fingerprints)
         self.fingerprint = experiment.fingerprint(self.checkpoint.name)
-        made_by = Provenance(experiment.directory / RESULT)
+        made_by = Provenance(experiment.improvement_path)
         self.improved_from = made_by.texts() if made_by.path.is_file() else None
         """The texts that `nmt improve` was given, which the configuration of its last training does not name."""
         self.measured = [

@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 from nmt_cli.config.loader import differing_values, validate
 from nmt_cli.config.schema import Config
 from nmt_cli.data.lines import iter_lines
+from nmt_cli.experiment import Experiment
 from nmt_cli.improve.plan import Recipe
 from nmt_cli.improve.stages import STAGES, Stage
 from nmt_cli.system.errors import ConfigError, InputError
@@ -24,8 +25,6 @@ from nmt_cli.training.checkpoints import MODEL_FILE, Checkpoints
 FORMAT = 1
 LOCK = ".improve.lock"
 PLAN = "plan.json"
-RESULT = "improve.json"
-"""File that records the texts and stages of a result; `nmt inspect` prints it."""
 OPTIONS = {
     "rounds": "--rounds", "ensemble": "--ensemble", "distil": "--distil", "ratio": "--ratio",
     "beam_size": "--beam-size", "sample": "--sample", "int8": "training.device", "resizes": "--keep-sizes",
@@ -48,7 +47,7 @@ class Ledger:
     @property
     def result_path(self) -> Path:
         """The record of the whole, which is there when all stages have finished."""
-        return self.directory / RESULT
+        return Experiment(self.directory).improvement_path
 
     @property
     def is_finished(self) -> bool:
@@ -69,7 +68,7 @@ class Ledger:
 
     def remove_leftovers(self, stages: Sequence[Stage]) -> None:
         """Remove what killed attempts left half written, nobody else being at it."""
-        remove_unfinished(self.directory, RESULT, "config.yaml", "metrics.jsonl")
+        remove_unfinished(self.directory, self.result_path.name, "config.yaml", "metrics.jsonl")
         for name in (STAGES, "tokenizer", "checkpoints", "logs"):
             remove_unfinished(self.directory / name)
         for stage in stages:

@@ -164,6 +164,18 @@ def test_commands_are_imported_by_the_command_line_alone_and_assembly_by_command
             assert "cli" not in imported, name
 
 
+KNOWN_TO_COMMANDS = {
+    *("commands", "assembly", "system.errors", "system.console", "config.loader"),
+    *("formats.languages", "formats.members", "improve.plan", "serve.limits"),
+}
+"""Rooms and files that commands may import: `assembly`, and the values into which they put their options."""
+
+
+def test_commands_leave_the_work_to_assembly():
+    for path in files_of("commands"):
+        assert {name for name in own_imports(path) if not in_any(name, KNOWN_TO_COMMANDS)} == set(), name_of(path)
+
+
 def imports_when_loaded(path):
     """Modules of the package, and other libraries, that a file imports when it is loaded: not for type checking, and
     not within functions."""
@@ -298,3 +310,41 @@ def test_the_process_that_speaks_http_does_without_torch():
     code = f"import sys, {', '.join(f'nmt_cli.{name}' for name in modules)}; print('torch' in sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == ["False"]
+
+
+WITHOUT_EXTRAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {extras!r}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+EXTRAS = ("starlette", "h11", "python_multipart", "sentencex", "onnx", "onnxruntime", "ray", "matplotlib",
+          "charset_normalizer", "openpyxl", "polib", "zstandard", "tensorboard")  # fmt: skip
+
+
+def test_what_a_command_loads_needs_no_extra_but_for_the_server():
+    """So a command says which extra is missing."""
+    loaded = [name for name in LOADED if is_within(name, "assembly") or is_within(name, "commands")]
+    modules = ", ".join(f"nmt_cli.{name}" for name in loaded if name != "assembly.server")
+    code = WITHOUT_EXTRAS.format(extras=EXTRAS) + f"import {modules}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_server_names_its_extra_where_that_is_missing():
+    """Breaks where `nmt serve` loads the server before it looks for the libraries."""
+    code = WITHOUT_EXTRAS.format(extras=EXTRAS) + (
+        "import importlib.util\n"
+        "importlib.util.find_spec = lambda name: None\n"
+        "sys.argv = ['nmt', 'serve', '--model', 'none']\n"
+        "from nmt_cli.cli import main\n"
+        "main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
+        2,
+        "nmt: nmt serve needs Starlette, h11 and sentencex: pip install 'nmt-cli[serve]'",
+    )

@@ -237,7 +237,7 @@ def test_a_dev_set_that_tells_nothing_leaves_no_calibration_and_ends_the_trainin
 
 
 def test_a_mistake_of_the_program_in_calibrating_does_not_keep_a_training_from_its_end(nmt, config: Path, monkeypatch):
-    monkeypatch.setattr("nmt_cli.assembly.calibration.calibrate", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("nmt_cli.assembly.confidence.calibrate", lambda *_, **__: 1 / 0)
     result = nmt("train", "--config", config, "--set", "training.max_steps=1")
     assert result.code == 0, result.err
     warning = "translate --confidence is not possible: ZeroDivisionError: division by zero"

@@ -150,7 +150,7 @@ print("</body></tmx>" if kind == "tmx" else "")
 """
 PEAK = """
 import resource, sys
-from nmt_cli.commands.import_ import import_pairs
+from nmt_cli.assembly.imported_pairs import import_pairs
 from nmt_cli.formats.members import Settings
 from nmt_cli.formats.languages import Languages
 import_pairs([sys.argv[1]], sys.argv[2], Settings(Languages("en", "fr")))

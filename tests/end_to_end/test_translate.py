@@ -57,7 +57,7 @@ def test_every_precision_translates_every_line(nmt, model: Path, corpus: Path, p
 
 
 def test_bfloat16_is_warned_of_where_it_is_slow(nmt, model: Path, monkeypatch):
-    monkeypatch.setattr("nmt_cli.assembly.translator.multiplies_bf16", lambda device: False)
+    monkeypatch.setattr("nmt_cli.assembly.trained_translator.multiplies_bf16", lambda device: False)
     result = nmt("translate", "--model", model, "--precision", "bf16", stdin=b"The car is red.\n")
     said = "warning: this hardware does not multiply bfloat16 natively: --precision bf16 is slower than fp32 here\n"
     assert said in result.err

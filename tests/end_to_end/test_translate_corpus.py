@@ -325,7 +325,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from nmt_cli.system.cluster import Resources, connect
-from nmt_cli.commands.translate_corpus import open_work
+from nmt_cli.assembly.bulk_translation import open_work
 from nmt_cli.system.errors import NmtError
 
 with connect(sys.argv[1]) as cluster:

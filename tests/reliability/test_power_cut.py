@@ -19,7 +19,7 @@ from command_line import contents, run_here
 from faults import Faulty, watched
 from test_killed import train
 
-from nmt_cli.assembly.model import load_model
+from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.experiment import Experiment
 from nmt_cli.training.checkpoints import read_trainer_tensors
 

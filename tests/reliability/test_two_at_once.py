@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from nmt_cli.assembly.model import load_model
+from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.experiment import Experiment
 from nmt_cli.training.checkpoints import Checkpoints, Index, Ranked, Snapshot
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from marks import others_slow
 
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.serve import engine as engine_module
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, Wanted
 from nmt_cli.serve.engine import Engine

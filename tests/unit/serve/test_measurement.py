@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.serve.asking import Wanted
 from nmt_cli.serve.measurement import Measurement
 from nmt_cli.serve.waiting import Job

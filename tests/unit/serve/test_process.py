@@ -14,7 +14,7 @@ import pytest
 from marks import others_slow
 
 from nmt_cli.assembly.server import open_served
-from nmt_cli.assembly.translator import open_translator
+from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.serve import engine as engine_module
 from nmt_cli.serve import process as process_module
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, EngineCounts, TooMuch, Wanted

@@ -1,4 +1,4 @@
-"""The parts of one update of a training, built from its configuration."""
+"""The loss, the gradients and the optimizer of a training, built from its configuration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def build_accumulator(
     config: Config, model: Seq2Seq, world: World, target_counts: Tensor | None = None
 ) -> GradientAccumulator:
     """Return what makes the gradients of an update; `target_counts` come from `PairStore`, for a sampled softmax."""
-
     training = config.training
     loss = TranslationLoss(
         label_smoothing=training.label_smoothing,
@@ -46,7 +45,6 @@ def build_accumulator(
 
 def build_weights(config: Config, model: Seq2Seq) -> Weights:
     """Return a model with its optimizer and average."""
-
     training = config.training
     optimizer = build_optimizer(
         training.optimizer,

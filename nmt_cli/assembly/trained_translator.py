@@ -1,24 +1,24 @@
-"""Opens a trained model for the commands that use one."""
+"""A translator of trained models, opened as the options of a command say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nmt_cli.assembly.confidence import calibrated_estimator
-from nmt_cli.assembly.model import load_model
-from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.named_models import PRECISIONS, named_models
 from nmt_cli.assembly.normalization import open_writing
+from nmt_cli.assembly.trained_model import load_model
+from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.ops import native
-from nmt_cli.system.console import log_once, warn
+from nmt_cli.system.console import command_line, log_once, warn
 from nmt_cli.system.distributed import find_device, multiplies_bf16
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.memory import keep_freed_memory
-from nmt_cli.translation.forced_decoding import PairScorer
+from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.shortlist import read_shortlist
 from nmt_cli.translation.step_model import TrainedModels
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import torch
 
     from nmt_cli.experiment import Experiment
-
-PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 
 def open_translator(
@@ -56,7 +54,6 @@ def open_translator(
             the shortlist is none, or one for other tokenizers; the glossary is wrong, or the models have no attention
             to place its terms; the first model has no calibration, and `confidence` needs one.
     """
-
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be one of {', '.join(PRECISIONS)}")
     terms = None if glossary is None else Glossary.read(glossary)
@@ -95,13 +92,12 @@ def open_translator(
         writing = writing.fit_for(trained, decoding, tokenizers[1]).beside(terms)
         tokenizers = writing.reading(tokenizers)
     finder = find_terms(tokenizers, terms, writing)
-    estimator = calibrated_estimator(first, loaded[0].path) if confidence else None
+    estimator = _calibrated_doubts(first, loaded[0].path) if confidence else None
     return Translator(trained, tokenizers, decoding, terms=finder, estimator=estimator, writing=writing)
 
 
 def _found_device(device: str, precision: str) -> torch.device:
     """Return the device of a name, and say what is slow on it."""
-
     found = find_device(device)
     if precision == "int8" and found.type != "cpu":
         raise InputError("--precision int8: runs on the CPU; add --device cpu, or take bf16")
@@ -112,43 +108,29 @@ def _found_device(device: str, precision: str) -> torch.device:
     return found
 
 
+def _calibrated_doubts(experiment: Experiment, loaded: Path) -> ConfidenceEstimator:
+    """Return the way to the confidence of a model whose weights were loaded from a checkpoint.
+
+    Raises:
+        InputError: the model has no calibration, or a damaged one.
+    """
+    path = experiment.confidence_path
+    fit = command_line("nmt", "evaluate", "--calibrate", "--model", experiment.directory)
+    if not path.is_file():
+        raise InputError(
+            f"{experiment.directory}: has no {path.name}, so it cannot tell how sure it is. This fits it to the dev "
+            f"set: {fit}"
+        )
+    calibration = Calibration.read(path)
+    if calibration.origin.model != experiment.fingerprint(loaded.name):
+        warn(
+            f"{path}: was fitted to other weights ({calibration.origin.checkpoint}) than those in use ({loaded.name}), "
+            f"so the confidence may be wrong. This fits it anew: {fit} --checkpoint {loaded.name}"
+        )
+    return ConfidenceEstimator(calibration)
+
+
 def _refusal(experiment: Experiment, path: Path) -> str:
-    """Return a message about a checkpoint whose predictions are not finite; it names the other checkpoints."""
+    """Say that a checkpoint does not predict, and which others there are."""
     way_out = experiment.checkpoints.others(path) or "train the model anew, with a lower training.learning_rate"
     return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"
-
-
-def open_scorer(model_dirs: Sequence[Path], **options: Any) -> PairScorer:
-    """Return a scorer of given pairs, which keeps their writing; with the options and errors of `open_translator`."""
-
-    translator = open_translator(model_dirs, adapt_writing=False, **options)
-    return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
-
-
-def need_attention(translator: Translator) -> None:
-    """Refuse options that take alignments where the model has none to give."""
-    if translator.options.with_alignment and not translator.models.has_attention:
-        without = translator.models.without_attention
-        raise InputError(f"{without}, so --alignment, --copy-unknown and --markup are not possible")
-
-
-def warn_of_idle_options(
-    options: DecodingOptions, sampling: Mapping[str, float | None], search: Mapping[str, float | None]
-) -> None:
-    """Say which of the options of sampling and of the search that were given, so are not None, change nothing."""
-    is_sampling = options.sampling_temperature is not None
-    for option, value in (search if is_sampling else sampling).items():
-        if value is not None:
-            warn(f"{option} does nothing {'with' if is_sampling else 'without'} --sample")
-
-
-def requested_options(
-    *, sample: bool, temperature: float | None, copy_unknown: bool, markup: bool, alignment: bool = False, **others: Any
-) -> dict[str, Any]:
-    """Return what the command line asks for, by the names of `DecodingOptions`; None leaves the model's default."""
-    return others | {
-        "with_alignment": alignment or copy_unknown or markup,
-        "copy_unknown": copy_unknown,
-        "keep_markup": markup,
-        "sampling_temperature": (temperature or 1.0) if sample else None,
-    }

@@ -81,7 +81,6 @@ def check_directory(directory: Path) -> None:
 
 def refuse_own_files(experiment: Experiment, config: Config) -> None:
     """Refuse data that is a file which the run writes in its directory, and would so overwrite."""
-
     own = {identity_of(path): path for path in _own_files(experiment)}
     own.pop(None, None)
     for named in paths_in(config):
@@ -95,9 +94,8 @@ def refuse_own_files(experiment: Experiment, config: Config) -> None:
 
 def _own_files(experiment: Experiment) -> list[Path]:
     """Return the files that a run writes in its directory, except those in its checkpoints."""
-    one = experiment
-    texts = (one.config_path, one.metrics_path, one.languages_path, one.writing_path, one.confidence_path)
-    return [*texts, *one.tokenizer_paths(), *one.word_pairs_paths, one.log_path, one.lock_path]
+    within = [*experiment.tokenizer_paths(), *experiment.word_pairs_paths, experiment.log_path]
+    return [*experiment.files, *within, experiment.lock_path]
 
 
 def check_text_files(config: Config) -> None:
@@ -121,7 +119,6 @@ def check_test_files(config: Config) -> None:
 
 def check_counts(config: Config) -> None:
     """Refuse training texts, or their links, that have not as many lines. `check_inputs` has looked at the dev set."""
-
     pairs = [Corpus(c.source, c.target, alignment=c.alignment) for c in config.data.train]
     _raise_all(*(partial(count_pairs, corpus) for corpus in pairs))
 
@@ -173,7 +170,6 @@ def warn_of_exchanged_sides(corpora: Iterable[Corpus], languages: tuple[str, str
 
     Few lines are read, and what cannot be read is left to others.
     """
-
     for corpus in corpora:
         if not all(map(os.path.isfile, (corpus.source, corpus.target))):  # a pipe would wait for whoever writes
             continue
@@ -202,12 +198,13 @@ def problems_of(*checks: Callable[[], object]) -> list[str]:
 
 
 def _raise_all(*checks: Callable[[], object]) -> None:
+    """Raise one `InputError` with the problems of all checks."""
     if problems := problems_of(*checks):
         raise InputError("\n".join(problems))
 
 
 def _check_files(paths: Sequence[str]) -> None:
-
+    """Refuse files that are not there, cannot be read, or can be read only once."""
     problems = []
     for path in dict.fromkeys(paths):
         try:
@@ -240,7 +237,6 @@ def _check_monolingual(text: Sequence[str], of_pairs: Sequence[str]) -> None:
 
 def _check_dev(source: str, target: str) -> None:
     """Refuse a dev set that is empty or has unequal numbers of lines, before tokenizers are trained for nothing."""
-
     if os.path.isfile(source) and os.path.isfile(target) and not count_pairs(Corpus(source, target)):
         raise InputError(f"{source}: the dev set is empty")
 
@@ -266,7 +262,6 @@ def tokenizer_origin(config: Config) -> Path | None:
 
 def _origin(init_from: str) -> tuple[Experiment, Path]:
     """Return the run that `training.init_from` names, and its best checkpoint."""
-
     origin = Experiment(Path(init_from))
     if not origin.directory.is_dir():
         raise InputError(f"training.init_from: {origin.directory}: there is no such model directory")

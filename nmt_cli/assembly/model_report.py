@@ -1,15 +1,19 @@
-"""What a model directory holds, in words and numbers."""
+"""The report of `nmt inspect` on a model directory: architecture, tokenizers, training, checkpoints, sizes."""
 
 from __future__ import annotations
 
+import json
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmt_cli.assembly.named_models import named_models
 from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.config.architecture import architecture
-from nmt_cli.improve.record import RESULT, Provenance
+from nmt_cli.improve.record import Provenance
 from nmt_cli.system.console import counted
 from nmt_cli.system.errors import ModelError
 from nmt_cli.training.checkpoints import MODEL_FILE, read_meta
@@ -19,8 +23,29 @@ if TYPE_CHECKING:
     from nmt_cli.training.checkpoints import Checkpoints
 
 
-def report_of(experiment: Experiment) -> dict[str, Any]:
+def print_report(model_dirs: Sequence[Path], *, as_json: bool) -> None:
+    """Print the report on a model directory, or on the model that is meant if none is named."""
+    (experiment,) = named_models(model_dirs)
+    report = report_of(experiment)
+    if as_json:
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+        return
+    for section, values in report.items():
+        if not isinstance(values, dict):
+            print(f"{section:12} {values}")
+            continue
+        print(section)
+        for key, value in values.items():
+            print(f"  {key:22} {f'{value:,}' if isinstance(value, int) else value}")
 
+
+def report_of(experiment: Experiment) -> dict[str, Any]:
+    """Return the sections of the report: a text, or the lines of the section by their names.
+
+    Raises:
+        InputError: it is no model directory.
+        ModelError: its configuration or its tokenizers are damaged. A damaged checkpoint is named in the report.
+    """
     config = experiment.config
     training = config.training
     report: dict[str, Any] = {
@@ -55,7 +80,7 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
     } | {name: f"damaged: {problem}" for name, problem in damaged.items()}
     if experiment.confidence_path.is_file():
         report["confidence"] = _confidence(experiment)
-    made_by = Provenance(experiment.directory / RESULT)
+    made_by = Provenance(experiment.improvement_path)
     if made_by.path.is_file():
         report |= made_by.sections()
     sizes = _sizes(experiment.directory)
@@ -68,7 +93,6 @@ def _metas(checkpoints: Checkpoints) -> tuple[dict[str, dict[str, Any]], dict[st
 
     A training may remove checkpoints meanwhile. Those are left out.
     """
-
     metas: dict[str, dict[str, Any]] = {}
     damaged = {}
     for name in checkpoints.names():
@@ -98,7 +122,6 @@ def _sizes(directory: Path) -> list[int]:
 
 def _confidence(experiment: Experiment) -> str:
     """Return the calibration of `nmt translate --confidence` in one line."""
-
     try:
         calibration = Calibration.read(experiment.confidence_path)
     except ModelError as error:
@@ -108,8 +131,7 @@ def _confidence(experiment: Experiment) -> str:
 
 
 def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
-    from math import prod
-
+    """Return the parameters of each part of the model, and of all."""
     parts: dict[str, int] = {}
     for name, shape in shapes.items():
         part = name.split(".")[0]
@@ -118,6 +140,7 @@ def _parameters(shapes: dict[str, list[int]]) -> dict[str, int]:
 
 
 def _describe(meta: dict[str, Any], path: Path, rank: int | None) -> str:
+    """Return the size, the scores and the place of a checkpoint in one line."""
     size = sum(_sizes(path)) / 1e6
     scores = "".join(f", {name} {value:.2f}" for name, value in meta["metrics"].items())
     marked = "" if rank is None else "  (best)" if rank == 1 else f"  (number {rank} by score)"

@@ -1,4 +1,4 @@
-"""Finds the model that a command line names, and loads its weights."""
+"""A trained model: the network of a model directory, with the weights of one of its checkpoints."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def _loaded(experiment: Experiment, config: ModelConfig, path: Path) -> LoadedMo
 
 
 def _load(experiment: Experiment, config: ModelConfig, path: Path) -> Seq2Seq:
+    """Return the model with the weights of a checkpoint, which stay in the mapped file."""
     read_meta(path, experiment.fingerprints)
     source, target = experiment.tokenizers
     with torch.device("meta"):  # sizes come from a file: no memory is taken before the weights are seen to fit

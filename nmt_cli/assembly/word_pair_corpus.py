@@ -1,4 +1,4 @@
-"""Learns word pairs from the training text, and keeps them with the model as a further corpus."""
+"""The word pairs of a training text, learned and kept with the model as a further corpus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def keep_word_pairs(experiment: Experiment, config: Config) -> None:
 
     A run that has begun keeps those with which it began.
     """
-
     paths = experiment.word_pairs_paths
     if not config.data.word_pairs or (experiment.has_begun and all(path.exists() for path in paths)):
         return
@@ -44,7 +43,6 @@ def word_pairs_of(
     lines: Iterable[tuple[str, str]], config: Config, tokenizers: Sequence[Tokenizer]
 ) -> tuple[list[str], list[str]]:
     """Return the sources and the targets of the word pairs that parallel lines teach, as a training reads them."""
-
     languages = (config.data.source_lang, config.data.target_lang)
     sides = [_Side(*side) for side in zip(languages, tokenizers, strict=True)]
     lines = list(lines)
@@ -60,13 +58,11 @@ class _Side:
     """One side of the training text: what its words are, and how they are written."""
 
     def __init__(self, language: str, tokenizer: Tokenizer) -> None:
-
         self._language, self._tokenizer = language, tokenizer
         self._has_spaces = writes_spaces(language)
 
     def words(self, text: str) -> Words:
         """Return the words of a line in small letters; its pieces where no spaces separate words."""
-
         if self._has_spaces:
             return tuple(lower(word, self._language) for word in WORD.findall(text))
         pieces = (piece.replace("▁", "") for piece in self._tokenizer.pieces(self._tokenizer.encode(text)))
@@ -74,7 +70,6 @@ class _Side:
 
     def writer(self, lines: list[str]) -> Callable[[Words], str]:
         """Return what writes words as these lines have them within sentences."""
-
         if not self._has_spaces:
             return "".join
         forms = WritingProfile.of(lines, self._language).forms

@@ -1,22 +1,223 @@
-"""The words in which `nmt check` tells what it found, for people and for machines."""
+"""The checks of `nmt check` before a training: configuration, text, size, speed and quality, and the report of them."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.check import Check
+import torch
+
+from nmt_cli.assembly.epoch import with_updates
+from nmt_cli.assembly.resume_checks import check_resumable, check_tokenizers, check_unchanged
+from nmt_cli.assembly.speed import with_speed
+from nmt_cli.assembly.tokenizers import trained_tokenizers
+from nmt_cli.assembly.training_inputs import (
+    check_inputs,
+    check_text_files,
+    problems_of,
+    tokenizer_origin,
+    warn_of_exchanged_sides,
+)
+from nmt_cli.config.idle import idle_keys
+from nmt_cli.config.loader import load_config, with_absolute_paths
 from nmt_cli.config.yaml_text import setting
-from nmt_cli.corpora.advice import Advised
-from nmt_cli.corpora.corpus_report import CorpusReport, SideReport
-from nmt_cli.corpora.expectations import OWN_SOURCE, OWN_TEXT, Expectations, Quality
+from nmt_cli.corpora.advice import Advised, advise
+from nmt_cli.corpora.corpus_report import CorpusReport, NamedCorpus, SideReport, analyse
+from nmt_cli.corpora.expectations import (
+    OWN_SOURCE,
+    OWN_TEXT,
+    Expectations,
+    Quality,
+    disk_space,
+    expected_quality,
+    workload,
+)
 from nmt_cli.corpora.filters import TOO_LITTLE
-from nmt_cli.system.console import counted
+from nmt_cli.corpora.sizes import TrainingMemory, training_memory
+from nmt_cli.corpora.survey import TRIAL_BYTES
+from nmt_cli.data.lines import is_special_file
+from nmt_cli.data.pairs import Corpus, LengthLimits
+from nmt_cli.data.sampler import check_weights
+from nmt_cli.data.tokenizer import Tokenizer
+from nmt_cli.experiment import Experiment
+from nmt_cli.model.build import build_model
+from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import bleu_tokenizer
 
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The tokenizers by which lengths are counted; without any, lengths are in words."""
+
+    tokenizers: tuple[Tokenizer, Tokenizer] | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """The size of the model and of the memory that its training needs."""
+
+    parameters: dict[str, int]
+    """Parameters of each part. Those that parts share stand with the first."""
+    memory: TrainingMemory
+    vocab_sizes: tuple[int, int]
+    longest: int
+    """Pieces of the longest pair in training, by which the memory is reckoned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The results of a check; `problems` are those at which a training or `nmt evaluate` would stop."""
+
+    config: Config
+    pieces: Pieces
+    reports: list[CorpusReport]
+    model: ModelSize
+    problems: list[str]
+    advised: Advised
+    """Suspicious kinds of pairs, worst first."""
+    expected: Expectations
+
+
+def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, measures: bool) -> None:
+    """Print what a training with this configuration needs and makes, for people or as JSON; nothing is written.
+
+    With `measures`, a short training on text that is made up shows the speed of this machine.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+        InputError: training would refuse it, or `nmt evaluate` a test set. The report has been printed by then.
+    """
+    given = load_config(path, overrides, check_files=check_text_files)
+    for line in idle_keys(given):
+        warn(line)
+    data = given.data
+    pairs = [*data.train, *([data.dev] if data.dev else []), *data.test]
+    warn_of_exchanged_sides([Corpus(p.source, p.target) for p in pairs], (data.source_lang, data.target_lang))
+    found = with_updates(check_all(given, with_absolute_paths(given)))
+    if measures:
+        found = with_speed(found)
+    tokenize = bleu_tokenizer(data.target_lang)
+    if given.scoring.tokenize is None and tokenize is not None:
+        warn(
+            f"scoring.tokenize: BLEU counts words, which {data.target_lang} does not part by blanks; set it to "
+            f"{tokenize}"
+        )
+    options = ["--config", str(path), *(word for one in overrides for word in ("--set", one))]
+    print(json.dumps(as_values(found, options), ensure_ascii=False) if as_json else as_text(found, options))
+    if found.problems:
+        raise InputError("\n".join(found.problems))
+
+
+def check_all(given: Config, effective: Config) -> Check:
+    """Check a configuration as it is written and, with absolute paths, as it takes effect."""
+    experiment = Experiment(Path(effective.model_dir))
+    problems = problems_of(
+        partial(check_inputs, experiment, given),
+        *(partial(check, experiment, effective) for check in (check_resumable, check_tokenizers, check_unchanged)),
+    )
+    pieces = _find_tokenizers(Experiment(Path(given.model_dir)), given, problems)
+    filters = LengthLimits(given.data.max_length, given.data.max_length_ratio, given.data.invalid_utf8)
+    reports = analyse(_corpora(given), filters, pieces.tokenizers)
+    problems += [problem for report in reports for problem in report.problems]
+    kept = [report.num_kept for report in reports if report.is_training]
+    weights = [corpus.weight for corpus in given.data.train]
+    if pieces.tokenizers is not None and len(kept) == len(weights):  # else one is a pipe, which is refused already
+        problems += problems_of(lambda: check_weights(kept, weights))
+    if not any(kept) and not problems:
+        problems.append("data.train: no training pairs are left; see what the report says of their lines")
+    problems = list(dict.fromkeys(problems))
+    model = _measure(given, pieces, reports)
+    expected = Expectations(
+        workload(given, reports, in_pieces=pieces.tokenizers is not None),
+        disk_space(given, model.memory, reports, max(model.vocab_sizes)),
+        expected_quality(sum(kept)),
+    )
+    languages = given.data.source_lang, given.data.target_lang
+    return Check(given, pieces, reports, model, problems, advise(reports, languages), expected)
+
+
+def _corpora(config: Config) -> list[NamedCorpus]:
+    """Return all corpora of a configuration with their names, except those that are pipes."""
+    data = config.data
+    several = len(data.train) > 1
+    found = [
+        NamedCorpus(
+            f"train {number}" if several else "train",
+            Corpus(c.source, c.target, c.weight, c.alignment),
+            is_training=True,
+            with_links=c.alignment is not None and bool(config.training.guided_alignment_weight),
+        )
+        for number, c in enumerate(data.train, start=1)
+    ]
+    if data.dev:
+        found.append(NamedCorpus("dev", Corpus(data.dev.source, data.dev.target)))
+    found += [NamedCorpus(f"test {test.name}", Corpus(test.source, test.target)) for test in data.test]
+    # A pipe is refused already, and to read it would be to wait for whoever writes.
+    return [named for named in found if not any(is_special_file(path) for path in named.corpus.paths)]
+
+
+def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]) -> Pieces:
+    """Return the run's own, or those it would take over, or of little text the ones that training would make.
+
+    Training them finds a vocabulary that the text does not allow.
+    """
+    try:
+        if experiment.has_tokenizers(joint=config.tokenizer.joint):
+            return Pieces(experiment.tokenizers, f"the tokenizer in {config.model_dir}")
+        if origin := tokenizer_origin(config):
+            return Pieces(Experiment(origin).tokenizers, f"the tokenizer of {origin}")
+        paths = [Path(path) for corpus in config.data.train for path in (corpus.source, corpus.target)]
+        if all(path.is_file() for path in paths) and sum(path.stat().st_size for path in paths) <= TRIAL_BYTES:
+            trained = list(trained_tokenizers(_without_stops(config)).values())
+            return Pieces((trained[0], trained[-1]), "a tokenizer trained for this check")
+    except InputError as error:
+        problems.append(str(error))
+    return Pieces(None, "words")
+
+
+def _without_stops(config: Config) -> Config:
+    """Return a configuration that goes on at lines that are not UTF-8: the report says all of them."""
+    if config.data.invalid_utf8 != "error":
+        return config
+    return config.model_copy(update={"data": config.data.model_copy(update={"invalid_utf8": "replace"})})
+
+
+def _measure(config: Config, pieces: Pieces, reports: list[CorpusReport]) -> ModelSize:
+    """Return the size of the model for these vocabularies, and the memory for the longest pair."""
+    sizes = [tokenizer.vocab_size for tokenizer in pieces.tokenizers or ()] or [config.tokenizer.vocab_size] * 2
+    with torch.device("meta"):  # shapes only: no memory is taken
+        model = build_model(config.model, source_vocab_size=sizes[0], target_vocab_size=sizes[1])
+    parameters = dict.fromkeys(("embeddings", "encoder", "attention", "decoder", "lexical", "output"), 0)
+    for name, parameter in model.named_parameters():
+        parameters[_part(name)] += parameter.numel()
+    longest = max((report.longest_kept for report in reports if report.is_training), default=0)
+    if pieces.tokenizers is None:
+        longest = config.data.max_length  # words are fewer than pieces
+    memory = training_memory(
+        config, num_parameters=sum(parameters.values()), target_vocab_size=sizes[1], longest=longest
+    )
+    return ModelSize(parameters, memory, (sizes[0], sizes[1]), longest)
+
+
+def _part(name: str) -> str:
+    """Return the part of the model to which a parameter belongs."""
+    if "attention." in name:
+        return "attention"
+    first = name.partition(".")[0]
+    if first.endswith("_embedding"):
+        return "embeddings"
+    return "output" if first.startswith("output") or name.startswith("decoder.readout") else first
+
 
 LABELS = {
     "empty_source": "empty source",
@@ -150,6 +351,7 @@ def _quality(quality: Quality) -> str:
 
 
 def _verdict(found: Check) -> str:
+    """Return what training and evaluation would do with this configuration."""
     problems = found.problems
     of_tests = {problem for report in found.reports if report.name.startswith("test ") for problem in report.problems}
     if not problems:
@@ -160,6 +362,7 @@ def _verdict(found: Check) -> str:
 
 
 def _corpus_lines(report: CorpusReport, *, in_pieces: bool) -> list[str]:
+    """Return the lines about a corpus: sizes of its sides, and what was found in it."""
     unit = "pieces" if in_pieces else "words"
     lines = [f"{report.name}: {report.source} | {report.target}"]
     if report.problems and not report.num_pairs:

@@ -1,0 +1,143 @@
+"""Documents and paragraphs for `nmt translate`: read, translated sentence by sentence, and written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, open_requested
+from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
+from nmt_cli.data.output import open_output
+from nmt_cli.documents.document import DocumentCounts, translate_document, translate_paragraphs
+from nmt_cli.documents.encoding import MAX_BYTES
+from nmt_cli.documents.languages import unlike
+from nmt_cli.documents.sentences import splitter
+from nmt_cli.system.console import Progress, counted, log, warn
+from nmt_cli.system.errors import InputError
+from nmt_cli.translation.output_formats import confidence_of
+from nmt_cli.translation.windows import windows_of_lines
+
+if TYPE_CHECKING:
+    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.config.schema import DataConfig
+    from nmt_cli.documents.document import Translate
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.results import Translation
+    from nmt_cli.translation.translator import Translator
+
+
+def translate_units(
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+) -> None:
+    """Write the translation of a document in its format, or of the paragraphs of a text, sentence by sentence.
+
+    Raises:
+        InputError: the file cannot be read or is no document of its format, or a model cannot be opened.
+    """
+    languages = experiments[0].config.data
+    split = splitter(languages.source_lang)
+    data = _content(str(task.file)) if task.is_document else b""
+    translator = open_requested(task, experiments, models, decoding)
+    # In a document, tags and placeholders are always carried across.
+    needs_alignment = carries_markup = task.is_document or decoding.markup
+    if needs_alignment and not translator.models.has_attention:
+        without = translator.models.without_attention
+        warn(f"{without}, so the order of the words alone places tags and placeholders")
+        needs_alignment = False
+    # Tags are taken out and put back here, for a whole sentence of a document.
+    changed = {"with_alignment": needs_alignment, "keep_markup": False}
+    translator.options = translator.options.model_copy(update=changed)
+    began = monotonic()
+    with _confidence_report(task, translator) as translate:
+        if task.is_document:
+            _translate_document(task, data, translate, split, languages)
+        else:
+            _translate_paragraphs(task, translator, translate, split, markup=carries_markup)
+    translator.report()
+    counts, seconds = translator.counts, max(monotonic() - began, 1e-9)
+    log(f"{counted(counts.lines, 'sentence')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s")
+
+
+def _content(name: str) -> bytes:
+    """Return the bytes of a document, up to the first that is too much."""
+    try:
+        with gzip.open(name) if name.endswith(".gz") else open(name, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(f"{name}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a directory; give a document") from None
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{name}: is damaged or cut off: {error}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{name}: cannot be opened: {reason.lower()}") from None
+
+
+@contextmanager
+def _confidence_report(task: TranslationTask, translator: Translator) -> Iterator[Translate]:
+    """Yield what translates sentences; with `task.confidence` each is also written to the report."""
+    if not task.confidence:
+        yield partial(translations_of, translator)
+        return
+    numbers = count()
+    with open_output(task.report_path) as out:
+
+        def translate(lines: Sequence[str]) -> Iterator[Translation]:
+            for line, found in zip(lines, translations_of(translator, lines), strict=True):
+                record = {"id": next(numbers), "source": line, "translation": found.text, **confidence_of(found)}
+                out.write(json.dumps(record, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n")
+                yield found
+
+        yield translate
+    log(f"confidence of each sentence -> {task.report_path}")
+
+
+def _translate_document(
+    task: TranslationTask, data: bytes, translate: Translate, split: Any, languages: DataConfig
+) -> None:
+    """Write the document with the translations of its sentences, and tell of what could not be translated."""
+    name = str(task.file)
+    with open_output(task.output) as out:
+        done = translate_document(
+            name, data, translate, split, target_lang=languages.target_lang, overwrite=task.overwrite
+        )
+        out.write(done.content)
+    done.counts.report(name)
+    if other := unlike(done.counts.languages, languages.source_lang):
+        warn(
+            f"{name}: says that its text is in {other}, but the model translates from {languages.source_lang}; if "
+            f"that is right, use a model that translates from {other}"
+        )
+    log(f"{name}: {counted(done.counts.segments, 'segment')} with {counted(done.counts.sentences, 'sentence')}")
+
+
+def _translate_paragraphs(
+    task: TranslationTask, translator: Translator, translate: Translate, split: Any, *, markup: bool
+) -> None:
+    """Write the translation of every paragraph, a window at a time."""
+    counts, num_invalid = DocumentCounts(), 0
+    with open_input(task.file) as stream, open_output(task.output) as out:
+        for window in windows_of_lines(iter_lines(stream)):
+            texts = [decode_line(line) for line in window]
+            num_invalid += sum(not is_valid for _, is_valid in texts)
+            found = translate_paragraphs([text for text, _ in texts], translate, split, counts, markup=markup)
+            out.write("".join(f"{paragraph.text}\n" for paragraph in found).encode("utf-8", errors="replace"))
+            out.flush()
+    translator.counts.invalid = num_invalid
+    counts.report(input_name(task.file))
+
+
+def translations_of(translator: Translator, lines: Sequence[str]) -> Iterator[Translation]:
+    """Yield the translation of each line, with the attention that `translator.options` asks for."""
+    with Progress("translating", total=len(lines), unit="sentence") as progress:
+        for translated in translator.translate(lines):
+            yield translated.translations[0]
+            progress.advance()
