@@ -73,11 +73,15 @@ def plain_inner(keys_BSA: Tensor, rows: int = 1) -> Callable[[Tensor], Tensor]:
 
 
 def plain_cross_entropy(
-    readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float, valid_N: object = None
+    readout_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float, candidates: object
 ) -> tuple[Tensor, Tensor]:
     """All logits at once, and autograd."""
-    assert valid_N is None
-    return cross_entropy.smoothed_cross_entropy(F.linear(readout_NR, weight_VR, bias_V), targets_N, smoothing)
+    assert candidates is None
+    logits_NV = F.linear(readout_NR, weight_VR, bias_V).float()
+    total, nll = (
+        F.cross_entropy(logits_NV, targets_N, label_smoothing=part, reduction="sum") for part in (smoothing, 0.0)
+    )
+    return total, nll.detach()
 
 
 def plain_reversal(values_BSX: Tensor, reversal_BS: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from nmt_cli.corpora.sizes import resized, sizes_for
 from nmt_cli.corpora.survey import survey
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
-from nmt_cli.improve.estimate import TRIAL_UPDATES, Speed, TrialError, measure, table
+from nmt_cli.improve.estimate import Speed, TrialError, measure, table
 from nmt_cli.improve.plan import Amounts, final_models, plan
 from nmt_cli.improve.record import LOCK, Ledger, count_lines
 from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
@@ -150,7 +150,8 @@ def _first_tokenizers(config: Config) -> dict[str, Tokenizer]:
 
 def _measured(config: Config, recipe: Recipe, tokenizers: Mapping[str, Tokenizer]) -> Speed:
     """Return the speed of this machine; where the trial fails, the speed of a slow one, with a warning."""
-    log(f"measuring this machine by a training of {TRIAL_UPDATES} updates")
+
+    log("measuring this machine by a short training and a translation of a few lines")
     try:
         return measure(config, tokenizers, beam_size=recipe.beam_size, int8=recipe.int8)
     except TrialError as error:

@@ -1,4 +1,5 @@
-"""A short measured training on text that is made up, by which `nmt check` says how long the real one takes."""
+"""A short measured training on text that is made up, by which `nmt check` says how long the real one takes. `nmt
+improve` asks `nmt check`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,7 @@ from nmt_cli.system.console import warn
 from nmt_cli.system.distributed import World
 from nmt_cli.system.memory import is_out_of_memory, keep_few_kernels, keep_freed_memory
 from nmt_cli.training.state import TrainingState
+from nmt_cli.training.trials import alternated
 from nmt_cli.training.update import REHEARSED_PIECES, LocalBatch
 
 if TYPE_CHECKING:
@@ -35,13 +38,11 @@ if TYPE_CHECKING:
     from nmt_cli.data.batch import Batch
 
 SECONDS = 2.0
-"""Longest time for which updates are measured. Finding the size of the batch takes about as long before that."""
+"""Time after which no further update is measured. Finding the size of the batch takes about as long before that."""
 SMALLEST = 8
 """Pairs of the first batch."""
 GROWTH = 4
 """Pairs of the next batch for each pair of the last one."""
-ENOUGH = 20
-"""Updates that are measured at most."""
 FREQUENT_SHARE = 1 / 3
 """Part of a vocabulary of both languages that makes 95 % of the targets: 0.27 to 0.38 in the five corpora of
 docs/studies/defaults.md."""
@@ -91,16 +92,12 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     bf16 = is_bf16(training, model, world, work.target_pieces + 1)
     state = TrainingState.first(weights.trained[0], bf16=bf16, text="", accumulate=training.accumulate)
 
-    def gradient(batch: Batch) -> float:
-        began = time.perf_counter()
-        accumulator.gradients(_local_batch(batch), batch.num_target_tokens, state)[0].item()
-        return time.perf_counter() - began
+    def gradient(batch: Batch) -> None:
+        accumulator.gradients(_local_batch(batch), batch.num_target_tokens, state)[0].item()  # waits for the device
 
-    def optimizer_seconds() -> float:
-        began = time.perf_counter()
+    def optimizer_seconds() -> None:
         float(weights.clip(training.clip_grad_norm))
         weights.optimizer_step(1, 0.0)
-        return time.perf_counter() - began
 
     whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
     with native.path(state.path):
@@ -109,14 +106,10 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
             fastest_threads(lambda: gradient(rehearsed))
         began = time.perf_counter()
         batch, taken = _grown(whole, lambda size: _made_up(size, work, vocab_sizes).to(world.device), gradient)
-        optimizer_seconds()  # makes the moments
-        gradients, step_times, end = [taken[batch.num_sentences]], [optimizer_seconds()], time.perf_counter() + SECONDS
-        while len(step_times) < 2 or (time.perf_counter() < end and len(step_times) < ENOUGH):
-            gradients.append(gradient(batch))
-            step_times.append(optimizer_seconds())
-    taken[batch.num_sentences] = statistics.median(gradients)
+        times = alternated({"gradient": lambda: gradient(batch), "move": optimizer_seconds}, seconds=SECONDS)
+    taken[batch.num_sentences] = statistics.median(times["gradient"])
     return Speed(
-        _extrapolated(taken, whole) + statistics.median(step_times),
+        _extrapolated(taken, whole) + statistics.median(times["move"]),
         time.perf_counter() - began,
         torch.get_num_threads(),
         str(world.device),
@@ -125,15 +118,14 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
 
 
 def _grown(
-    whole: int, make: Callable[[int], Batch], gradient: Callable[[Batch], float]
+    whole: int, make: Callable[[int], Batch], gradient: Callable[[Batch], object]
 ) -> tuple[Batch, dict[int, float]]:
     """Return the largest batch, of up to `whole` pairs, whose gradient does not take long, and the seconds of the
     gradients by size."""
     size, taken = max(1, min(SMALLEST, whole)), dict[int, float]()
     while True:
         batch = make(size)
-        gradient(batch)  # the first one of a shape takes longer
-        taken[size] = gradient(batch)
+        (taken[size],) = alternated({size: partial(gradient, batch)}, seconds=0.0)[size]
         if size == whole or (len(taken) > 1 and GROWTH * taken[size] > SECONDS):
             return batch, taken
         size = min(whole, GROWTH * size)

@@ -23,10 +23,11 @@ from nmt_cli.improve.stages import Stage
 from nmt_cli.system.errors import Interrupted, NmtError
 
 TRIAL_PAIRS = 20_000
-TRIAL_UPDATES = 30
 TRIAL_LINES = 100
 CLEANED_A_SECOND = 10_000
 STARTUP_SECONDS = 4.0
+NUM_CHECKPOINTS = 3
+"""Checkpoints of the trial for which `nmt check` expects room: the best, the last, and one that is being written."""
 BYTES_OF_PIECES = 80
 """About what a stored pair takes as piece ids."""
 
@@ -86,7 +87,8 @@ class Speed:
 
 
 def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: int, int8: bool) -> Speed:
-    """Return the speed of this machine, by a training of a few steps and a translation in a temporary directory.
+    """Return the speed of this machine: that of training from `nmt check`, that of translation from a few lines, which
+    a model translates after one update. All is done in a temporary directory.
 
     `tokenizers` (by side) were trained on all pairs: the few pairs of the trial may not allow as large a vocabulary.
 
@@ -102,9 +104,10 @@ def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: i
         (directory / "few").write_bytes(b"".join(line + b"\n" for line in sides[1][:TRIAL_LINES]))
         _write_config(config, directory)
         _write_tokenizers(tokenizers, directory)
-        _run(directory, "train", "--config", str(directory / "trial.yaml"))
         speed = Speed(is_measured=True, dev_lines=_count(config))
-        _read_training(directory, speed, num_pairs=len(sides[0]))
+        trial = ("--config", str(directory / "trial.yaml"))
+        _read_check(_run(directory, "check", *trial, "--json"), speed, num_pairs=len(sides[0]))
+        _run(directory, "train", *trial, "--set", "training.max_steps=1")
         precision = ["--precision", "int8", "--device", "cpu"] if int8 else ["--device", config.training.device]
         threads = ["--threads", str(config.training.threads)] if config.training.threads else []
         told = _run(
@@ -120,15 +123,15 @@ def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: i
 
 
 def _write_config(config: Config, directory: Path) -> None:
-    """Write the configuration of a training that ends after a few steps, and whose outputs are not too long."""
+    """Write the configuration of a training of one epoch on the pairs of the trial, whose outputs are not too long."""
     values: dict[str, Any] = parse_yaml(dump_config(config), "trial")
     values["model_dir"] = str(directory / "model")
     data = values["data"]
-    data |= {"dev": None, "test": [], "monolingual": None, "invalid_utf8": "replace"}
+    data |= {"dev": None, "test": [], "monolingual": None, "invalid_utf8": "replace", "word_pairs": False}
     data["train"] = [{"source": str(directory / "source"), "target": str(directory / "target")}]
     values["training"] |= {
-        "max_steps": TRIAL_UPDATES, "max_epochs": None, "logging_freq": 10, "checkpoint_freq": TRIAL_UPDATES,
-        "schedule": "constant", "init_from": None, "tensorboard": False, "keep_best": 1, "keep_last": 1,
+        "max_steps": None, "max_epochs": 1, "schedule": "constant", "init_from": None, "tensorboard": False,
+        "keep_best": 1, "keep_last": 1,
     }  # fmt: skip
     values["model"]["pretrained"] |= {"source": None, "target": None, "freeze": False}
     values["decoding"] |= {"max_length_a": 1.0, "max_length_b": 2}
@@ -160,17 +163,16 @@ def _run(directory: Path, *arguments: str) -> str:
     return told
 
 
-def _read_training(directory: Path, speed: Speed, *, num_pairs: int) -> None:
-    events = [json.loads(line) for line in (directory / "model" / "metrics.jsonl").read_text().splitlines()]
-    steps = [event for event in events if event["event"] == "train"]
-    if not steps:
-        raise TrialError("the trial that measures this machine made no update; try nmt train with the configuration")
-    first, last = steps[0], steps[-1]
-    pairs = (last["epoch"] - first["epoch"]) * num_pairs
-    speed.pairs_a_second = max(0.01, pairs / max(0.01, last["seconds"] - first["seconds"]))
-    speed.pairs_a_step = max(0.01, pairs / max(1, last["step"] - first["step"]))
-    files = [path for path in (directory / "model" / "checkpoints").rglob("*.*") if path.is_file()]
-    speed.checkpoint_bytes = float(sum(path.stat().st_size for path in files))
+def _read_check(told: str, speed: Speed, *, num_pairs: int) -> None:
+    """Take the speed of training and the size of a checkpoint from the report of `nmt check --json` on one epoch."""
+    *said, report = told.splitlines()
+    expected = json.loads(report)["expected"]
+    if expected["minutes"] is None:
+        why = (said or ["it said nothing"])[-1].removeprefix("warning: ")
+        raise TrialError(f"the trial that measures this machine failed: {why}")
+    speed.pairs_a_second = max(0.01, num_pairs / max(0.01, 60.0 * expected["minutes"]))
+    speed.pairs_a_step = max(0.01, num_pairs / expected["updates"])
+    speed.checkpoint_bytes = expected["disk_bytes"]["checkpoints"] / NUM_CHECKPOINTS
 
 
 def _count(config: Config) -> int:

@@ -329,4 +329,4 @@ class Decoder(nn.Module):
         else:
             contexts_BTC = torch.stack([output.context_BC for output in outputs], dim=1)
             readout_BTR = self.readout(hidden_BTH, inputs_BTE, contexts_BTC)
-        return Decoded(dropped(readout_BTR, self._readout_dropout, noise, shared_dim=1), weights_BTS, state)
+        return Decoded(dropped(readout_BTR, self._readout_dropout, noise), weights_BTS, state)

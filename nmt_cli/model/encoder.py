@@ -156,8 +156,8 @@ class Encoder(nn.Module):
             shape = (layer.directions, valid_BS.shape[0], layer.cell.hidden_size)
             dropout = mask_for(noise, shape, self._recurrent_dropout, inputs)
             # Only what enters the layer is dropped; what goes around it stays whole.
-            entering = dropped(inputs, self._recurrent_dropout, noise, shared_dim=1) if index > 0 else inputs
+            entering = dropped(inputs, self._recurrent_dropout, noise) if index > 0 else inputs
             encoded = layer.read(entering, packed) if packed else layer(entering, reversal_BS, last_B, dropout)
             inputs = encoded.states_BSC + inputs if index > 0 else encoded.states_BSC
         states_BSC = reversed_in_time(inputs, reversal_BS) if self.reverse_source else inputs
-        return Encoded(dropped(states_BSC, self._annotation_dropout, noise, shared_dim=1), encoded.final_BC)
+        return Encoded(dropped(states_BSC, self._annotation_dropout, noise), encoded.final_BC)

@@ -1,6 +1,8 @@
 """Dropout whose randomness is a value that is passed, so that a step's masks depend on its seed and on nothing else.
 
 Without a `Noise` (validation, translation) nothing is dropped; there is no train or eval mode to forget.
+
+Shapes: B batch, T positions of source or target, X units.
 """
 
 from __future__ import annotations
@@ -36,10 +38,8 @@ def mask_for(noise: Noise | None, shape: tuple[int, ...], probability: float, li
     return None if noise is None else noise.mask(shape, probability, like)
 
 
-def dropped(values: Tensor, probability: float, noise: Noise | None, *, shared_dim: int | None = None) -> Tensor:
-    """Return `values` with dropout; along `shared_dim` (time) every position loses the same units."""
-    shape = list(values.shape)
-    if shared_dim is not None:
-        shape[shared_dim] = 1
-    mask = mask_for(noise, tuple(shape), probability, values)
-    return values if mask is None else values * mask
+def dropped(values_BTX: Tensor, probability: float, noise: Noise | None) -> Tensor:
+    """Return the values with units dropped, the same units at all positions of a sentence."""
+    batch, _, size = values_BTX.shape
+    mask = mask_for(noise, (batch, 1, size), probability, values_BTX)
+    return values_BTX if mask is None else values_BTX * mask

@@ -111,6 +111,6 @@ class Seq2Seq(nn.Module):
         return partial(linear, weight_OI=self.output_weight[pieces_U], bias_O=self.output_bias[pieces_U])
 
     def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:
-        embedded_BTE = dropped(F.embedding(ids_BT, table), self._embedding_dropout, noise, shared_dim=1)
+        embedded_BTE = dropped(F.embedding(ids_BT, table), self._embedding_dropout, noise)
         mask = mask_for(noise, (*ids_BT.shape, 1), word_dropout, embedded_BTE)
         return embedded_BTE if mask is None else embedded_BTE * mask

@@ -18,10 +18,8 @@ from nmt_cli.ops.matmul import matmul, summed_outer
 
 ROWS_AT_ONCE = 512
 """Positions whose logits are held at a time."""
-ROWS_IN_CACHE = 64
-"""Positions that go through the formula's softmax together: their logits fit in a core's cache."""
 ROWS_AT_ONCE_CUDA = 4096
-"""Both numbers on a GPU, where a launch takes longer than the work on a few rows."""
+"""The same on a GPU, where a launch takes longer than the work on a few rows."""
 _KERNEL = native.Kernel(
     "loss", native.SIZE, native.SIZE, native.COUNT, *[native.POINTER] * 3, native.REAL, *[native.POINTER] * 4
 )
@@ -37,16 +35,11 @@ class Candidates(NamedTuple):
     """The place of each target among them."""
 
 
-def smoothed_cross_entropy(logits_NV: Tensor, targets_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return the sum of (1 - eps) * -log p(y) + eps * mean_v -log p(v) (Szegedy et al., 2016, section 7), and the sum
-    of -log p(y), both in nats."""
+def negative_log_likelihood(logits_NV: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
+    """Return -log p(y) = log sum_v exp(l_v) - l_y of each row (N) in nats, and the logit l_y of its target."""
     logits_NV = logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
-    normalizer_N = logits_NV.logsumexp(dim=-1)
-    nll = (normalizer_N - logits_NV.gather(1, targets_N.unsqueeze(1)).squeeze(1)).sum()
-    if smoothing == 0.0:
-        return nll, nll.detach()
-    uniform = (normalizer_N - logits_NV.mean(dim=-1)).sum()
-    return (1.0 - smoothing) * nll + smoothing * uniform, nll.detach()
+    chosen_N = logits_NV.gather(1, targets_N.unsqueeze(1)).squeeze(1)
+    return logits_NV.logsumexp(dim=-1) - chosen_N, chosen_N
 
 
 def cross_entropy(
@@ -58,7 +51,8 @@ def cross_entropy(
     valid_N: Tensor | None = None,
     candidates: Candidates | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return `smoothed_cross_entropy` of the logits W r + b, the same to rounding, in less memory and time.
+    """Return the sum of (1 - eps) * -log p(y) + eps * mean_v -log p(v) (Szegedy et al., 2016, section 7) with the
+    logits W r + b, and the sum of -log p(y), both in nats.
 
     Rows that are not valid count nothing, whatever they hold. Under autocast the products are in its dtype. With
     `candidates` the normalizer is the sum of their exp(logit), each times its weight (after Jean et al., 2015,
@@ -172,49 +166,21 @@ class _FormulaSoftmax:
     """The same in torch's operations."""
 
     def __init__(self, bias_V: Tensor, _: int) -> None:
-        self._bias_V, self._is_on_cpu = bias_V, bias_V.device.type == "cpu"
-        self._together = ROWS_IN_CACHE if self._is_on_cpu else ROWS_AT_ONCE_CUDA
-        self._scratch_NV = bias_V.new_empty(self._together, len(bias_V))
-        self._gradient_V = torch.zeros_like(bias_V)
+        self._bias_V, self._gradient_V = bias_V, torch.zeros_like(bias_V)
 
     def gradient(
         self, readout_NR: Tensor, weight_VR: Tensor, targets_N: Tensor, valid_N1: Tensor | None, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         """Return softmax - (1 - smoothing) target (N, V), and the sums of -log p(y) and of the logits of y."""
-        sums = self._bias_V.new_zeros(2)
-        grad_NV = readout_NR.new_empty(len(readout_NR), len(self._bias_V))
-        for first in range(0, len(readout_NR), self._together):
-            some = slice(first, first + self._together)
-            counted_N1 = None if valid_N1 is None else valid_N1[some]
-            target_N1 = targets_N[some].unsqueeze(1)
-            product_NV = torch.mm(readout_NR[some], weight_VR.t(), out=grad_NV[some])
-            logits_NV = torch.add(product_NV, self._bias_V, out=self._scratch_NV[: len(target_N1)])
-            chosen_N1 = logits_NV.gather(1, target_N1)
-            largest_N1, place_N1 = logits_NV.max(dim=1, keepdim=True)
-            probability_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
-            # max = normalizer + log p_max, and p_max is at least 1/V
-            losses_N1 = largest_N1 - probability_NV.gather(1, place_N1).log() - chosen_N1
-            sums += torch.stack([_counted(values_N1, counted_N1).sum() for values_N1 in (losses_N1, chosen_N1)])
-            add_at_targets_(probability_NV, target_N1, smoothing - 1.0, scatters=self._is_on_cpu)
-            self._gradient_V += _counted(probability_NV, counted_N1).sum(dim=0)
-            grad_NV[some] = probability_NV
-        return grad_NV, sums
+        logits_NV = matmul(readout_NR, weight_VR.t()).to(self._bias_V.dtype).add_(self._bias_V)
+        sums_2N = torch.stack(negative_log_likelihood(logits_NV, targets_N))
+        grad_NV = torch.softmax(logits_NV, dim=1, out=logits_NV)
+        grad_NV.scatter_add_(1, targets_N.unsqueeze(1), grad_NV.new_full((len(targets_N), 1), smoothing - 1.0))
+        if valid_N1 is not None:
+            sums_2N, grad_NV = sums_2N * valid_N1.flatten(), grad_NV * valid_N1
+        self._gradient_V += grad_NV.sum(dim=0)
+        return grad_NV.to(readout_NR.dtype), sums_2N.sum(dim=1)
 
     def bias_gradient(self) -> Tensor:
         """Return the gradient of the bias from all rows so far."""
         return self._gradient_V
-
-
-def add_at_targets_(values_NV: Tensor, targets_N1: Tensor, number: float, *, scatters: bool) -> None:
-    """Add a number to one value of each row, in place.
-
-    Scattering is faster on a CPU. On a GPU, deterministic kernels scatter by way of the host, which a graph cannot do.
-    """
-    if scatters:
-        values_NV.scatter_add_(1, targets_N1, values_NV.new_full(targets_N1.shape, number))
-    else:
-        values_NV.add_(torch.arange(values_NV.shape[1], device=values_NV.device) == targets_N1, alpha=number)
-
-
-def _counted(values_NX: Tensor, valid_N1: Tensor | None) -> Tensor:
-    return values_NX if valid_N1 is None else values_NX * valid_N1

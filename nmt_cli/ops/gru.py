@@ -1,4 +1,4 @@
-"""One step of a gated recurrent unit: formula, backward pass and compiled kernel behind `gru_step`.
+"""One step of a gated recurrent unit: formula and compiled kernel behind `gru_step`.
 
 Shapes: B batch, H hidden, G gates (3H); D directions may lead.
 """
@@ -28,51 +28,17 @@ def gru_step(inputs: Gates, recurrent: GateTerm, hidden_BH: Tensor) -> Tensor:
     """
     if native.takes(hidden_BH):
         return _by_kernel((*inputs, recurrent), hidden_BH)
-    inputs_BG, recurrent_BG = total(inputs), recurrent.value()
-    if not torch.is_grad_enabled():
-        return gru_formula(inputs_BG, recurrent_BG, hidden_BH)[0]
-    updated_BH: Tensor = _Formula.apply(inputs_BG, recurrent_BG, hidden_BH)  # type: ignore[no-untyped-call]
-    return updated_BH
+    return gru_formula(total(inputs), recurrent.value(), hidden_BH)
 
 
-def gru_formula(inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return h' (B, H), r beside z (B, 2H), and n (B, H)."""
+def gru_formula(inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
+    """Return h' (B, H) from W x and U h, as `gru_step` defines it."""
     size = hidden_BH.shape[-1]
-    gates_BX = torch.add(inputs_BG[..., : 2 * size], recurrent_BG[..., : 2 * size]).sigmoid_()
-    reset_BH, update_BH = gates_BX.split(size, dim=-1)
-    proposal_BH = torch.addcmul(inputs_BG[..., 2 * size :], reset_BH, recurrent_BG[..., 2 * size :]).tanh_()
-    return torch.lerp(proposal_BH, hidden_BH, update_BH), gates_BX, proposal_BH
-
-
-class _Formula(torch.autograd.Function):
-    """`gru_formula` with its backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, inputs_BG: Tensor, recurrent_BG: Tensor, hidden_BH: Tensor) -> Tensor:
-        updated_BH, gates_BX, proposal_BH = gru_formula(inputs_BG, recurrent_BG, hidden_BH)
-        carried_BH = recurrent_BG[..., 2 * hidden_BH.shape[-1] :]
-        ctx.save_for_backward(gates_BX, proposal_BH, carried_BH, hidden_BH)
-        return updated_BH
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient_BH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        gates_BX, proposal_BH, carried_BH, hidden_BH = ctx.saved_tensors
-        size = hidden_BH.shape[-1]
-        reset_BH, update_BH = gates_BX.split(size, dim=-1)
-        kept_BH = gradient_BH * update_BH
-        inputs_BG = gradient_BH.new_empty(*gradient_BH.shape[:-1], 3 * size)
-        recurrent_BG = torch.empty_like(inputs_BG)
-        inner_BH = torch.ops.aten.tanh_backward(gradient_BH - kept_BH, proposal_BH)
-        inputs_BG[..., 2 * size :] = inner_BH
-        torch.mul(inner_BH, reset_BH, out=recurrent_BG[..., 2 * size :])
-        # First the gradients of r and z, then the gradients of the arguments of their sigmoids.
-        gates_gradient_BX = recurrent_BG[..., : 2 * size]
-        torch.mul(inner_BH, carried_BH, out=gates_gradient_BX[..., :size])
-        torch.mul(gradient_BH, hidden_BH - proposal_BH, out=gates_gradient_BX[..., size:])
-        torch.ops.aten.sigmoid_backward.grad_input(gates_gradient_BX, gates_BX, grad_input=gates_gradient_BX)
-        inputs_BG[..., : 2 * size] = gates_gradient_BX
-        return inputs_BG, recurrent_BG, kept_BH
+    inputs_BX, input_BH = inputs_BG.split([2 * size, size], dim=-1)
+    recurrent_BX, recurrent_BH = recurrent_BG.split([2 * size, size], dim=-1)
+    reset_BH, update_BH = torch.sigmoid(inputs_BX + recurrent_BX).chunk(2, dim=-1)
+    proposal_BH = torch.tanh(torch.addcmul(input_BH, reset_BH, recurrent_BH))
+    return torch.lerp(proposal_BH, hidden_BH, update_BH)
 
 
 # The kernel, which also normalises the terms or adds their biases -----------------------------------------------------

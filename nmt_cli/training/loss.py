@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt_cli.data.batch import Batch
 from nmt_cli.model.noise import Noise
 from nmt_cli.model.seq2seq import Seq2Seq
-from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE, cross_entropy, smoothed_cross_entropy
+from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE, cross_entropy, negative_log_likelihood
 from nmt_cli.training.candidates import CandidateSampler
 
 
@@ -88,5 +88,5 @@ def evaluate_nll(model: Seq2Seq, batch: Batch) -> tuple[float, int]:
     targets_N = batch.outputs_BT[batch.target_valid_BT]
     nll = 0.0
     for rows, targets in zip(readout_NR.split(ROWS_AT_ONCE), targets_N.split(ROWS_AT_ONCE), strict=True):
-        nll += float(smoothed_cross_entropy(model.logits(rows), targets, 0.0)[1])
+        nll += float(negative_log_likelihood(model.logits(rows), targets)[0].sum())
     return nll, len(targets_N)

@@ -22,7 +22,7 @@ from nmt_cli.model.cells import InputProjection, RecurrentCell
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE
 from nmt_cli.ops.matmul import matmul, summed_outer
-from nmt_cli.training.trials import Clock, PrecisionTimes, alternated
+from nmt_cli.training.trials import Clock, alternated
 
 SECONDS = 0.7
 """Time after which no further round of trials begins."""
@@ -30,6 +30,9 @@ OPERATIONS = 1e9
 """Multiplications and additions of one trial; a product that needs more is tried with a part of its matrix."""
 MOST_ROWS = 512
 """Rows of a trial at most; more would not change how the precisions compare."""
+BF16_GAIN = 1.15
+"""bf16 is taken where its products are at least this many times as fast. The products are not all of an update, so a
+smaller gain would not be noticed, and fp32 is the more exact one."""
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -53,6 +56,18 @@ class Product(NamedTuple):
         num_rows = min(self.num_rows, MOST_ROWS)
         most = max(1, round(OPERATIONS / (6 * num_rows * self.num_inputs)))
         return Product(num_rows, self.num_inputs, min(self.num_outputs, most))
+
+
+class PrecisionTimes(NamedTuple):
+    """Seconds of the matrix products of an update in each precision."""
+
+    fp32: float
+    bf16: float
+
+    @property
+    def takes_bf16(self) -> bool:
+        """True where bf16 is worth it."""
+        return self.fp32 >= BF16_GAIN * self.bf16
 
 
 def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Product, float]:

@@ -18,7 +18,7 @@ ADDED = (
     "pool", "rewinds", "path", "text", "accumulate", "validated_step", "num_threads", "configuration",
 )  # fmt: skip
 """Fields that the states of earlier versions lack."""
-REMOVED = ("graphs_failed",)
+REMOVED = ("graphs_failed", "best_step")
 """Fields that only the states of earlier versions have."""
 
 
@@ -34,7 +34,6 @@ class TrainingState:
     epochs_done: float = 0.0
     best_value: float | None = None
     """Best value of the early-stopping metric so far."""
-    best_step: int | None = None
     stalled: int = 0
     """Validations since the best one."""
     rate_factor: float = 1.0
@@ -112,7 +111,7 @@ class TrainingState:
         """
         state = replace(self, validated_step=self.step)
         if self.best_value is None or sign(metric) * value > sign(metric) * self.best_value:
-            return replace(state, best_value=value, best_step=self.step, stalled=0, plateau_stalled=0)
+            return replace(state, best_value=value, stalled=0, plateau_stalled=0)
         state = replace(state, stalled=self.stalled + 1, plateau_stalled=self.plateau_stalled + 1)
         if state.plateau_stalled >= plateau_patience:
             state = replace(state, plateau_stalled=0, rate_factor=state.rate_factor * plateau_factor)

@@ -1,4 +1,4 @@
-"""Times several ways of doing the same work beside each other, and the two decisions that a new run makes by them.
+"""Repeated timing of one way of doing some work, or of several ways beside each other.
 
 A machine slows down and speeds up while it is measured, because other programs run on it. So the ways take turns, and
 one slow trial does not decide.
@@ -9,11 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-BF16_GAIN = 1.15
-"""bf16 is taken where its products are at least this many times as fast. The products are not all of an update, so a
-smaller gain would not be noticed, and fp32 is the more exact one."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 9
 PATIENCE = 4
 """A busy machine may take this many times the time that is meant for the trials."""
@@ -43,18 +40,6 @@ def alternated(
             ways[way]()
             times[way].append(clock() - began)
     return times
-
-
-class PrecisionTimes(NamedTuple):
-    """Seconds of the matrix products of an update in each precision."""
-
-    fp32: float
-    bf16: float
-
-    @property
-    def takes_bf16(self) -> bool:
-        """True if bf16 is at least `BF16_GAIN` times as fast."""
-        return self.fp32 >= BF16_GAIN * self.bf16
 
 
 def fastest(times: Mapping[int, list[float]]) -> int:

@@ -34,7 +34,12 @@ def inside(monkeypatch):
 
         def run(self, process):
             self.ran.append(process._arguments[0])
-            return 2 if process._arguments[0] == self.fails else run_here(*process._arguments).code
+            if process._arguments[0] == self.fails:
+                return 2
+            done = run_here(*process._arguments)
+            if process._log is not None:
+                process._log.write(done.err.encode() + done.out)
+            return done.code
 
     fixture = Inside()
     fixture.ran = []
@@ -304,7 +309,7 @@ def test_a_vocabulary_that_only_all_pairs_allow_can_be_measured_by_a_few(here, i
     assert done.code == 0, done.err
     assert "warning" not in done.err
     assert done.lines[0].endswith("times for this machine as it is now")
-    assert inside.ran == ["train", "translate"]
+    assert inside.ran == ["check", "train", "translate"]
 
 
 def test_a_directory_that_is_not_ours_or_in_use_is_refused(here, inside):

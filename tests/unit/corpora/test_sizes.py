@@ -249,4 +249,4 @@ def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(at
     counted = sum(tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in before)
     assert (loss.total.ndim, batch.num_target_tokens) == (0, length * sentences)
     reckoned = training_memory(small, num_parameters=0, target_vocab_size=0, longest=length).activations
-    assert 0.9 <= reckoned / 1.3 / counted <= 1.1
+    assert 0.9 <= reckoned / 1.3 / counted <= 1.15

@@ -9,7 +9,6 @@ from tiny_models import every_attention, every_kind, name_of, random_ids, random
 from nmt_cli.model import attention as attention_module
 from nmt_cli.model import cells as cells_module
 from nmt_cli.model import decoder as decoder_module
-from nmt_cli.ops import gru as gru_module
 from nmt_cli.ops import native
 from nmt_cli.ops.additive import AdditiveEnergies
 from nmt_cli.ops.attend import InnerProducts, WeightedSums
@@ -49,17 +48,6 @@ def plain_additive(keys_BSA, v_A, valid_BS=None, rows=1):
     return energies
 
 
-class PlainGruUpdate:
-    """The update of a GRU, left to autograd."""
-
-    @staticmethod
-    def apply(projected_BG, recurrent_BG, hidden_BH):
-        projected, recurrent = projected_BG.chunk(3, dim=-1), recurrent_BG.chunk(3, dim=-1)
-        reset, update = (torch.sigmoid(projected[gate] + recurrent[gate]) for gate in (0, 1))
-        proposal = torch.tanh(projected[2] + reset * recurrent[2])
-        return (1.0 - update) * proposal + update * hidden_BH
-
-
 def leave_all_to_autograd(monkeypatch):
     """Plain formulas in the place of everything that has a backward pass of its own."""
     monkeypatch.setattr(cells_module, "LoopInputs", plain_inputs)
@@ -67,7 +55,6 @@ def leave_all_to_autograd(monkeypatch):
         monkeypatch.setattr(module, "WeightedSums", plain_sum)
     monkeypatch.setattr(attention_module, "InnerProducts", plain_inner_products)
     monkeypatch.setattr(attention_module, "AdditiveEnergies", plain_additive)
-    monkeypatch.setattr(gru_module, "_Formula", PlainGruUpdate)
     monkeypatch.setattr(native, "takes", lambda tensor: False)  # `native.path` must find its switch as it left it
 
 

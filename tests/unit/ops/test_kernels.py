@@ -13,7 +13,7 @@ import torch
 
 from nmt_cli.ops import native
 from nmt_cli.ops.additive import AdditiveEnergies
-from nmt_cli.ops.cross_entropy import smoothed_cross_entropy, softmax_gradient_
+from nmt_cli.ops.cross_entropy import negative_log_likelihood, softmax_gradient_
 from nmt_cli.ops.gates import GateAffine, GateTerm, total
 from nmt_cli.ops.gru import gru_formula, gru_step
 from nmt_cli.ops.log_softmax import fold, log_softmax_
@@ -53,7 +53,7 @@ def test_a_step_of_a_gru_is_the_formula(dtype, product_type, tolerance, finish, 
     hidden = some(2, batch, size, dtype=dtype, seed=30)
     affines = [GateAffine(*parts) for parts in zip(gains, biases, strict=True)]
     *inputs, recurrent = [GateTerm(*parts) for parts in zip(products, affines, strict=True)]
-    expected = gru_formula(total(tuple(inputs)), recurrent.value(), hidden)[0]
+    expected = gru_formula(total(tuple(inputs)), recurrent.value(), hidden)
     given = gru_step(tuple(inputs), recurrent, hidden)
     error = (given - expected).abs().max()
     assert error <= tolerance * (1 + size**0.5 * (finish == "norm"))
@@ -71,7 +71,7 @@ def test_the_cross_entropy_is_the_formula_and_its_gradient_autograds(
     weights = torch.ones(rows, dtype=dtype) if counted is None else counted
     logits = (product.to(dtype) + bias).requires_grad_()
     each = torch.stack(
-        [smoothed_cross_entropy(row[None], target[None], 0.0)[0] for row, target in zip(logits, targets, strict=True)]
+        [negative_log_likelihood(row[None], target[None])[0][0] for row, target in zip(logits, targets, strict=True)]
     )
     (gradient,) = torch.autograd.grad((each * weights).sum(), logits)
     smoothed = gradient.scatter_add(1, targets[:, None], 0.25 * weights[:, None].to(gradient.dtype))

@@ -10,7 +10,6 @@ from nmt_cli.config.model import AttentionConfig, DecoderConfig, DropoutConfig, 
 from nmt_cli.data.batch import make_batch
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
-from nmt_cli.ops.cross_entropy import add_at_targets_
 from nmt_cli.training.loss import TranslationLoss, alignment_cross_entropy, coverage_penalty, evaluate_nll
 
 VOCAB_SIZE = 13
@@ -139,13 +138,3 @@ def test_validation_hears_no_noise():
     assert evaluate_nll(small_model(), batch)[0] == quiet
     noisy = TranslationLoss()(model, batch, Noise(torch.Generator().manual_seed(1)))
     assert abs(float(noisy.nll) - quiet) > 1e-3
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_is_added_at_the_targets_is_the_same_on_a_device(dtype):
-    """Fails if the two ways differ in a bit."""
-    scattered, targets = values(7, VOCAB_SIZE, dtype=dtype).softmax(dim=1), ids(7).unsqueeze(1)
-    compared = scattered.clone()
-    add_at_targets_(scattered, targets, 0.1 - 1.0, scatters=True)
-    add_at_targets_(compared, targets, 0.1 - 1.0, scatters=False)
-    assert torch.equal(scattered, compared)

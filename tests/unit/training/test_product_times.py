@@ -6,7 +6,7 @@ import torch
 from nmt_cli.config.model import ModelConfig
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.training import precision
-from nmt_cli.training.precision import Product, products_of, timed
+from nmt_cli.training.precision import PrecisionTimes, Product, products_of, timed
 from nmt_cli.training.trials import MOST_ROUNDS
 
 SENTENCES, TOKENS = 20, 300
@@ -99,3 +99,11 @@ def test_timing_leaves_random_numbers_and_weights_alone():
     assert times.fp32 > 0.0 < times.bf16
     assert torch.equal(torch.get_rng_state(), before)
     assert all(map(torch.equal, model.parameters(), weights))
+
+
+@pytest.mark.parametrize(
+    ("fp32", "bf16", "taken"),
+    [(1.0, 0.5, True), (1.15, 1.0, True), (1.14, 1.0, False), (1.0, 1.0, False), (1.0, 1.7, False)],
+)
+def test_bf16_is_taken_where_it_is_at_least_1_15_times_as_fast(fp32, bf16, taken):
+    assert PrecisionTimes(fp32, bf16).takes_bf16 is taken

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_cli.training.trials import LEAST_ROUNDS, MOST_ROUNDS, PrecisionTimes, alternated, fastest
+from nmt_cli.training.trials import LEAST_ROUNDS, MOST_ROUNDS, alternated, fastest
 
 
 class Works:
@@ -36,14 +36,6 @@ def test_no_round_begins_after_the_time_for_them_except_the_least(seconds, round
     """A round takes two seconds, and so does the first one, which is not counted."""
     times = Works(a=[1.0], b=[1.0]).alternated(seconds)
     assert {name: len(each) for name, each in times.items()} == {"a": rounds, "b": rounds}
-
-
-@pytest.mark.parametrize(
-    ("fp32", "bf16", "taken"),
-    [(1.0, 0.5, True), (1.15, 1.0, True), (1.14, 1.0, False), (1.0, 1.0, False), (1.0, 1.7, False)],
-)
-def test_bf16_is_taken_where_it_is_at_least_1_15_times_as_fast(fp32, bf16, taken):
-    assert PrecisionTimes(fp32, bf16).takes_bf16 is taken
 
 
 def test_the_number_of_threads_is_that_of_the_faster_trials_and_not_of_one_lucky_one():
