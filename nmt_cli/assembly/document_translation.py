@@ -107,7 +107,13 @@ def _translate_document(
     name = str(task.file)
     with open_output(task.output) as out:
         done = translate_document(
-            name, data, translate, split, target_lang=languages.target_lang, overwrite=task.overwrite
+            name,
+            data,
+            translate,
+            split,
+            target_lang=languages.target_lang,
+            source_lang=languages.source_lang,
+            overwrite=task.overwrite,
         )
         out.write(done.content)
     done.counts.report(name)

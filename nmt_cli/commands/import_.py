@@ -39,6 +39,10 @@ def import_(
     ] = None,
     sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a spreadsheet.")] = None,
     member: Annotated[str | None, typer.Option("--member", metavar="NAME", help="File in a zip archive.")] = None,
+    with_unfinished: Annotated[
+        bool,
+        typer.Option("--with-unfinished", help="Take translations that the file calls unfinished, too."),
+    ] = False,
 ) -> None:
     """Turn a table, translation memory, spreadsheet, subtitles or text in any encoding into two files of sentences.
 
@@ -51,4 +55,4 @@ def import_(
     from nmt_cli.assembly.imported_pairs import import_corpus
 
     languages = Languages(source_lang, target_lang)
-    import_corpus(files, output, Settings(languages, columns, encoding, format_, sheet, member))
+    import_corpus(files, output, Settings(languages, columns, encoding, format_, sheet, member, with_unfinished))

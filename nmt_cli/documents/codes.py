@@ -7,9 +7,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-from nmt_cli.documents.segments import Atom, Kind
-from nmt_cli.documents.work import Work
 from nmt_cli.formats.references import unescape
+from nmt_cli.formats.segments import Atom, Kind
+from nmt_cli.formats.work import Work
 from nmt_cli.translation.glossary import WITHOUT_SPACES
 
 _PRINTF = (  # `*+` and `++` give nothing back: else many zeros after a `%` would take quadratic time

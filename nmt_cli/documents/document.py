@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from nmt_cli.documents import html, po, subtitles, xliff
+from nmt_cli.documents import html, xliff
 from nmt_cli.documents.codes import CODE, with_codes
+from nmt_cli.documents.cues import with_cues_joined
 from nmt_cli.documents.division import Shown
-from nmt_cli.documents.encoding import Characters, encoded
-from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment, spliced
+from nmt_cli.documents.encoding import check_document, encoded
+from nmt_cli.documents.languages import refuse_mixture
+from nmt_cli.documents.po_codes import codes_by, cut_codes, signs_of
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
-from nmt_cli.documents.work import SEGMENT, Work
-from nmt_cli.formats.po import in_utf8
+from nmt_cli.formats import characters
+from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.contents import CONTENTS
+from nmt_cli.formats.contents import ENDINGS as CONTENT_ENDINGS
+from nmt_cli.formats.languages import Languages
+from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Located, Odd, Segment, State, spliced
+from nmt_cli.formats.work import SEGMENT, Work
 from nmt_cli.system.console import counted, warn
-from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
 """Translates lines; weights of attention place the tags, and without them the order of the words does."""
-ENDINGS = {
-    ".html": html, ".htm": html, ".xhtml": html, ".po": po, ".pot": po, ".xlf": xliff, ".xliff": xliff,
-    ".srt": subtitles, ".vtt": subtitles,
+ENDINGS: dict[str, Any] = {
+    ".html": html, ".htm": html, ".xhtml": html, **CONTENT_ENDINGS, ".xlf": xliff, ".xliff": xliff,
 }  # fmt: skip
 """The format of each ending of a name."""
+_INVALID = re.compile("[\\0\ud800-\udfff]")
+"""Characters of a text that is not valid: a zero byte, or a byte that could not be decoded."""
 
 
 @dataclass(slots=True)
@@ -96,6 +104,7 @@ def translate_document(
     split: Splitter,
     *,
     target_lang: str | None,
+    source_lang: str = "",
     overwrite: bool = False,
     work: Work | None = None,
 ) -> Translated:
@@ -108,19 +117,73 @@ def translate_document(
         InputError: the document is damaged, too large, in an unknown encoding, or nested beyond reason.
         KeyError: no format has this ending.
     """
+    work = work or Work()
     form = ENDINGS[_suffix(name)]
-    document = form.decoded(name, data)
-    text, counts = _in_place(
-        form, document, translate, split, work or Work(), target_lang=target_lang, overwrite=overwrite
-    )
-    try:
-        content = encoded(document, text, has_references=form.HAS_REFERENCES)
-    except InputError:  # of a catalogue: the others are in Unicode or have references
-        content = in_utf8(text)
-        counts.notes.append(
-            f"its encoding, {document.codec}, lacks characters of the translation, so it is in UTF-8 now"
+    if isinstance(form, str):
+        kind = CONTENTS[form]
+        check_document(name, data)
+        found = characters.document_of(name, data, kind.charset, Languages(source_lang, target_lang or ""))
+        return _content_in_place(
+            kind(found, work), translate, split, work, target_lang=target_lang, overwrite=overwrite
         )
-    return Translated(content, counts)
+    document = form.decoded(name, data)
+    text, counts = _in_place(form, document, translate, split, work, target_lang=target_lang, overwrite=overwrite)
+    return Translated(encoded(document, text, has_references=form.HAS_REFERENCES), counts)
+
+
+def _content_in_place(
+    content: Content,
+    translate: Translate,
+    split: Splitter,
+    work: Work,
+    *,
+    target_lang: str | None,
+    overwrite: bool,
+) -> Translated:
+    """Return a document with its new segments translated, and the others too if they are to be overwritten."""
+    document, segments = content.document, []
+    num_unfinished = 0
+    for segment in content.segments():
+        if segment.state is State.LEFT:
+            continue
+        if segment.state is not State.NEW and not overwrite:
+            num_unfinished += segment.state is State.UNFINISHED
+            declared = segment.declared
+            refuse_mixture(document, declared.place, declared.name, declared.target, target_lang)
+        elif invalid := _INVALID.search(segment.text):
+            what = "a zero byte" if invalid[0] == "\0" else "a byte that is not valid in its encoding"
+            content.odd.append(Odd(segment.line, f"has {what}; mend the line"))
+        else:
+            segments.append(segment)
+    counts = DocumentCounts(notes=[*document.notes, *content.notes], languages=content.languages)
+    segments = list(with_cues_joined(segments))
+    found = _translated(segments, translate, split, counts, work, keeps_codes=True, content=content)
+    edits = [edit for edits in found.edits for edit in edits]
+    if target_lang is not None:
+        edits += content.in_language(target_lang)
+    counts.notes += content.notes
+    if num_unfinished:
+        counts.notes.append(
+            f"{counted(num_unfinished, 'unfinished translation')} left as it stands; --overwrite translates such too"
+        )
+    counts.notes += _odd_notes(content.odd)
+    data, note = characters.encoded(
+        document, spliced(document.text, edits), content.charset, has_references=content.HAS_REFERENCES
+    )
+    counts.notes += [] if note is None else [note]
+    return Translated(data, counts)
+
+
+def _odd_notes(odd: Sequence[Odd]) -> list[str]:
+    """Return a note for each kind of what could not be read, with its first line."""
+    lines: dict[str, list[int]] = {}
+    for line, what in sorted(odd):
+        lines.setdefault(what, []).append(line)
+    notes = []
+    for what, some in lines.items():
+        others = f" and {counted(len(some) - 1, 'other')}" if some[1:] else ""
+        notes.append(f"line {some[0]:,}{others}, left as it stands: {what}")
+    return notes
 
 
 def translate_page(
@@ -148,7 +211,8 @@ def _in_place(
     """Return the text of a document of this format (a module of `ENDINGS`) with its sentences translated."""
     located: Located = form.locate(document, target_lang, work, overwrite=overwrite)
     counts = DocumentCounts(notes=located.notes, languages=located.languages)
-    edits = _translated(located.segments, translate, split, counts, work, keeps_codes=True).edits
+    found = _translated(located.segments, translate, split, counts, work, keeps_codes=True).edits
+    edits = [edit for edits in found for edit in edits]
     return spliced(document.text, [*located.edits, *edits]), counts
 
 
@@ -174,7 +238,7 @@ def translate_paragraphs(
     edits, sentences = _translated(segments, translate, split, counts, work, keeps_codes=markup)
     found = []
     for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True):
-        text = spliced(paragraph, [edit])
+        text = spliced(paragraph, edit)
         found.append(Paragraph("", [("", one) for _, one in own]) if text.isspace() else Paragraph(text, own))
     return found
 
@@ -182,7 +246,8 @@ def translate_paragraphs(
 class _Segments(NamedTuple):
     """The translation of segments."""
 
-    edits: list[Edit]
+    edits: list[list[Edit]]
+    """What puts the translation of each segment into the document."""
     sentences: list[list[tuple[str, Translation]]]
     """See `Paragraph.sentences`."""
 
@@ -195,18 +260,23 @@ def _translated(
     work: Work,
     *,
     keeps_codes: bool,
+    content: Content | None = None,
 ) -> _Segments:
     """Return an edit for each segment; the sentences of all are translated at once, equal ones once.
 
     With `keeps_codes`, a translation has the tags and placeholders of its sentence, or the sentence stays as it was.
     Without it, they are text like any other.
     """
+    is_cut = content is None  # by the readers of documents
+    content = content or Content(Characters("", "", "utf-8"), work)
     items: dict[int, list[Item]] = {}
+    atoms: dict[int, tuple[Atom, ...]] = {}
 
     def split_all(some: Iterable[Segment]) -> Iterator[Unit]:
         for segment in some:
             work.check()
-            items[id(segment)] = items_of(segment.atoms, split, work)
+            own = atoms[id(segment)] = segment.atoms if is_cut else cut_codes(segment, work)
+            items[id(segment)] = items_of(own, split, work)
             for item in items[id(segment)]:
                 if isinstance(item, Unit):
                     yield item
@@ -226,12 +296,22 @@ def _translated(
     del lines
     counts.segments += len(segments)
     counts.sentences += len(units)
-    assembly = _Assembly(items, found, counts, work, keeps_codes=keeps_codes)
+    assembly = _Assembly(content, items, atoms, found, counts, work, keeps_codes=keeps_codes)
     edits = []
     for segment in segments:
         work.check()
-        edits.append(Edit(segment.start, segment.end, assembly.of(segment)))
+        chunks = assembly.of(segment)
+        is_lost = keeps_codes and assembly.is_lost(segment)
+        edits.append([] if is_lost else list(_put(content, segment, chunks)))
     return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
+
+
+def _put(content: Content, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+    """Yield what puts the translation of a segment, or of the parts of one, into the document."""
+    if not segment.parts:
+        yield from content.put(segment, chunks)
+    for part, chunk in zip(segment.parts, chunks if segment.parts else (), strict=True):
+        yield from content.put(part, [chunk])
 
 
 class _Assembly:
@@ -239,24 +319,34 @@ class _Assembly:
 
     def __init__(
         self,
+        content: Content,
         items: dict[int, list[Item]],
+        atoms: dict[int, tuple[Atom, ...]],
         translations: dict[int, Translation],
         counts: DocumentCounts,
         work: Work,
         *,
         keeps_codes: bool,
     ) -> None:
+        self._content, self._atoms = content, atoms
         self._items, self._translations, self._counts = items, translations, counts
         self._work, self._keeps_codes = work, keeps_codes
-        self._attributes: dict[int, str] = {}
+        self._attributes: dict[int, list[Edit]] = {}
         self.sentences: dict[int, list[tuple[str, Translation]]] = {}
         """For each segment, its sentences as they were put back, with their translations."""
 
-    def of(self, segment: Segment) -> str:
-        """Return what takes the place of a segment."""
+    def is_lost(self, segment: Segment) -> bool:
+        """Return whether all sentences of a segment without codes have an empty translation: it stays as it is."""
+        if any(atom.kind not in (Kind.TEXT, Kind.BREAK, Kind.SEAM) for atom in self._atoms[id(segment)]):
+            return False
+        units = [item for item in self._items[id(segment)] if isinstance(item, Unit)]
+        return bool(units) and not any(self._translations[id(unit)].text.strip() for unit in units)
+
+    def of(self, segment: Segment) -> list[str]:
+        """Return what stands between the seams of a translated segment."""
         chunks: list[list[str]] = [[]]
         num_lost = num_kept = 0
-        lengths = _chunk_lengths(segment.atoms)
+        lengths = _chunk_lengths(self._atoms[id(segment)])
         for item in self._items[id(segment)]:
             if isinstance(item, Atom):
                 if item.kind is Kind.SEAM:
@@ -275,13 +365,13 @@ class _Assembly:
             chunks += [[chunk] for chunk in found.chunks[1:]]
         self._counts.put_back += num_lost > 0
         self._counts.kept += num_kept > 0
-        return segment.finish(list(map("".join, chunks)))
+        return list(map("".join, chunks))
 
     def _raw(self, atom: Atom) -> str:
         for inner in atom.inner:
             if id(inner) not in self._attributes:
-                self._attributes[id(inner)] = self.of(inner)
-        return spliced(atom.raw, [Edit(one.start, one.end, self._attributes[id(one)]) for one in atom.inner])
+                self._attributes[id(inner)] = list(self._content.put(inner, self.of(inner)))
+        return spliced(atom.raw, [edit for one in atom.inner for edit in self._attributes[id(one)]])
 
     def _restored(self, unit: Unit, segment: Segment, chunk: int, lengths: Sequence[int]) -> Restored | None:
         line = line_of(unit, self._raw, self._work)
@@ -290,12 +380,14 @@ class _Assembly:
             return self._as_it_was(unit)
         if not self._keeps_codes:
             return Restored([translation.text], 0)
+        if not translation.text.strip():  # a line without text would end a cue, and a message would count as new
+            return None
         shown = []
         for number, length in enumerate(_chunk_lengths(unit.atoms) if line.seams else ()):
             seconds = segment.seconds[chunk + number] if segment.seconds else 0.0
             shown.append(Shown(seconds * length / max(1, lengths[chunk + number]), length))
-        codes = segment.codes or CODE
-        return restored(line, translation, segment.spell, shown, self._raw, segment.signs, codes)
+        codes = codes_by(segment.syntax) if segment.syntax is not None else segment.codes or CODE
+        return restored(line, translation, segment.spell, shown, self._raw, signs_of(segment), codes)
 
     def _as_it_was(self, unit: Unit) -> Restored:
         """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""

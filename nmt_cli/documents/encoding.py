@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from typing import NamedTuple, NoReturn
 
+from nmt_cli.formats.characters import Characters
 from nmt_cli.formats.encoding import declared_codec, text_codec
 from nmt_cli.formats.recognise import utf16_encoding, why_not_text
 from nmt_cli.system.errors import InputError
@@ -13,17 +13,15 @@ MAX_BYTES = 32_000_000
 """A document is held in memory, several times; catalogues and pages of people are far smaller."""
 
 
-class Characters(NamedTuple):
-    """A decoded document; a byte order mark is its first character."""
-
-    name: str
-    """The name in messages."""
-    text: str
-    codec: str
-
-    def refuse(self, place: int, problem: str) -> NoReturn:
-        """Raise `InputError` that names the line of a place."""
-        raise InputError(f"{self.name}:{self.text.count(chr(10), 0, place) + 1}: {problem}")
+def check_document(name: str, data: bytes) -> str | None:
+    """Return `UTF-16` or `UTF-32` if a document is in it; `InputError` if it is too large, or no text."""
+    if len(data) > MAX_BYTES:
+        line = data.count(b"\n", 0, MAX_BYTES) + 1
+        raise InputError(f"{name}:{line}: the document is larger than {MAX_BYTES // 1_000_000} MB; cut it into parts")
+    encoding = utf16_encoding(data[:4096])
+    if encoding is None and (foreign := why_not_text(data[:4096])) is not None and "XLIFF" not in foreign.what:
+        raise InputError(f"{name}:1: is {foreign.what}, but a document in text is expected here; {foreign.advice}")
+    return encoding
 
 
 def decoded(name: str, data: bytes, declared: str | None) -> Characters:
@@ -32,12 +30,7 @@ def decoded(name: str, data: bytes, declared: str | None) -> Characters:
     Raises:
         InputError: it is too large, no text, or not valid in this encoding; the message names the line.
     """
-    if len(data) > MAX_BYTES:
-        line = data.count(b"\n", 0, MAX_BYTES) + 1
-        raise InputError(f"{name}:{line}: the document is larger than {MAX_BYTES // 1_000_000} MB; cut it into parts")
-    encoding = utf16_encoding(data[:4096])
-    if encoding is None and (foreign := why_not_text(data[:4096])) is not None and "XLIFF" not in foreign.what:
-        raise InputError(f"{name}:1: is {foreign.what}, but a document in text is expected here; {foreign.advice}")
+    encoding = check_document(name, data)
     has_mark = data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if encoding == "UTF-16":
         encoding = "UTF-16-LE" if data.startswith(codecs.BOM_UTF16_LE) else "UTF-16-BE"

@@ -11,13 +11,14 @@ from itertools import pairwise
 
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import untranslated, with_codes
-from nmt_cli.documents.encoding import Characters
 from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone, with_whole_addresses
 from nmt_cli.documents.html_events import Event, events_of
-from nmt_cli.documents.references import attributes_of, segments_of, spelled, written
-from nmt_cli.documents.segments import Atom, Edit, Kind, Located, Segment
-from nmt_cli.documents.work import SEGMENT, Work
+from nmt_cli.documents.references import segments_of
+from nmt_cli.formats.characters import Characters
 from nmt_cli.formats.encoding import text_codec
+from nmt_cli.formats.references import attributes_of, spelled, written
+from nmt_cli.formats.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.formats.work import SEGMENT, Work
 
 HAS_REFERENCES = True
 MAX_DEPTH = 1000

@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import accumulate
 
 from nmt_cli.documents.codes import addresses_of, shown
-from nmt_cli.documents.segments import Atom, Kind, Segment
 from nmt_cli.documents.sentences import partners
-from nmt_cli.documents.work import Work
+from nmt_cli.formats.segments import Atom, Kind, Segment
+from nmt_cli.formats.work import Work
 
 _LABELS = frozenset(("a", "label"))
 

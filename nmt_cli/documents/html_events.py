@@ -6,9 +6,9 @@ import re
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from nmt_cli.documents.encoding import Characters
-from nmt_cli.documents.work import Work
+from nmt_cli.formats.characters import Characters
 from nmt_cli.formats.references import ENDLESS
+from nmt_cli.formats.work import Work
 
 _MANY, _WEIGHT = 100, 4
 """Attributes of a tag from which on each counts as so many parts: the library reads a whole tag at once."""

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from nmt_cli.documents.encoding import Characters
+from nmt_cli.formats.characters import Characters
 from nmt_cli.text.language_codes import primary
-
-
-def language_after(declared: str, code: str) -> str:
-    """Return the language that a document declares when it is translated into the language of `code`.
-
-    It goes on to name its region: programs know a catalogue for pt_BR by this name, and the model may know pt alone.
-    """
-    return declared if re.match(rf"{re.escape(code)}[-_@.]\w", declared, re.IGNORECASE) else code
 
 
 def unlike(declared: Iterable[str], source_lang: str) -> str | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 
-from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, REFERENCE
+from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, REFERENCE, with_codes
+from nmt_cli.formats.segments import Atom, Kind, Segment
+from nmt_cli.formats.work import Work
 
+_COLUMNS = re.compile(r" {2,}| ?[^ ]++(?: [^ ]++)*+(?: (?! ))?| ")
+"""Texts for terminals are set in columns by several blanks."""
 _NUMBERED = frozenset(
     ("qt-format", "qt-plural-format", "kde-format", "kde-kuit-format", "smalltalk-format", "ycp-format")
 )
@@ -32,6 +37,29 @@ _OWN = {
     "go-format": r"%[-+#0 ]*+(?:\d++(?:\.\d++)?)?\[\d++\][A-Za-z]",
 }
 """Patterns of the directives that printf does not have, by the flag of their language."""
+
+
+def cut_codes(segment: Segment, work: Work) -> tuple[Atom, ...]:
+    """Return the atoms of a segment with the placeholders and tags in its text, and columns, as atoms of their own."""
+    pattern = CODE if segment.syntax is None else with_references(codes_by(segment.syntax))
+    atoms = with_codes(segment.atoms, pattern, work=work)
+    return tuple(part for atom in atoms for part in _columns_of(atom, work)) if segment.has_columns else atoms
+
+
+def _columns_of(atom: Atom, work: Work) -> Iterator[Atom]:
+    """Yield an atom with the blanks between columns of its text as atoms that no sentence goes across."""
+    if atom.kind is not Kind.TEXT or (atom.text != "\t" and atom.raw != atom.text):
+        yield atom
+    elif atom.text == "\t":
+        yield Atom(atom.raw, "", Kind.BREAK)
+    else:
+        for column in work.each(_COLUMNS.finditer(atom.text)):
+            yield Atom(column[0], "", Kind.BREAK) if column[0].startswith("  ") else Atom(column[0], column[0])
+
+
+def signs_of(segment: Segment) -> str:
+    """Return the signs of placeholders that the translation of a segment may have though its text lacks them."""
+    return "" if is_format(segment.syntax or frozenset()) else segment.signs
 
 
 def is_format(flags: AbstractSet[str]) -> bool:

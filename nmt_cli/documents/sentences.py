@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from nmt_cli.documents.segments import Atom, Kind
-from nmt_cli.documents.work import SENTENCE, Work
+from nmt_cli.formats.segments import Atom, Kind
+from nmt_cli.formats.work import SENTENCE, Work
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
 

@@ -9,14 +9,14 @@ from html import escape
 
 from nmt_cli.documents import encoding
 from nmt_cli.documents.codes import ANY_CODE, REFERENCE, untranslated, with_codes
-from nmt_cli.documents.encoding import Characters
-from nmt_cli.documents.languages import language_after, refuse_mixture
-from nmt_cli.documents.references import attributes_of, spelled, written
-from nmt_cli.documents.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
-from nmt_cli.documents.work import SEGMENT, Work
+from nmt_cli.documents.languages import refuse_mixture
 from nmt_cli.documents.xml_events import Event, events_of
+from nmt_cli.formats.characters import Characters
 from nmt_cli.formats.inline import BREAK, LINE_ENDS
-from nmt_cli.formats.references import unescape
+from nmt_cli.formats.languages import language_after
+from nmt_cli.formats.references import attributes_of, spelled, unescape, written
+from nmt_cli.formats.segments import FREE_SIGNS, Atom, Edit, Kind, Located, Segment
+from nmt_cli.formats.work import SEGMENT, Work
 from nmt_cli.formats.xliff import SIDES, UNITS, UNTRANSLATED
 from nmt_cli.formats.xml import DECLARED
 from nmt_cli.system.console import counted

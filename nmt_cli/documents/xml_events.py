@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.parsers import expat
 
-from nmt_cli.documents.encoding import Characters
-from nmt_cli.documents.work import Work
+from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.work import Work
 from nmt_cli.formats.xml import MAX_DEPTH, guarded_parser
 
 _LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")

@@ -63,7 +63,7 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None, dec
         if not has_mark and declared is not None and (facts := _declared(given, declared)) is not None:
             return facts
         num_valid, sample = _odd_lines(given)
-        if has_mark or num_valid > sample.count(b"\n"):
+        if has_mark or 4 * num_valid > sample.count(b"\n"):
             return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark, is_broken=True)
         encoding = older_encoding(given.name, sample, languages)
         return _counted(given, shown(encoding), encoding)

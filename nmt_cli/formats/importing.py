@@ -6,18 +6,20 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from nmt_cli.formats.characters import declared_charset, decoded
 from nmt_cli.formats.columns import rows_as_pairs
 from nmt_cli.formats.comma import read_csv
+from nmt_cli.formats.contents import CONTENTS
 from nmt_cli.formats.encoding import TextFacts, asked_codec, is_plainly_utf8, text_facts, text_head
 from nmt_cli.formats.jsonl import read_json_lines
-from nmt_cli.formats.languages import Languages, language_of_name
+from nmt_cli.formats.languages import language_of_name
 from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
+from nmt_cli.formats.pairs import pairs_of
 from nmt_cli.formats.parallel import in_order, in_twos, read_parallel
-from nmt_cli.formats.po import declared_charset, load_polib, read_po
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
-from nmt_cli.formats.subtitles import matched, read_cues
+from nmt_cli.formats.subtitle_pairs import cues_of, matched
 from nmt_cli.formats.tmx import TmxEvents
 from nmt_cli.formats.tsv import read_tsv
 from nmt_cli.formats.xliff import XliffEvents
@@ -26,7 +28,7 @@ from nmt_cli.formats.xml import declared_encoding, read_events
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 
-_LIBRARIES = {"PO": load_polib, "XLSX": load_openpyxl}
+_LIBRARIES = {"XLSX": load_openpyxl}
 """Formats that need an extra, and who refuses where it is missing."""
 
 
@@ -83,7 +85,8 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
             facts: TextFacts | None = declared_encoding(one.given, settings.encoding)
         else:
             is_binary = one.format in ("XLSX", "ODS")
-            declared = declared_charset(one.given.head()) if one.format == "PO" else None
+            kind = CONTENTS.get(one.format)
+            declared = declared_charset(one.given.head(), kind.charset) if kind else None
             facts = None if is_binary else text_facts(one.given, settings.languages, settings.encoding, declared)
             if facts is not None and _contradicts(settings.encoding, one.given):
                 warn(
@@ -104,9 +107,11 @@ def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
         ("--sheet", settings.sheet, formats & {"XLSX", "ODS"}),
         ("--encoding", settings.encoding, formats - {"XLSX", "ODS"}),
         ("--member", settings.member, is_zip),
+        ("--with-unfinished", True if settings.with_unfinished else None, formats & {"PO", "XLIFF"}),
     ):
         if value is not None and not matters:
-            warn(f"{option} {value}: does nothing for {', '.join(sorted(map(shown_format, formats)))}")
+            given = option if value is True else f"{option} {value}"
+            warn(f"{given}: does nothing for {', '.join(sorted(map(shown_format, formats)))}")
 
 
 def shown_format(name: str) -> str:
@@ -208,21 +213,28 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
         return rows_as_pairs(table, given.name, languages, columns, report)
     if job.format == "JSON lines":
         return read_json_lines(given, facts, languages, columns, report)
-    if job.format == "PO":
-        return read_po(given, facts, languages, report)
+    if job.format in CONTENTS and len(job.inputs) == 1:
+        content = CONTENTS[job.format](decoded(given, facts))
+        return pairs_of(content, languages, report, with_unfinished=settings.with_unfinished)
     if job.format in ("TMX", "XLIFF"):
-        return _units(job.format, given, facts, languages, report)
+        return _units(job.format, given, facts, settings, report)
     (source, source_facts), (target, target_facts) = job.inputs
     assert source_facts is not None
     assert target_facts is not None
     if job.format == "text":
         return read_parallel((source, source_facts), (target, target_facts))
-    cues = read_cues(source, source_facts, report), read_cues(target, target_facts, report)
-    return matched(*cues, (source.name, target.name), report)
+    cues = [
+        cues_of(CONTENTS["SRT"](decoded(one, its_facts)), report)
+        for one, its_facts in ((source, source_facts), (target, target_facts))
+    ]
+    return matched(cues[0], cues[1], (source.name, target.name), report)
 
 
-def _units(kind: str, given: Input, facts: TextFacts, languages: Languages, report: ImportReport) -> Iterator[Found]:
-    units = TmxEvents if kind == "TMX" else XliffEvents
-    events = units(given.name, languages, report)
+def _units(kind: str, given: Input, facts: TextFacts, settings: Settings, report: ImportReport) -> Iterator[Found]:
+    events: TmxEvents | XliffEvents
+    if kind == "TMX":
+        events = TmxEvents(given.name, settings.languages, report)
+    else:
+        events = XliffEvents(given.name, settings.languages, report, with_unfinished=settings.with_unfinished)
     yield from read_events(given, facts, events)
     events.finish()

@@ -65,6 +65,14 @@ def warn_of_region(name: str, code: str, language: str) -> None:
         warn(f"{name}: its {code.strip()} is taken for {language}")
 
 
+def language_after(declared: str, code: str) -> str:
+    """Return the language that a document declares when it is translated into the language of `code`.
+
+    It goes on to name its region: programs know a catalogue for pt_BR by this name, and the model may know pt alone.
+    """
+    return declared if re.match(rf"{re.escape(code)}[-_@.]\w", declared, re.IGNORECASE) else code
+
+
 def language_in(text: str) -> str | None:
     """Return the language that a column header or a part of a file name stands for, or None."""
     text = text.strip().lower()

@@ -34,6 +34,8 @@ class Settings:
     """One of `FORMATS`."""
     sheet: str | None = None
     member: str | None = None
+    with_unfinished: bool = False
+    """Translations that a format calls unfinished are taken too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,17 @@ _FREQUENT = {
 _SHOWN = {"gb18030": "GB18030", "cp932": "Shift_JIS", "euc_jp": "EUC-JP", "big5": "Big5", "latin_1": "Latin-1"}
 
 
+class UncertainEncodingError(InputError):
+    """The encoding of a text is not certain."""
+
+    def __init__(self, name: str, codecs_: list[str]) -> None:
+        self.codecs = list(dict.fromkeys(codecs_))
+        tries = "; or ".join(f"--encoding {shown(codec)}" for codec in self.codecs)
+        super().__init__(
+            f"{name}: is not UTF-8, and its encoding is not certain. Run the same command with what is right: {tries}"
+        )
+
+
 def older_encoding(name: str, sample: bytes, languages: Languages) -> str:
     """Return the codec of a text that is not in UTF-8.
 
@@ -56,7 +67,7 @@ def older_encoding(name: str, sample: bytes, languages: Languages) -> str:
         return ranked[0]
     if len(fitting) > 1 and (best := _by_library(sample, fitting)) is not None:
         return best
-    raise _doubt(name, ranked if len(ranked) > 1 else [western, "gb18030", "cp932", "cp1251"])
+    raise UncertainEncodingError(name, ranked if len(ranked) > 1 else [western, "gb18030", "cp932", "cp1251"])
 
 
 def _by_library(sample: bytes, fitting: list[str]) -> str | None:
@@ -79,13 +90,6 @@ def _decodes(sample: bytes, codec: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _doubt(name: str, codecs_: list[str]) -> InputError:
-    tries = "; or ".join(f"--encoding {shown(codec)}" for codec in dict.fromkeys(codecs_))
-    return InputError(
-        f"{name}: is not UTF-8, and its encoding is not certain. Run the same command with what is right: {tries}"
-    )
 
 
 def shown(codec: str) -> str:

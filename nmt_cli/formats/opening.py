@@ -37,6 +37,8 @@ class Input:
     """`gzip`, `xz`, `zstd` or `bzip2`."""
     shown: str | None = None
     """The name of the file in messages, where it is not the path: standard input lies in a temporary copy."""
+    data: bytes | None = None
+    """The content, where it is in memory and not in the file."""
 
     @property
     def file(self) -> str:
@@ -59,6 +61,9 @@ class Input:
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open the decompressed content; `InputError` where it is damaged or cannot be read."""
+        if self.data is not None:
+            yield io.BytesIO(self.data)
+            return
         if self.member is not None:
             with zip_archive(self) as archive, archive.open(self.member) as stream:
                 yield stream

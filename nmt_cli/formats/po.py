@@ -1,102 +1,90 @@
-"""PO, the message catalogues of gettext, read with polib."""
+"""PO, the message catalogues of gettext. Its lines stay where they are."""
 
 from __future__ import annotations
 
 import gettext
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.languages import Languages, warn_of_region
-from nmt_cli.formats.opening import Input
-from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.languages import language_after
+from nmt_cli.formats.segments import Atom, Content, Declared, Edit, Kind, Odd, Segment, State
+from nmt_cli.formats.work import SEGMENT, Work
 
-MAX_BYTES = 1 << 29
 _SOME = 200
 """Numbers for which the plural form is looked up. They show whether the form of 1 stands for many numbers."""
-FIELD = r'(?:(?<=")|(?<=\\n))'
+_FIELD = r'(?:(?<=")|(?<=\\n))'
 """Beginning of a field of the header, of which several may stand in one line."""
 _HEADER = re.compile(rb'^[ \t]*msgid\s*""\s*msgstr\s*((?:"(?:[^"\\]|\\.)*+"\s*)+)', re.M | re.I)
-_CONTENT_TYPE = re.compile(rf"{FIELD}Content-Type:".encode(), re.I)
+_CONTENT_TYPE = re.compile(rf"{_FIELD}Content-Type:".encode(), re.I)
 _CHARSET = re.compile(rb'(?:[^"\\]|"\s*")*charset=([\w.:-]+)', re.I)
 """The rest of a field up to its charset; the field may go on in the next line."""
-_TEXT_LINE = re.compile(r'(?:#~(?!\|)\s*)?(?:msg(?:id_plural|id|ctxt|str(?:\[\d+\])?)\s*|(?="))')
-_WHOLE = re.compile(r'"(?:[^"\\]|\\.)*"')
+_UNSET = frozenset(("CHARSET", "ASCII", "US-ASCII"))
+"""Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
+_LANGUAGE = re.compile(rf'{_FIELD}Language:[ \t]*(.*?)(?=\\n|")')
+_TOKEN = re.compile(
+    r"""(?P<space>[^\S\r\n]*+[\r\n]+|[^\S\r\n]++(?!\#)|\ufeff)
+    |(?P<comment>[^\S\r\n]*+\#[^\r\n]*+(?:\r\n|\r|\n)?)
+    |(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)(?!\w)
+    |(?P<string>"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")""",
+    re.X,
+)
+_REST_OF_LINE = re.compile(r"[^\r\n]*")
+_OBSOLETE = re.compile(r"\s*#~\s*msgid[\s\"]")
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|[^\\]+", re.S)
+_CONTROLS = {"n": "\n", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+"""Escapes of control characters, which stand in no sentence."""
+_ARGUMENT = re.compile(r"%(?:\d+\$)?[-+#0 ]*\d*(?:\.\d+)?[a-zA-Z]|%\(\w+\)|%L?\d+|\{[^{}]*\}")
+_WIDTH = 78
+_ENTRY = 1
+"""Parts for which an entry counts beside its segment."""
+_MANY = 100
+"""Lines of a text, from which on they are counted: of an ordinary entry little is held in memory."""
+_ODD = "is no line of a PO file: msgid, msgstr, a text in quotes, or a comment; mend it"
 
 
-def read_po(given: Input, facts: TextFacts, languages: Languages, report: ImportReport) -> Iterator[Found]:
-    """Yield the translated messages; those that are fuzzy, obsolete or not translated are counted.
+@dataclass(slots=True)
+class _Text:
+    """A string of an entry: the range of its quoted lines, and what stands in the quotes."""
 
-    Of a message with plural forms, the singular goes with the form for 1 and the plural with each other one.
+    start: int
+    end: int
+    lines: list[str]
 
-    Raises:
-        InputError: the catalogue is damaged or very large, or it translates into another language.
-    """
-    polib = load_polib(given.name)
-    if sum(map(len, given.chunks())) > MAX_BYTES:
-        raise InputError(f"{given.name}: is larger than {MAX_BYTES:,} bytes; cut the catalogue into parts")
-    text = re.sub(r"\r\n?", "\n", "".join(read_lines(given, facts, universal=True)))
-    _refuse_unquoted(text, given.name)
-    try:
-        catalogue = polib.pofile(text + "\n", encoding="utf-8")  # without a line end it would be a file name
-    except (OSError, ValueError) as error:
-        raise InputError(f"{given.name}: is not a PO file as gettext reads it: {error}") from None
-    is_swapped = _is_swapped(catalogue.metadata.get("Language", ""), given.name, languages)
-    report.inputs[-1]["languages"] = catalogue.metadata.get("Language", "")
-    rule = plural_rule(f"Plural-Forms: {catalogue.metadata.get('Plural-Forms', '')}")
-    for entry in catalogue:
-        place = f"{given.name}:{entry.linenum}"
-        if entry.obsolete:
-            report.skip("obsolete", place)
-            continue
-        if entry.fuzzy:
-            report.skip("fuzzy", place)
-            continue
-        for source, target in _pairs(entry.msgid, entry.msgid_plural, entry.msgstr, entry.msgstr_plural, rule.one):
-            yield Found(entry.linenum, *((target, source) if is_swapped else (source, target)))
+    @property
+    def raw(self) -> str:
+        """The text within the quotes of all lines."""
+        return "".join(self.lines)
 
 
-def declared_charset(data: bytes) -> str | None:
-    """Return the charset that the header of a catalogue names, or None."""
-    found = _charset_in(data)
-    return found[1].decode("ascii", errors="replace") if found else None
+@dataclass(slots=True)
+class _Entry:
+    """A message with its flags and its strings, by their keywords."""
+
+    place: int
+    flags: set[str] = field(default_factory=set)
+    flag_lines: list[tuple[int, int]] = field(default_factory=list)
+    previous_lines: list[tuple[int, int]] = field(default_factory=list)
+    """The lines `#|`: what the message was when it got the translation that is fuzzy now."""
+    texts: dict[str, _Text] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it has a message and a place for its translation."""
+        return "msgid" in self.texts and any(name.startswith("msgstr") for name in self.texts)
 
 
-def _charset_in(data: bytes) -> re.Match[bytes] | None:
-    header = _HEADER.search(data)
-    field = header and _CONTENT_TYPE.search(data, *header.span(1))
-    return _CHARSET.match(data, field.end(), header.end(1)) if header and field else None
+class _Form(NamedTuple):
+    """Where and how the translation of a segment is written."""
 
-
-def load_polib(name: str) -> Any:
-    """Return the library; `InputError` where the extra is not installed."""
-    try:
-        import polib
-    except ImportError:
-        raise InputError(f"{name}: reading PO files needs polib: pip install 'nmt-cli[formats]'") from None
-    return polib
-
-
-def _refuse_unquoted(text: str, name: str) -> None:
-    """Refuse a text that is not within quotes: polib, for which U+2028 too ends a line, would take letters from it."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        for part in map(str.strip, line.splitlines()):
-            if (begin := _TEXT_LINE.match(part)) and not _WHOLE.fullmatch(part, begin.end()):
-                raise InputError(
-                    f"{name}:{number}: the text does not stand between two quotes; mend the line, and write a quote in "
-                    'the text as \\"'
-                )
-
-
-def _pairs(singular: str, plural: str, translation: str, forms: dict[int, str], one: int) -> list[tuple[str, str]]:
-    if not plural or not forms:
-        return [(singular, translation)]
-    if len(forms) == 1:  # one form for any number
-        return [(plural, text) for text in forms.values()]
-    return [(singular if number == one else plural, forms[number]) for number in sorted(forms)]
+    entry: _Entry
+    own: _Text
+    begin: str
+    """What stands before it if it has no place yet."""
+    is_long: bool
 
 
 class PluralRule(NamedTuple):
@@ -108,6 +96,210 @@ class PluralRule(NamedTuple):
     """The form for 1; -1 where 2 and 3 have the same form."""
     is_for_few: bool
     """True if this form stands for 1 alone, or for 0 and 1."""
+
+
+class Catalogue(Content):
+    """The messages of a catalogue. Of one with plural forms, each form is a segment."""
+
+    def __init__(self, document: Characters, work: Work | None = None) -> None:
+        super().__init__(document, work)
+        self._rule = plural_rule("")
+        self._header: _Entry | None = None
+        self._language: re.Match[str] | None = None
+        self._declared = Declared()
+
+    @staticmethod
+    def charset(data: bytes) -> re.Match[bytes] | None:
+        """Return a match whose first group is the charset in the header, or None."""
+        header = _HEADER.search(data)
+        found = header and _CONTENT_TYPE.search(data, *header.span(1))
+        return _CHARSET.match(data, found.end(), header.end(1)) if header and found else None
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield a segment for each string of a translation; an entry that is damaged is left out."""
+        num_messages = 0
+        for entry in self._entries():
+            if not entry.texts:
+                yield Segment(entry.place, entry.place, (), line=self.line_at(entry.place), state=State.LEFT,
+                              reason="obsolete")  # fmt: skip
+                continue
+            if not entry.is_whole:
+                self._skip(entry.place, "the entry has no msgid with a msgstr; the catalogue is damaged or cut off")
+                continue
+            if not entry.texts["msgid"].raw and "msgctxt" not in entry.texts:
+                self._read_header(entry)
+                continue
+            num_messages += 1
+            yield from self._segments_of(entry)
+        if self.odd and not num_messages:
+            first = min(self.odd)
+            self.document.refuse_line(first.line, first.what)
+
+    def in_language(self, code: str) -> Iterator[Edit]:
+        """Yield the language of the catalogue, and the charset where the header has none yet."""
+        if self._header is None or (header := self._header.texts.get("msgstr")) is None:
+            return
+        code = code.replace("-", "_")
+        raw = self.document.text[header.start : header.end]
+        if self._language is not None:
+            named = language_after(self._language[1], code)
+            is_same = self._language[1] == named
+            yield Edit(*self._language.span(), self._language[0] if is_same else f"Language: {named}")
+        else:
+            line_end = "\r\n" if "\r\n" in raw else "\n"
+            missing = "\\n" if header.raw and not header.raw.endswith("\\n") else ""
+            yield Edit(header.end - 1, header.end, f'{missing}"{line_end}"Language: {code}\\n"')
+        charset = re.search(r"charset=([\w-]+)", raw)
+        if charset is not None and charset[1] in _UNSET:
+            yield Edit(header.start + charset.start(1), header.start + charset.end(1), self.document.codec.upper())
+            if charset[1] == "CHARSET":  # it is no template any more, so not fuzzy
+                yield from self._without_fuzzy(self._header)
+        if "nplurals=INTEGER" in header.raw:
+            self.notes.append(
+                "Plural-Forms in the header belongs to a template, so gettext cannot load the translated file. Make a "
+                f"catalogue of the template with msginit -l {code}, and translate that"
+            )
+
+    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+        """Yield the string in quotes, on as many lines as it needs if its source stands on several; it is not fuzzy."""
+        form = segment.unit
+        assert isinstance(form, _Form)
+        raw = "".join(chunks)
+        text = self.document.text
+        line_end = "\r\n" if text.startswith("\r\n", form.entry.texts["msgid"].end) else "\n"
+        lines = [raw]
+        if form.is_long:
+            lines = ["", *(part for line in re.finditer(r".*?\\n|.+$", raw) for part in _wrapped(line[0]))]
+        is_same = form.own.lines and form.own.raw == raw
+        new = text[form.own.start : form.own.end] if is_same else line_end.join(f'"{line}"' for line in lines)
+        yield Edit(segment.start, segment.end, f"{line_end}{form.begin}{new}" if form.begin else new)
+        if "fuzzy" in form.entry.flags:
+            yield from self._without_fuzzy(form.entry)
+
+    def _skip(self, place: int, what: str) -> None:
+        self.odd.append(Odd(self.line_at(place), what))
+
+    def _entries(self) -> Iterator[_Entry]:
+        """Yield the entries; of an obsolete one the place alone. What is no part of a catalogue goes with its entry."""
+        text, position = self.document.text, 0
+        entry: _Entry | None = None
+        last: _Text | None = None
+        is_over = is_lost = False
+        """True if the entry has a translation, and if it is damaged up to the next one."""
+        while position < len(text):
+            self.work.step()
+            start, found = position, _TOKEN.match(text, position)
+            kind = None if found is None else found.lastgroup
+            position = _REST_OF_LINE.match(text, position).end() if found is None else found.end()  # type: ignore[union-attr]
+            if kind == "space":
+                continue
+            token = text[start:position]
+            if (entry is not None and is_over and (kind == "comment" or token in ("msgctxt", "msgid"))) or (
+                is_lost and (kind == "comment" or token in ("msgctxt", "msgid"))
+            ):
+                if entry is not None and not is_lost:
+                    yield entry
+                entry, last, is_over, is_lost = None, None, False, False
+            if kind == "comment":
+                last = None
+                mark = token.lstrip()[:2]
+                if mark == "#~":
+                    if entry is not None and not entry.texts:  # its comments belong to the obsolete entry
+                        entry = None
+                    if _OBSOLETE.match(token):
+                        yield _Entry(start)
+                    continue
+                entry = entry or _Entry(start)
+                if mark == "#,":
+                    entry.flags |= {flag.strip() for flag in token.strip()[2:].split(",")}
+                    entry.flag_lines.append((start, position))
+                    self.work.count(len(entry.flag_lines) > _MANY)
+                elif mark == "#|":
+                    entry.previous_lines.append((start, position))
+                    self.work.count(len(entry.previous_lines) > _MANY)
+            elif is_lost:
+                continue
+            elif kind is None:
+                self._skip(start, _ODD)
+                is_lost = True
+            elif kind == "name":
+                if entry is not None and token in entry.texts:
+                    self._skip(start, f"{token} stands twice in an entry; mend it")
+                    entry, is_over, is_lost = None, False, token not in ("msgctxt", "msgid")
+                    if is_lost:
+                        continue
+                entry = entry or _Entry(start)
+                is_over |= token.startswith("msgstr")
+                last = entry.texts[token] = _Text(position, position, [])
+            elif last is None:
+                self._skip(start, "a text in quotes belongs to no msgid or msgstr; mend it")
+                is_lost = True
+            else:
+                last.start = last.start if last.lines else start
+                last.end = position
+                last.lines.append(token[1:-1])
+                self.work.count(len(last.lines) > _MANY)
+        if entry is not None and entry.texts and not is_lost:
+            yield entry
+
+    def _read_header(self, entry: _Entry) -> None:
+        if (header := entry.texts.get("msgstr")) is None:
+            return
+        self._header, self._rule = entry, plural_rule(header.raw)
+        self._language = _LANGUAGE.search(self.document.text, header.start, header.end)
+        if self._language is not None:
+            self._declared = Declared("", self._language[1].strip(), self._language.start(), "Language")
+
+    def _segments_of(self, entry: _Entry) -> Iterator[Segment]:
+        """Yield a segment for each form: that for 1 has the singular as its source, others have the plural."""
+        texts = entry.texts
+        singular, plural = texts["msgid"], texts.get("msgid_plural")
+        names = [name for name in texts if name.startswith("msgstr")]
+        is_new = not any(texts[name].raw for name in names)
+        state = State.NEW if is_new else State.UNFINISHED if "fuzzy" in entry.flags else State.DONE
+        line = self.line_at(entry.place)
+        if plural is None or "msgstr" in texts:
+            yield self._segment(_Form(entry, texts[names[0]], "", len(singular.lines) > 1), singular, state, line)
+            return
+        last = texts[names[-1]]
+        # A form for many numbers needs the placeholders of the plural.
+        is_alike = self._rule.is_for_few or _arguments(singular.raw) == _arguments(plural.raw)
+        for number in range(self._rule.num_forms or len(names)):
+            source = singular if number == self._rule.one and self._rule.num_forms != 1 and is_alike else plural
+            own = texts.get(f"msgstr[{number}]")
+            begin = "" if own is not None else f"msgstr[{number}] "
+            form = _Form(entry, own or _Text(last.end, last.end, []), begin, len(source.lines) > 1)
+            yield self._segment(form, source, state, line)
+
+    def _segment(self, form: _Form, source: _Text, state: State, line: int) -> Segment:
+        self.work.count(SEGMENT + _ENTRY)
+        own = form.own
+        return Segment(
+            own.start,
+            own.end,
+            tuple(self.work.each(_atoms(source.raw))),
+            _spelled,
+            line=line,
+            target=None if form.begin else "".join(atom.text for atom in _atoms(own.raw)),
+            state=state,
+            reason="fuzzy" if "fuzzy" in form.entry.flags else "",
+            declared=self._declared,
+            context=form.entry.texts["msgctxt"].raw if "msgctxt" in form.entry.texts else "",
+            syntax=frozenset(form.entry.flags),
+            has_columns=True,
+            unit=form,
+        )
+
+    def _without_fuzzy(self, entry: _Entry) -> Iterator[Edit]:
+        """Yield what takes out the flag, and the former message, which only fuzzy entries have."""
+        for start, end in entry.previous_lines:
+            yield Edit(start, end, "")
+        for start, end in entry.flag_lines:
+            line = self.document.text[start:end]
+            others = [flag.strip() for flag in line.strip()[2:].split(",") if flag.strip() not in ("fuzzy", "")]
+            kept = line[len(line.rstrip()) :]
+            if "fuzzy" in line:
+                yield Edit(start, end, f"#, {', '.join(others)}{kept}" if others else "")
 
 
 def plural_rule(header: str) -> PluralRule:
@@ -125,20 +317,33 @@ def plural_rule(header: str) -> PluralRule:
     return PluralRule(int(found[1]), forms[1], is_for_few=forms[1] not in forms[2:])
 
 
-def in_utf8(text: str) -> bytes:
-    """Return the bytes of a catalogue in UTF-8, with a header that says so."""
-    data = text.encode("utf-8")
-    found = _charset_in(data)
-    return data if found is None else data[: found.start(1)] + b"UTF-8" + data[found.end(1) :]
+def _arguments(raw: str) -> Counter[str]:
+    return Counter(_ARGUMENT.findall(raw))
 
 
-def _is_swapped(declared: str, name: str, languages: Languages) -> bool:
-    language = primary(declared) if declared else primary(languages.target)
-    if language not in (primary(languages.source), primary(languages.target)):
-        raise InputError(
-            f"{name}: translates into {declared}, which is neither {languages.source} nor {languages.target}; give "
-            "its language as --target-lang"
-        )
-    is_swapped = language != primary(languages.target)
-    warn_of_region(name, declared, languages.source if is_swapped else languages.target)
-    return is_swapped
+def _atoms(raw: str) -> Iterator[Atom]:
+    """Yield the atoms of a string; no sentence goes across the end of a line in it, or another control character."""
+    for match in _ESCAPE.finditer(raw):
+        piece = match[0]
+        if not piece.startswith("\\"):
+            yield Atom(piece, piece)
+        elif piece[1:] in _CONTROLS:
+            yield Atom(piece, _CONTROLS[piece[1:]], Kind.BREAK)
+        elif len(piece) > 2 or piece[1] in "01234567":
+            code = int(piece[2:], 16) if piece[1] == "x" else int(piece[1:], 8)
+            yield Atom(piece, chr(code) if code < 128 else "", Kind.BREAK)
+        else:
+            yield Atom(piece, "\t" if piece == "\\t" else piece[1:])
+
+
+def _spelled(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+
+
+def _wrapped(line: str) -> list[str]:
+    parts = [""]
+    for found in re.finditer(r"\S*\s*", line):
+        if parts[-1] and len(parts[-1]) + len(found[0]) > _WIDTH:
+            parts.append("")
+        parts[-1] += found[0]
+    return parts

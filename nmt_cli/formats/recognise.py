@@ -63,7 +63,9 @@ _DOCUMENT = "a document of a word processor"
 _SAVED = "save its text as plain text, or as a table, which `nmt import` reads"
 _MEMBERS = (b"word/document", b"word/_rels", b"opendocument")
 """Names that stand in the first bytes of a document of a word processor."""
-_CUE = re.compile(r"^(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}[ \t]+-->[ \t]+(?:\d+:)?\d{1,2}:\d{2}[,.]\d{3}", re.M)
+CUE_TIME = r"(-?)(?:(\d{1,6})[ \t]*:[ \t]*)?(\d{1,3})[ \t]*:[ \t]*(\d{1,2})(?:[ \t]*[,.:;][ \t]*(\d{1,9}))?"
+"""A time as people write it: without hours or fraction, with blanks, a colon before the fraction, or a minus."""
+_CUE = re.compile(rf"^[ \t]*{CUE_TIME}[ \t]*-->[ \t]*{CUE_TIME}", re.M)
 
 
 _MARKUP = re.compile(r"<\?xml\s|<!DOCTYPE\s|<[A-Za-z][^<>]*>[ \t]*[\r\n]\s*<[A-Za-z]", re.I)

@@ -1,12 +1,40 @@
-"""References to characters, as HTML and XML have them: `&amp;`, `&#8217;`."""
+"""Text and attributes as HTML and XML spell them, with references such as `&amp;` and `&#8217;`."""
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from nmt_cli.formats.segments import Atom
 
 ENDLESS = re.compile(r"(&#[0-9]{1000,};?)")
 """A reference that stands for no character. Python refuses to read such a number."""
+
+_ATTRIBUTE = re.compile(r"""[\s"'/]([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>][^\s>]*))?""")
+_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?|[^&]+|&")
+
+
+class Attribute(NamedTuple):
+    """An attribute in the text of a tag."""
+
+    name: str
+    raw: str
+    """The value, without its quotes."""
+    start: int
+    end: int
+    """The range of the value in the tag."""
+    is_quoted: bool
+
+
+def attributes_of(tag: str) -> Iterator[Attribute]:
+    """Yield the attributes of a tag; names are in lower case."""
+    for match in _ATTRIBUTE.finditer(tag):
+        is_quoted = (match[2] or "")[:1] in ('"', "'") and match[2] is not None
+        start, end = match.span(2) if match[2] is not None else (match.end(), match.end())
+        start, end = start + is_quoted, end - is_quoted
+        yield Attribute(match[1].lower(), tag[start:end], start, end, is_quoted)
 
 
 def unescape(text: str) -> str:
@@ -14,3 +42,14 @@ def unescape(text: str) -> str:
     if "&" not in text:
         return text
     return "".join(part if place % 2 else html.unescape(part) for place, part in enumerate(ENDLESS.split(text)))
+
+
+def spelled(raw: str) -> Iterator[Atom]:
+    """Yield the atoms of a text, each reference to a character as one."""
+    for match in _REFERENCE.finditer(raw):
+        yield Atom(match[0], unescape(match[0]))
+
+
+def written(text: str) -> str:
+    """Return a text as an element holds it."""
+    return html.escape(text, quote=False)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 NUM_EXAMPLES = 5
 MAX_CONTRIBUTORS = 100_000
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = re.compile("\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What ends a line for some program."""
 _CONTRIBUTOR = re.compile(r"\s*(?:&\s*)?#\d+ \(([^()]*)\)")
 
 
@@ -42,9 +43,9 @@ class ImportReport:
     attribution: dict[str, int] = field(default_factory=dict)
     contributors: dict[str, int] = field(default_factory=dict)
 
-    def skip(self, reason: str, place: str) -> None:
-        """Count a pair that is left out."""
-        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+    def skip(self, reason: str, place: str, number: int = 1) -> None:
+        """Count pairs that are left out."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + number
         places = self.examples.setdefault(reason, [])
         if len(places) < NUM_EXAMPLES:
             places.append(place)
@@ -97,7 +98,7 @@ def whole_pairs(found: Iterable[Found], name: str, report: ImportReport) -> Iter
         if not _is_encodable(source) or not _is_encodable(target):
             report.skip("not valid in its encoding", f"{name}:{place}")
             continue
-        if "\n" in source or "\r" in source or "\n" in target or "\r" in target:
+        if _LINE_END.search(source) or _LINE_END.search(target):
             source, target = _without_outer_line_ends(source), _without_outer_line_ends(target)
             report.joined += bool(_LINE_END.search(source) or _LINE_END.search(target))
             source, target = _LINE_END.sub(" ", source), _LINE_END.sub(" ", target)

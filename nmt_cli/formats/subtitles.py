@@ -1,165 +1,242 @@
-"""Subtitles, SRT and WebVTT: cues of two files that are shown at the same time."""
+"""Subtitles, SRT and WebVTT: each cue is a segment. Times and settings stay as they are written, byte for byte."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import pairwise
+from typing import NamedTuple
 
-from nmt_cli.formats.encoding import TextFacts, read_lines
-from nmt_cli.formats.opening import Input
-from nmt_cli.formats.references import unescape
-from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.system.errors import InputError
+from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.encoding import LINE
+from nmt_cli.formats.recognise import CUE_TIME
+from nmt_cli.formats.references import spelled, written
+from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, State
+from nmt_cli.formats.work import SEGMENT, Work
 
-_TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[,.](\d{1,3})"
-TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
-MARKUP = re.compile(r"</?(?:[bius]|font|c|v|lang|ruby|rt)(?:[.\s][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I)
-ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
+_TIMES = re.compile(rf"\ufeff?[ \t]*{CUE_TIME}[ \t]*[-–—]+[ \t]?>[ \t]*{CUE_TIME}(?!\d)")
+MARKUP = re.compile(r"</?(?:[bius]|font|color|c|v|lang|ruby|rt)(?:[.\s=][^<>]*)?>|<\d+:[\d:.]+>|\{\\[^{}]*\}", re.I)
+SPEAKER = re.compile(r"\s*(?:[-–—]\s?\S|[♪♫]|\[|\()")
+"""Beginning of what another person says, of music, or of a sound."""
+_ASIDE = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?:\s|$)")
 """Beginning of a block of VTT that is no cue."""
-MIN_OVERLAP = 0.5
-"""Share of the shorter cue's time that two cues must have in common to be a pair."""
-MAX_GROUP = 4
-"""Cues on a side; longer chains of cues that overlap are not one sentence."""
+_MARK = re.compile(rf"{MARKUP.pattern}|\r\n|[\r\n♪♫\[\]()]|[-–—]+(?!\d)[^\S\r\n]*", re.I)
+_BRACKETS = {"[": "]", "(": ")"}
+_NO_TIMES = "a cue with times such as 00:00:01,000 --> 00:00:02,500 should begin here; the file is damaged or cut off"
+_BEHIND = "text after the blank line that ends a cue"
+_NOTHING = "has no cue with times such as 00:00:01,000 --> 00:00:02,500"
 
 
 @dataclass(frozen=True, slots=True)
-class Cue:
-    """A text and when it is shown, in seconds."""
+class _Cue:
+    """A cue: the range of its text, and when it is shown."""
 
-    line: int
-    begin: float
-    end: float
-    text: str
+    place: int
+    """Place of its times."""
+    begins: float
+    ends: float
+    start: int
+    end: int
+    """After the text of its last line."""
+    lines: tuple[str, ...]
+    """The lines, each with its line end except the last."""
 
-
-def read_cues(given: Input, facts: TextFacts, report: ImportReport) -> list[Cue]:
-    """Return the cues of a file without their markup, in the order of their times; text outside of them is counted."""
-    lines = [line.rstrip("\r\n") for line in read_lines(given, facts, universal=True)]
-    is_vtt = bool(lines) and lines[0].startswith("WEBVTT")
-    cues = []
-    number = 0
-    while number < len(lines):
-        times, line = TIMES.match(lines[number]), lines[number].strip()
-        number += 1
-        if times is None:
-            is_name = line.isdecimal() or (number < len(lines) and TIMES.match(lines[number]))
-            if is_vtt and ASIDE.match(line):
-                number = end_of_text(lines, number)
-            elif line and not is_name:
-                report.skip("text after the blank line that ends a cue", f"{given.name}:{number}")
-                number = end_of_text(lines, number)
-            continue
-        first, number = number, end_of_text(lines, number)
-        bare = unescape(MARKUP.sub("", "\n".join(lines[first:number])))
-        begin, end = seconds_of(times.groups()[:4]), seconds_of(times.groups()[4:])
-        cues.append(Cue(first, begin, max(begin, end), "\n".join(line.strip() for line in bare.split("\n"))))
-    if not cues:
-        raise InputError(f"{given.name}: has no cue with times such as 00:00:01,000 --> 00:00:02,500")
-    return sorted(cues, key=lambda cue: (cue.begin, cue.end))
+    @property
+    def bare(self) -> list[str]:
+        """The lines without markup."""
+        return [MARKUP.sub("", line).strip() for line in self.lines]
 
 
-def end_of_text(lines: Sequence[str], first: int) -> int:
-    """Return the number of the line after the text of a cue, whose first line is given.
+class _Lines(NamedTuple):
+    """The lines of a file, and where they begin."""
 
-    A blank line ends the text. If it is missing, the times of the next cue do, with the cue's number before them.
-    """
-    end = first
-    while end < len(lines) and lines[end].strip() and not TIMES.match(lines[end]):
-        end += 1
-    has_number = first < end < len(lines) and lines[end - 1].strip().isdecimal() and TIMES.match(lines[end])
-    return end - 1 if has_number else end
+    starts: list[int]
+    texts: list[str]
+
+
+class Subtitles(Content):
+    """The cues of a file; text outside of them, and what has no times, is left out."""
+
+    def __init__(self, document: Characters, work: Work | None = None) -> None:
+        super().__init__(document, work)
+        self._is_vtt = document.text[:8].lstrip("\ufeff").startswith("WEBVTT")
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the cues in their order in the file; those without text are left as they stand."""
+        cues = list(self._cues())
+        if not cues and (broken := [one for one in self.odd if one.what == _NO_TIMES]):
+            self.document.refuse_line(*broken[0])
+        if not cues and (self.odd or not self._is_vtt):
+            self.document.refuse(0, _NOTHING)
+        is_rolling = _is_rolling(cues)
+        last: list[str] = []
+        for cue in cues:
+            self.work.count(SEGMENT)
+            bare = [line for line in cue.bare if line]
+            is_old = bool(bare) and is_rolling and bare == last[-len(bare) :]
+            reason = "a cue without text" if not bare else "repeats the line before (rolling captions)" * is_old
+            yield Segment(
+                cue.start,
+                cue.end,
+                tuple(self.work.each(self._atoms(cue, is_apart=is_rolling))),
+                written if self._is_vtt else str,
+                line=self.line_at(cue.place),
+                state=State.NEW if bare else State.LEFT,
+                reason=reason,
+                time=(cue.begins, max(cue.begins, cue.ends)),
+                num_repeated=int(is_rolling and not is_old and bare[:1] == last[-1:]),
+                is_alone=is_rolling,
+                unit=cue,
+            )
+            last = bare or last
+
+    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+        """Yield the text on as many lines as the cue had; a line without text would end the cue, so it goes."""
+        cue, (chunk,) = segment.unit, chunks
+        assert isinstance(cue, _Cue)
+        if chunk != self.document.text[cue.start : cue.end]:
+            whole = "".join(line for line in LINE.findall(chunk) if line.strip())
+            yield Edit(segment.start, segment.end, _wrapped(whole.rstrip("\r\n"), cue))
+
+    def _cues(self) -> Iterator[_Cue]:
+        text, is_vtt = self.document.text, self._is_vtt
+        lines = _Lines([], [])
+        for match in self.work.each(LINE.finditer(text)):
+            lines.starts.append(match.start())
+            lines.texts.append(match[0])
+        texts = lines.texts
+        number = 0
+        pending: tuple[re.Match[str], int] | None = None
+        """A cue that has no text yet, and the place of its times."""
+        while number < len(texts):
+            self.work.step()
+            line = texts[number].strip("\ufeff \t\r\n")
+            if not line:
+                number += 1
+                continue
+            if is_vtt and _ASIDE.match(line):
+                number = _end_of_text(texts, number + 1, is_vtt=is_vtt)
+                continue
+            at = number if _TIMES.match(texts[number]) else number + 1
+            times = _TIMES.match(texts[at]) if at < len(texts) else None
+            if times is None:
+                end = _end_of_text(texts, number, is_vtt=is_vtt)
+                end = max(end, number + 1)
+                if pending is not None and not is_vtt and (end - number > 1 or not line.isdecimal()):
+                    yield self._cue(*pending, lines, number, end)
+                    pending = None
+                else:
+                    is_cue = line.isdecimal() or any("->" in other for other in texts[number:end])
+                    self.odd.append(Odd(self.line_at(lines.starts[number]), _NO_TIMES if is_cue else _BEHIND))
+                number = end
+                continue
+            if pending is not None:
+                yield self._cue(*pending, lines, number, number)
+            pending = times, lines.starts[at]
+            first, number = at + 1, _end_of_text(texts, at + 1, is_vtt=is_vtt)
+            if number > first:
+                yield self._cue(*pending, lines, first, number)
+                pending = None
+        if pending is not None:
+            yield self._cue(*pending, lines, len(texts), len(texts))
+
+    def _cue(self, times: re.Match[str], place: int, lines: _Lines, first: int, end: int) -> _Cue:
+        """Return a cue with the text on some lines, without those at the edges that have white space alone."""
+        moments = seconds_of(times.groups()[:5]), seconds_of(times.groups()[5:])
+        while first < end and not lines.texts[first].strip():
+            first += 1
+        while first < end and not lines.texts[end - 1].strip():
+            end -= 1
+        if first == end:
+            return _Cue(place, *moments, place, place, ())
+        own = lines.texts[first:end]
+        own[-1] = own[-1].rstrip("\r\n")
+        start = lines.starts[first]
+        return _Cue(place, *moments, start, start + sum(map(len, own)), tuple(own))
+
+    def _atoms(self, cue: _Cue, *, is_apart: bool) -> Iterator[Atom]:
+        """Yield the text and the marks of a cue; where people take turns, or captions roll, each line stays one."""
+        text, position = "".join(cue.lines), 0
+        is_apart = is_apart or any(SPEAKER.match(line) for line in cue.bare[1:])
+        for mark in [*_marks(text), None]:
+            yield from spelled(text[position : mark.start() if mark else len(text)])
+            if mark is not None:
+                position = mark.end()
+                is_line_end = mark[0] in ("\r\n", "\r", "\n")
+                yield Atom(mark[0], " ", Kind.BREAK if is_apart else Kind.TEXT) if is_line_end else _atom_of(mark[0])
 
 
 def seconds_of(parts: Sequence[str | None]) -> float:
-    hours, minutes, seconds, fraction = (part or "0" for part in parts)
-    return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + float(f"0.{fraction}")
+    """Return the seconds of a time: its sign, hours, minutes, seconds and fraction."""
+    sign, hours, minutes, seconds, fraction = (part or "0" for part in parts)
+    total = int(hours) * 3600 + int(minutes) * 60 + int(seconds) + float(f"0.{fraction}")
+    return -total if sign == "-" else total
 
 
-def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], report: ImportReport) -> Iterator[Found]:
-    """Yield the texts that are shown at the same time; several cues of a side are joined if the other has one.
+def _end_of_text(lines: Sequence[str], first: int, *, is_vtt: bool) -> int:
+    """Return the number of the line after the text of a cue, whose first line is given.
 
-    Cues without a partner are counted, and so are those shown during many others and chains of cues that overlap.
+    A blank line ends the text; in VTT only an empty one does. If it is missing, the times of the next cue do, with the
+    cue's number before them.
     """
-    short_sources, short_targets = (
-        _without_long(cues, others, name, report)
-        for cues, others, name in ((sources, targets, names[0]), (targets, sources, names[1]))
-    )
-    for group in _groups(short_sources, short_targets):
-        own, others = group
-        if not own or not others:
-            side = 0 if own else 1
-            for cue in own or others:
-                report.skip(f"no cue of the other file at the same time ({'source' if own else 'target'})",
-                            f"{names[side]}:{cue.line}")  # fmt: skip
-        elif max(len(own), len(others)) > MAX_GROUP:
-            for cue in own:
-                report.skip("cues that overlap in long chains", f"{names[0]}:{cue.line}")
-        else:
-            if max(len(own), len(others)) > 1:
-                report.note("pairs of several cues")
-            yield Found(own[0].line, "\n".join(c.text for c in own), "\n".join(c.text for c in others))
+    end = first
+    blank = "\r\n" if is_vtt else None
+    while end < len(lines) and lines[end].strip(blank) and not _TIMES.match(lines[end]):
+        end += 1
+    has_number = first < end < len(lines) and lines[end - 1].strip().isdecimal() and _TIMES.match(lines[end])
+    return end - 1 if has_number else end
 
 
-def _without_long(cues: list[Cue], others: list[Cue], name: str, report: ImportReport) -> list[Cue]:
-    """Return the cues without those that are shown during many of the other file, such as the name of a station.
+def _is_rolling(cues: Sequence[_Cue]) -> bool:
+    """Return whether most cues begin with the line that the cue before ends with, as captions do that roll up."""
+    bare = [lines for cue in cues if (lines := [line for line in cue.bare if line])]
+    same = [own for before, own in pairwise(bare) if own[0] == before[-1]]
+    num_rolled = sum(len(own) > 1 for own in same)
+    return len(same) > 1 and 2 * len(same) >= len(bare) - 1 and 3 * num_rolled >= len(bare) - 1
 
-    Such a cue would join all of them to one chain. It is counted.
+
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    """Yield the markup, line ends and signs of music, and from the start of a line dashes and a pair of brackets.
+
+    Such a dash says that another person speaks, and such brackets enclose a sound or the name of the speaker.
     """
-    begins = [other.begin for other in others]
-    kept = []
-    for cue in cues:
-        first, end = bisect_left(begins, cue.begin), bisect_right(begins, cue.end)
-        partners = (place for place in range(first, end) if _overlaps(cue, others[place]))
-        if sum(1 for _ in islice(partners, MAX_GROUP + 1)) > MAX_GROUP:
-            report.skip(f"a cue shown during more than {MAX_GROUP} of the other file", f"{name}:{cue.line}")
-        else:
-            kept.append(cue)
-    return kept
+    position, closing, is_start = 0, "", True
+    for mark in _MARK.finditer(text):
+        sign = mark[0]
+        is_start = is_start and not text[position : mark.start()].strip()
+        if not is_start and sign != closing and sign[0] not in "<{♪♫\r\n":
+            continue
+        if sign[0] in "\r\n" or sign == closing:
+            is_start = True
+        closing = _BRACKETS.get(sign, "" if sign == closing else closing)
+        position = mark.end()
+        yield mark
 
 
-def _groups(sources: list[Cue], targets: list[Cue]) -> Iterator[tuple[list[Cue], list[Cue]]]:
-    """Yield sets of cues that are connected by overlaps, in the order of time."""
-    links: list[list[int]] = [[] for _ in sources]
-    first = 0
-    for index, cue in enumerate(sources):
-        while first < len(targets) and targets[first].end < cue.begin - 60:
-            first += 1
-        for other in range(first, len(targets)):
-            if targets[other].begin > cue.end:
-                break
-            if _overlaps(cue, targets[other]):
-                links[index].append(other)
-    used: dict[int, int] = {}
-    groups: list[tuple[list[int], list[int]]] = []
-    for index, others in enumerate(links):
-        known = sorted({used[other] for other in others if other in used})
-        if known:
-            group = known[0]
-            for later in known[1:]:
-                for moved, side in zip(groups[later], groups[group], strict=True):
-                    side += moved
-                for other in groups[later][1]:
-                    used[other] = group
-                groups[later] = ([], [])
-        else:
-            group = len(groups)
-            groups.append(([], []))
-        groups[group][0].append(index)
-        for other in others:
-            if other not in used:
-                groups[group][1].append(other)
-            used[other] = group
-    groups += [([], [other]) for other in range(len(targets)) if other not in used]
-    whole = [([sources[i] for i in sorted(own)], [targets[i] for i in sorted(others)]) for own, others in groups]
-    yield from sorted(
-        (group for group in whole if group[0] or group[1]), key=lambda group: (group[0] or group[1])[0].begin
-    )
+def _atom_of(mark: str) -> Atom:
+    found = re.match(r"<(/?)([a-z]+)", mark, re.I)
+    if found is not None:
+        return Atom(mark, found[2].lower(), Kind.CLOSE if found[1] else Kind.OPEN)
+    if mark.startswith("<"):
+        return Atom(mark, "", Kind.ALONE)
+    return Atom(mark, "" if mark.startswith("{") else mark, Kind.BREAK)
 
 
-def _overlaps(first: Cue, second: Cue) -> bool:
-    common = min(first.end, second.end) - max(first.begin, second.begin)
-    shorter = min(first.end - first.begin, second.end - second.begin)
-    return (common > 0 and common >= MIN_OVERLAP * shorter) or first.begin == second.begin
+def _wrapped(chunk: str, cue: _Cue) -> str:
+    """Return the text on as many lines as the cue had, of like length."""
+    if len(cue.lines) == 1 or any(SPEAKER.match(line) for line in cue.bare[1:]):
+        return chunk
+    words = re.findall(r"(?:<[^<>]*>|\{[^{}]*\}|[^\s<{]|[<{])+", chunk)
+    line_end = cue.lines[0][len(cue.lines[0].rstrip("\r\n")) :]
+    lengths = [len(MARKUP.sub("", word)) + 1 for word in words]
+    lines: list[str] = []
+    start, rest = 0, sum(lengths)
+    for left in range(len(cue.lines), 0, -1):
+        wanted, end, total = rest / left, start, 0
+        while end < len(words) - (left - 1) and (left == 1 or end == start or total + lengths[end] / 2 <= wanted):
+            total += lengths[end]
+            end += 1
+        lines.append(" ".join(words[start:end]))
+        start, rest = end, rest - total
+    return line_end.join(line for line in lines if line)

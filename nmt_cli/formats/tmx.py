@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
+
 from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
 from nmt_cli.formats.languages import Languages, is_exactly, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
+
+MAX_VARIANTS = 4
+"""Pairs of the variants of a unit; more of them would outweigh all other units."""
 
 
 class TmxEvents:
@@ -62,12 +67,16 @@ class TmxEvents:
             missing = " and ".join(language for language, side in zip(self._languages, sides, strict=True) if not side)
             self._report.skip(f"no {missing} segment in the unit", place)
             return
+        pairs = list(islice(product(*sides), MAX_VARIANTS))
         if len(sides[0]) * len(sides[1]) > 1:
             self._report.note("units with several variants of a side, each a pair")
+        num_left = len(sides[0]) * len(sides[1]) - len(pairs)
+        if num_left:
+            self._report.skip(f"combinations of variants beyond {MAX_VARIANTS} in a unit", place, num_left)
         for text in (*sides[0], *sides[1]):
             if text.has_subflow:
                 self._report.note(SUBFLOW_NOTE)
-        self.found += [Found(self._line, str(source), str(target)) for source in sides[0] for target in sides[1]]
+        self.found += [Found(self._line, str(source), str(target)) for source, target in pairs]
 
     def _of(self, number: int) -> list[InlineText]:
         """Return the segments of one side: in exactly the language asked for, else in one of its regions."""

@@ -9,6 +9,10 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
 
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
+UNFINISHED = frozenset(
+    ("needs-adaptation", "needs-l10n", "needs-review-adaptation", "needs-review-l10n", "needs-review-translation")
+)
+"""States of translations that somebody has to look at."""
 UNITS = ("trans-unit", "segment")
 SIDES = ("source", "seg-source", "target")
 """Children of a unit with its texts. Elsewhere such elements hold suggestions, or what the texts were before."""
@@ -21,9 +25,10 @@ class XliffEvents:
     and `pc` belongs to the sentence. What `bpt`, `ept`, `it` and `ph` hold is markup.
     """
 
-    def __init__(self, name: str, languages: Languages, report: ImportReport) -> None:
+    def __init__(self, name: str, languages: Languages, report: ImportReport, *, with_unfinished: bool = False) -> None:
         self.found: list[Found] = []
         self._name, self._languages, self._report = name, languages, report
+        self._with_unfinished = with_unfinished
         self._texts: dict[str, InlineText] = {}
         self._side: str | None = None
         self._opened: list[str] = []
@@ -77,6 +82,8 @@ class XliffEvents:
             self._report.skip("no target in the unit", place)
         elif self._state in UNTRANSLATED and target.strip():
             self._report.skip(f"not translated yet (state {self._state})", place)
+        elif self._state in UNFINISHED and not self._with_unfinished and target.strip():
+            self._report.skip(f"unfinished (state {self._state})", place)
         else:
             pairs = self._segments() or [(str(self._texts.get("source", "")), target)]
             for side in ("source", "target"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, Semaphore
 
-from nmt_cli.documents.work import Work
+from nmt_cli.formats.work import Work
 from nmt_cli.serve.asking import Busy, Cancellation, TooMuch
 from nmt_cli.serve.limits import Limits
 

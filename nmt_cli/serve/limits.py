@@ -38,7 +38,7 @@ class Limits:
     texts: int = 10_000
     """Texts of one request."""
     parts: int = 1_000_000
-    """Parts of one document, or of the texts of one request (`documents/work.py`). The bound on bytes does not bound
+    """Parts of one document, or of the texts of one request (`formats/work.py`). The bound on bytes does not bound
     memory and time: 16 MB of short tags would take gigabytes."""
     parts_in_flight: int = 2_000_000
     """Parts of all documents in work together."""

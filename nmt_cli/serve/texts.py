@@ -21,7 +21,7 @@ from nmt_cli.documents.document import (
 from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import Splitter
-from nmt_cli.documents.work import Work
+from nmt_cli.formats.work import Work
 from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
 from nmt_cli.serve.documents import Document, Documents
 from nmt_cli.system.errors import InputError
@@ -222,7 +222,9 @@ def _file_in_place(name: str, data: bytes, translate: Translate, direction: Dire
         found = translate_paragraphs(bare, translate, split, DocumentCounts(), work=work)
         joined = "\n".join(paragraph.text + end for paragraph, end in zip(found, ends, strict=True))
         return TranslatedFile(encoded(document, mark + joined, has_references=False), [])
-    content, counts = translate_document(name, data, translate, split, target_lang=direction.target, work=work)
+    content, counts = translate_document(
+        name, data, translate, split, target_lang=direction.target, source_lang=direction.source, work=work
+    )
     warnings = counts.warnings()
     if other := unlike(counts.languages, direction.source):
         warnings.append(f"says that its text is in {other}, but it was translated from {direction.source}")

@@ -47,7 +47,7 @@ MAY_IMPORT = {
         "training.checkpoints",
         "translation.precision",
     },
-    "serve": {"documents", "translation"},
+    "serve": {"documents", "formats", "translation"},
     "demo": {"config", "plots", "scoring", "translation"},
 }
 """What each room may import beside itself and `ANYWHERE`. `model.build` alone knows `config.model` too. `assembly` may
@@ -67,7 +67,6 @@ DOORS = {
     "ray": {"system.cluster"},
     "charset_normalizer": {"formats.older_encodings"},
     "openpyxl": {"formats.xlsx"},
-    "polib": {"formats.po"},
     "zstandard": {"formats.opening"},
     "sentencex": {"documents.sentences"},
     "onnx": {"export.onnx.graph"},

@@ -8,13 +8,13 @@ import re
 import pytest
 from document_translators import SPLIT, upper
 
-from nmt_cli.documents import subtitles
 from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.document import translate_document
-from nmt_cli.documents.segments import Atom, Kind
 from nmt_cli.documents.sentences import Unit, items_of
 from nmt_cli.documents.units import line_of
-from nmt_cli.documents.work import Work
+from nmt_cli.formats import subtitles
+from nmt_cli.formats.segments import Atom, Kind
+from nmt_cli.formats.work import Work
 
 
 class Counted(str):

@@ -322,7 +322,8 @@ def test_a_lost_placeholder_is_counted():
     [
         ('msgid "a', "a.po:8: is no line of a PO file"),
         ('msgid "a"\n', "a.po:8: the entry has no msgid with a msgstr; the catalogue is damaged or cut off"),
-        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "a.po:9: msgid stands twice in an entry; mend it"),
+        ('msgid "a"\nmsgid "b"\n', "a.po:9: msgid stands twice in an entry; mend it"),
+        ('msgid "a"\nmsgstr ""\nmsgstr "b"\n', "a.po:10: msgstr stands twice in an entry; mend it"),
         ('# c\n"a"\n', "a.po:9: a text in quotes belongs to no msgid or msgstr; mend it"),
         ("hello\n", "a.po:8: is no line of a PO file"),
     ],

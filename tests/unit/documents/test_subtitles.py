@@ -135,7 +135,7 @@ def test_text_behind_an_empty_line_within_a_cue_stays_and_is_told():
     text = "1\n00:00:01,000 --> 00:00:02,000\none\n\nmore text\n\n2\n00:00:03,000 --> 00:00:04,000\ntwo\n"
     done = translate_document("a.srt", text.encode(), upper, SPLIT, target_lang=None)
     assert done.content.decode() == text.replace("\none", "\nONE").replace("two", "TWO")
-    assert done.counts.notes == ["1 block without times, left as it stands"]
+    assert done.counts.notes == ["line 5, left as it stands: text after the blank line that ends a cue"]
 
 
 @pytest.mark.parametrize("text", ["one", "one\ntwo", ""])
@@ -188,13 +188,10 @@ def test_a_cue_that_could_be_read_in_time_still_can():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "1\n00:00:01,000 --> 00:00:02,000\nx\n\n2\n00:00",
-            "a.srt:5: a cue with times such as 00:00:01,000 --> 00:00:02",
-        ),
-        ("1\n00:00:01,000 --> 00:00:02,000\nx\n\n2", "a.srt:5: a cue with times such as"),
+        ("\n2\n00:00", "a.srt:2: a cue with times such as 00:00:01,000 --> 00:00:02"),
+        ("2", "a.srt:1: a cue with times such as"),
         ("", "a.srt:1: has no cue with times such as 00:00:01,000 --> 00:00:02,500"),
-        ("WEBVTT\n\n00:01.000 -> 00:02.000\nx\n", "a.srt:3: a cue with times such as"),
+        ("WEBVTT\n\n0:1000 -> 00:02.000\nx\n", "a.srt:3: a cue with times such as"),
         ("WEBVTT\n\nonly text\n", "a.srt:1: has no cue with times such as"),
     ],
 )

@@ -9,7 +9,7 @@ from document_translators import SPLIT, backwards, upper
 from lines_run import LinesRun
 
 from nmt_cli.documents.document import translate_document, translate_page
-from nmt_cli.documents.work import STEP, Work
+from nmt_cli.formats.work import STEP, Work
 
 XLIFF = '<xliff version="1.2"><file source-language="en" target-language="de"><body>{}</body></file></xliff>'
 UNIT = XLIFF.format("<trans-unit id='1'><source>{}</source></trans-unit>")

@@ -1,0 +1,139 @@
+"""The characters of a document and back to its bytes, without a change where the text has none."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from nmt_cli.formats.encoding import TextFacts, declared_codec, text_facts
+from nmt_cli.formats.languages import Languages
+from nmt_cli.formats.older_encodings import UncertainEncodingError, shown
+from nmt_cli.formats.opening import Input
+from nmt_cli.system.errors import InputError
+
+Charset = Callable[[bytes], re.Match[bytes] | None]
+"""Returns a match whose first group is the encoding that a document declares."""
+MAX_BYTES = 1 << 29
+"""A document is held in memory."""
+_HEAD = 1 << 16
+"""Bytes in which a document declares its encoding."""
+_UNSET = frozenset(("charset", "ascii", "us-ascii"))
+"""Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Characters:
+    """A decoded document; a byte order mark is its first character, and a byte that is not valid a lone surrogate."""
+
+    name: str
+    """The name in messages."""
+    text: str
+    codec: str
+    """The encoding in which it is written again."""
+    notes: tuple[str, ...] = ()
+    """What is odd about its encoding."""
+    is_mended: bool = False
+    """The encoding that it declares is not `codec`, and has to be changed."""
+
+    @property
+    def newline(self) -> str:
+        """The character that is counted for the number of a line."""
+        return "\r" if "\r" in self.text and "\n" not in self.text else "\n"
+
+    def refuse(self, place: int, problem: str) -> NoReturn:
+        """Raise `InputError` that names the line of a place."""
+        self.refuse_line(self.text.count(self.newline, 0, place) + 1, problem)
+
+    def refuse_line(self, line: int, problem: str) -> NoReturn:
+        """Raise `InputError` that names a line."""
+        raise InputError(f"{self.name}:{line}: {problem}")
+
+
+def declared_charset(data: bytes, charset: Charset) -> str | None:
+    """Return the encoding that a document declares, or None."""
+    found = charset(data)
+    name = found[1].decode("ascii", errors="replace") if found else None
+    return None if name is None or name.lower() in _UNSET else name
+
+
+def facts_of(given: Input, charset: Charset, languages: Languages, asked: str | None = None) -> TextFacts:
+    """Return the encoding of a document: as asked, in Unicode, as it declares, or as is likely; `InputError` if none.
+
+    Bytes that are valid UTF-8 beyond ASCII are UTF-8, whatever is declared.
+    """
+    return text_facts(given, languages, asked, declared_charset(given.head(_HEAD), charset))
+
+
+def decoded(given: Input, facts: TextFacts) -> Characters:
+    """Return the characters of a document in the encoding that `facts_of` has found."""
+    if sum(map(len, given.chunks())) > MAX_BYTES:
+        raise InputError(f"{given.name}: is larger than {MAX_BYTES:,} bytes; cut it into parts")
+    data = b"".join(given.chunks())
+    codec = facts.codec.removesuffix("-sig").removesuffix("_sig")
+    if codec.replace("_", "-").lower() in ("utf-16", "utf-32"):
+        codec += "-be" if data[:4] in (codecs.BOM_UTF32_BE,) or data.startswith(codecs.BOM_UTF16_BE) else "-le"
+    try:
+        text = data.decode(codec, "surrogateescape" if facts.is_broken else "strict")
+    except UnicodeError as error:
+        raise InputError(f"{given.name}: is not valid {facts.encoding} ({error})") from None
+    return Characters(given.name, text, codec)
+
+
+def document_of(name: str, data: bytes, charset: Charset, languages: Languages) -> Characters:
+    """Return the characters of a document that is to be written again, and the encoding for it.
+
+    A valid encoding that it declares stays, and so does Unicode. Of others UTF-8 is made.
+    """
+    given = Input(name, data=data)
+    try:
+        facts = facts_of(given, charset, languages)
+    except UncertainEncodingError as doubt:
+        tries = "; or ".join(f"iconv -f {shown(codec)} -t UTF-8 FILE > NEW" for codec in doubt.codecs)
+        raise InputError(
+            f"{name}: is not UTF-8, and its encoding is not certain. Convert it with what is right: {tries}"
+        ) from None
+    found = decoded(given, facts)
+    declared = declared_charset(data[:_HEAD], charset)
+    own, notes, is_mended = found.codec, [], False
+    is_unicode = own.startswith("utf")
+    try:
+        wanted = None if declared is None else declared_codec(declared)
+    except LookupError:
+        wanted = ""
+    if is_unicode and data.isascii() and wanted:
+        own = wanted
+    elif is_unicode and wanted not in (None, own, "utf-8"):
+        is_mended = own == "utf-8"
+        notes.append(f"declares the encoding {declared}, but is {facts.encoding}, and is read so")
+    elif (own, wanted) == ("cp1252", "iso8859-1"):  # which programs of Windows call so
+        own = own if re.search(rb"[\x80-\x9f]", data) else "iso8859-1"
+    elif not is_unicode and wanted != own:
+        is_mended, own = True, "utf-8"
+        notes.append(f"is not valid {declared or 'UTF-8'}; it is read as {facts.encoding}, and is in UTF-8 now")
+    elif not is_unicode and found.text.encode(own, "replace") != data:
+        is_mended, own = True, "utf-8"
+        notes.append(f"its encoding, {declared}, cannot be written back unchanged, so it is in UTF-8 now")
+    return Characters(name, found.text, own, tuple(notes), is_mended)
+
+
+def encoded(document: Characters, text: str, charset: Charset, *, has_references: bool) -> tuple[bytes, str | None]:
+    """Return the bytes of a translated text, and a note if they are in another encoding than the document's.
+
+    With `has_references`, `&#...;` stands for what the encoding lacks.
+    """
+    errors = "surrogateescape" if document.codec == "utf-8" else "xmlcharrefreplace" if has_references else "strict"
+    try:
+        data = text.encode(document.codec, errors)
+        return (_mended(data, charset) if document.is_mended else data), None
+    except UnicodeEncodeError:
+        note = f"its encoding, {document.codec}, lacks characters of the translation, so it is in UTF-8 now"
+        return _mended(text.encode("utf-8", "surrogateescape"), charset), note
+
+
+def _mended(data: bytes, charset: Charset) -> bytes:
+    """Return a document in UTF-8 that declares it, if it declares an encoding."""
+    found = charset(data)
+    return data if found is None else data[: found.start(1)] + b"UTF-8" + data[found.end(1) :]

@@ -1,0 +1,236 @@
+"""One reader for a format: what it finds in a document, and how translations come back into it.
+
+A format is a class derived from `Content`. It reads the characters of a document as segments, which `nmt import` pairs
+and `nmt translate` translates, and it says what to change in the document for a translation. A document is decoded
+once, and every place is an offset in its characters. All that lies outside the changed ranges stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import ClassVar, NamedTuple
+
+from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.work import Work
+
+FREE_SIGNS = "%"
+"""Signs of placeholders that are common in text too: one language writes `percent`, another `%`."""
+
+
+class Kind(Enum):
+    """Kinds of parts that a text is made of."""
+
+    TEXT = auto()
+    OPEN = auto()
+    """A tag that begins to enclose text."""
+    CLOSE = auto()
+    ALONE = auto()
+    """A tag that encloses nothing; the model does not see it."""
+    PLACEHOLDER = auto()
+    """A word that the model sees and may not change."""
+    PROTECTED = auto()
+    """A text that its document forbids to translate."""
+    BREAK = auto()
+    """Something that stays where it is, so no sentence goes across it."""
+    SEAM = auto()
+    """Border of two cues: a sentence may cross it, and its translation is divided again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A piece of text, a tag or a placeholder."""
+
+    raw: str
+    """Text of the part in the document's own spelling."""
+    text: str = ""
+    """Text that the model sees; for a tag, its name; for a break, the line end or the like that it stands for."""
+    kind: Kind = Kind.TEXT
+    inner: tuple[Segment, ...] = ()
+    """Attributes of a tag that are to be translated, at their places in `raw`."""
+
+    @property
+    def is_shown(self) -> bool:
+        """True for text and placeholders, whose characters the model sees."""
+        return self.kind in (Kind.TEXT, Kind.PLACEHOLDER)
+
+    @property
+    def shown(self) -> str:
+        """Characters that the model sees: a blank for a seam, nothing for a tag or a break."""
+        return self.text if self.is_shown else " " if self.kind is Kind.SEAM else ""
+
+    def cut(self, place: int) -> tuple[Atom, Atom]:
+        """Return the text before and after `place`; what is spelled as one, such as an entity, goes to the first."""
+        if self.raw == self.text:
+            return replace(self, raw=self.raw[:place], text=self.text[:place]), Atom(
+                self.raw[place:], self.text[place:]
+            )
+        return self, Atom("", "")
+
+
+_LINE_ENDS = ("\n", "\r\n", "\r")
+
+
+class State(Enum):
+    """What a document says of the translation of a segment."""
+
+    NEW = auto()
+    """There is none, or a text that only stands in for one."""
+    UNFINISHED = auto()
+    """A translation that somebody has to look at, such as a fuzzy one."""
+    DONE = auto()
+    LEFT = auto()
+    """The segment is not to be translated, such as an obsolete message."""
+
+
+class Declared(NamedTuple):
+    """The languages that a document declares for segments, where it does; empty where it does not."""
+
+    source: str = ""
+    target: str = ""
+    place: int = 0
+    """Place of the declaration, for messages."""
+    name: str = ""
+    """What declares the target language: `Language`, `target-language`."""
+
+
+NOTHING_DECLARED = Declared()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A text of a document, the range for its translation, and what is known of both."""
+
+    start: int
+    end: int
+    """The range that the translation replaces."""
+    atoms: tuple[Atom, ...]
+    """The text; mostly what stands in the range, but in a catalogue it stands elsewhere."""
+    spell: Callable[[str], str] = str
+    """Returns how the document spells a text, as with entities."""
+    finish: Callable[[Sequence[str]], str] = "".join
+    """Returns the range from what stands between the seams."""
+    seconds: tuple[float, ...] = ()
+    """Seconds for which each part between the seams is shown, if there are seams."""
+    signs: str = FREE_SIGNS
+    """Signs that the translation may have though the text lacks them."""
+    codes: re.Pattern[str] | None = None
+    """Pattern of the tags and placeholders that the translation must have as often; None is `CODE`."""
+    line: int = 0
+    """The line on which its unit begins, for messages."""
+    target: str | None = None
+    """The text of the translation that the document has, without codes; None where it has no place for one."""
+    state: State = State.NEW
+    reason: str = ""
+    """Why it is not a pair of texts, for the report of an import: `fuzzy`, `obsolete`."""
+    declared: Declared = NOTHING_DECLARED
+    context: str = ""
+    syntax: frozenset[str] | None = None
+    """What tells the placeholders of the text, in the words of gettext: `c-format`; None where nothing could."""
+    has_columns: bool = False
+    """Several blanks in the text set columns, as texts for terminals do."""
+    time: tuple[float, float] | None = None
+    """The seconds at which it is shown and goes."""
+    num_repeated: int = 0
+    """Lines at its beginning that repeat the cue before it, as captions do that roll up."""
+    is_alone: bool = False
+    """No sentence goes on from one line of it to the next, nor to another segment."""
+    parts: tuple[Segment, ...] = ()
+    """The segments that stand between its seams, where a sentence goes on from one to the next."""
+    unit: object = None
+    """What the format needs to write the translation."""
+
+    @property
+    def text(self) -> str:
+        """The text without codes, as `nmt import` writes it."""
+        return "".join(
+            "\n" if atom.raw in _LINE_ENDS else atom.text
+            for atom in self.atoms
+            if atom.kind not in (Kind.OPEN, Kind.CLOSE, Kind.ALONE)
+        )
+
+
+class Edit(NamedTuple):
+    """A range and what takes its place, such as the name of a language."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Odd(NamedTuple):
+    """A part of a document that could not be read and is left as it stands."""
+
+    line: int
+    what: str
+
+
+class Content:
+    """The segments of a document in one format. Each format derives a class and is listed where files are opened."""
+
+    HAS_REFERENCES: ClassVar[bool] = False
+    """True if `&#...;` may stand for a character that the encoding of the document lacks."""
+
+    def __init__(self, document: Characters, work: Work | None = None) -> None:
+        self.document, self.work = document, work or Work()
+        self.notes: list[str] = []
+        """Notes for the user. These lists are complete when all segments have been taken."""
+        self.odd: list[Odd] = []
+        self.languages: list[str] = []
+        """Languages that the document says its text is in."""
+        self._line, self._counted = 1, 0
+        self._newline = document.newline
+
+    @staticmethod
+    def charset(data: bytes) -> re.Match[bytes] | None:
+        """Return a match whose first group is the encoding that a document declares, or None."""
+        del data
+        return None
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the segments in the order of their lines.
+
+        Raises:
+            InputError: nothing in the document can be read; a part that cannot be read is added to `odd`.
+        """
+        raise NotImplementedError
+
+    def in_language(self, code: str) -> Iterator[Edit]:
+        """Yield what names the language of the translations in the document, after all segments have been taken."""
+        del code
+        return iter(())
+
+    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+        """Yield what puts the translation of a segment, given as what stands between its seams, into the document."""
+        yield Edit(segment.start, segment.end, segment.finish(chunks))
+
+    def line_at(self, place: int) -> int:
+        """Return the number of the line at a place; quick if the places rise."""
+        if place < self._counted:
+            self._line, self._counted = 1, 0
+        self._line += self.document.text.count(self._newline, self._counted, place)
+        self._counted = place
+        return self._line
+
+
+@dataclass(slots=True)
+class Located:
+    """Findings of a format in a document: segments and edits in any order, without overlaps."""
+
+    segments: list[Segment] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Notes for the user, such as entries that were left alone."""
+    languages: list[str] = field(default_factory=list)
+    """Languages that the document says its text is in."""
+
+
+def spliced(text: str, edits: Iterable[Edit]) -> str:
+    """Return a text with the ranges of all edits replaced; those at one place stand in the order given."""
+    parts, position = [], 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])

@@ -1,0 +1,161 @@
+"""Cues of two files of subtitles that are shown at the same time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from nmt_cli.formats.report import Found, ImportReport
+from nmt_cli.formats.segments import Content
+from nmt_cli.formats.subtitle_timing import fit
+from nmt_cli.system.console import warn
+from nmt_cli.system.errors import InputError
+
+MIN_OVERLAP = 0.5
+"""Share of the shorter cue's time that two cues must have in common to be a pair."""
+MAX_GROUP = 4
+"""Cues on a side; longer chains of cues that overlap are not one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """A text and when it is shown, in seconds."""
+
+    line: int
+    begin: float
+    end: float
+    text: str
+
+
+def cues_of(content: Content, report: ImportReport) -> list[Cue]:
+    """Return the cues of a file in the order of their times; what is no pair of its own is counted.
+
+    Raises:
+        InputError: it has none.
+    """
+    name, cues = content.document.name, []
+    for segment in content.segments():
+        if segment.reason or segment.time is None:
+            report.skip(segment.reason, f"{name}:{segment.line}")
+            continue
+        lines = [line.strip() for line in segment.text.split("\n")]
+        new = [line for line in lines if line][segment.num_repeated :] if segment.num_repeated else lines
+        cues.append(Cue(segment.line, *segment.time, "\n".join(new)))
+    for line, what in content.odd:
+        report.skip(what, f"{name}:{line}")
+    if not cues:
+        content.document.refuse(0, "has no cue with times such as 00:00:01,000 --> 00:00:02,500, and with text")
+    return sorted(cues, key=lambda cue: (cue.begin, cue.end))
+
+
+def matched(sources: list[Cue], targets: list[Cue], names: tuple[str, str], report: ImportReport) -> Iterator[Found]:
+    """Yield the texts that are shown at the same time; several cues of a side are joined if the other has one.
+
+    Cues without a partner are counted, and so are those shown during many others and chains of cues that overlap.
+
+    Raises:
+        InputError: the times of the files have nothing in common.
+    """
+    targets = _in_time(targets, sources, names, report)
+    short_sources, short_targets = (
+        _without_long(cues, others, name, report)
+        for cues, others, name in ((sources, targets, names[0]), (targets, sources, names[1]))
+    )
+    for group in _groups(short_sources, short_targets):
+        own, others = group
+        if not own or not others:
+            side = 0 if own else 1
+            for cue in own or others:
+                report.skip(f"no cue of the other file at the same time ({'source' if own else 'target'})",
+                            f"{names[side]}:{cue.line}")  # fmt: skip
+        elif max(len(own), len(others)) > MAX_GROUP:
+            for cue in own:
+                report.skip("cues that overlap in long chains", f"{names[0]}:{cue.line}")
+        else:
+            if max(len(own), len(others)) > 1:
+                report.note("pairs of several cues")
+            yield Found(own[0].line, "\n".join(c.text for c in own), "\n".join(c.text for c in others))
+
+
+def _in_time(cues: list[Cue], others: list[Cue], names: tuple[str, str], report: ImportReport) -> list[Cue]:
+    """Return the cues of the second file at the times of the first, which may run faster or begin later."""
+    found = fit([cue.begin for cue in cues], [cue.begin for cue in others])
+    if found is None:
+        raise InputError(
+            f"{names[0]} and {names[1]}: their times have nothing in common, whatever the frame rate and the shift; "
+            "give two files of the same film"
+        )
+    if not found.is_certain:
+        warn(f"{names[0]} and {names[1]}: their times have little in common, so many of the pairs may be wrong")
+    if found.is_same:
+        return cues
+    report.inputs[-1]["times"] = {"scale": round(found.scale, 6), "shift": round(found.shift, 3)}
+    warn(
+        f"{names[1]}: its times do not fit those of {names[0]}; each is taken times {found.scale:.5f} and moved by "
+        f"{found.shift:+.2f} s"
+    )
+    return [replace(cue, begin=found.of(cue.begin), end=found.of(cue.end)) for cue in cues]
+
+
+def _without_long(cues: list[Cue], others: list[Cue], name: str, report: ImportReport) -> list[Cue]:
+    """Return the cues without those that are shown during many of the other file, such as the name of a station.
+
+    Such a cue would join all of them to one chain. It is counted.
+    """
+    begins = [other.begin for other in others]
+    kept = []
+    for cue in cues:
+        first, end = bisect_left(begins, cue.begin), bisect_right(begins, cue.end)
+        partners = (place for place in range(first, end) if _overlaps(cue, others[place]))
+        if sum(1 for _ in islice(partners, MAX_GROUP + 1)) > MAX_GROUP:
+            report.skip(f"a cue shown during more than {MAX_GROUP} of the other file", f"{name}:{cue.line}")
+        else:
+            kept.append(cue)
+    return kept
+
+
+def _groups(sources: list[Cue], targets: list[Cue]) -> Iterator[tuple[list[Cue], list[Cue]]]:
+    """Yield sets of cues that are connected by overlaps, in the order of time."""
+    links: list[list[int]] = [[] for _ in sources]
+    first = 0
+    for index, cue in enumerate(sources):
+        while first < len(targets) and targets[first].end < cue.begin - 60:
+            first += 1
+        for other in range(first, len(targets)):
+            if targets[other].begin > cue.end:
+                break
+            if _overlaps(cue, targets[other]):
+                links[index].append(other)
+    used: dict[int, int] = {}
+    groups: list[tuple[list[int], list[int]]] = []
+    for index, others in enumerate(links):
+        known = sorted({used[other] for other in others if other in used})
+        if known:
+            group = known[0]
+            for later in known[1:]:
+                for moved, side in zip(groups[later], groups[group], strict=True):
+                    side += moved
+                for other in groups[later][1]:
+                    used[other] = group
+                groups[later] = ([], [])
+        else:
+            group = len(groups)
+            groups.append(([], []))
+        groups[group][0].append(index)
+        for other in others:
+            if other not in used:
+                groups[group][1].append(other)
+            used[other] = group
+    groups += [([], [other]) for other in range(len(targets)) if other not in used]
+    whole = [([sources[i] for i in sorted(own)], [targets[i] for i in sorted(others)]) for own, others in groups]
+    yield from sorted(
+        (group for group in whole if group[0] or group[1]), key=lambda group: (group[0] or group[1])[0].begin
+    )
+
+
+def _overlaps(first: Cue, second: Cue) -> bool:
+    common = min(first.end, second.end) - max(first.begin, second.begin)
+    shorter = min(first.end - first.begin, second.end - second.begin)
+    return (common > 0 and common >= MIN_OVERLAP * shorter) or first.begin == second.begin

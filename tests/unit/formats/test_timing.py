@@ -1,0 +1,67 @@
+"""The times of two files of subtitles are compared before cues are paired by them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from importing_here import imported
+
+from nmt_cli.system.errors import InputError
+
+
+def film(seed: int, num_cues: int = 300) -> list[tuple[float, float]]:
+    """Return when each cue of a film begins and ends."""
+    draw = random.Random(seed)
+    cues, time = [], 12.0
+    for _ in range(num_cues):
+        length = draw.uniform(0.9, 4.5)
+        cues.append((time, time + length))
+        time += length + draw.choice([0.08, 0.2, 0.5, 1.5, 3.0, 12.0])
+    return cues
+
+
+def stamp(time: float) -> str:
+    milliseconds = round(max(0.0, time) * 1000)
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02},{rest:03}"
+
+
+def paired(tmp_path, source, target):
+    """Import two films whose cue n says n; return how many pairs are right, and all of them."""
+    for language, cues in (("en", source), ("fr", target)):
+        text = "".join(f"{n}\n{stamp(b)} --> {stamp(e)}\n{language}{n}\n\n" for n, (b, e) in enumerate(cues, start=1))
+        (tmp_path / f"film.{language}.srt").write_text(text)
+    made = imported(tmp_path / "film.en.srt", tmp_path / "film.fr.srt")
+    pairs = [([w[2:] for w in one.split()], [w[2:] for w in other.split()]) for one, other in made.pairs]
+    return sum(bool({*one} & {*other}) for one, other in pairs), len(pairs), made.report["inputs"][0]
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift"),
+    [(25 / 23.976, 0), (23.976 / 25, 0), (1, 2), (1, -2), (1, 45.3), (25 / 24, -7.5), (1.0003, 0.4), (24 / 23.976, 0)],
+)
+def test_another_frame_rate_or_a_shift_is_found_and_told(tmp_path, capsys, scale, shift):
+    draw = random.Random(1)
+    cues = film(1)
+    moved = [(scale * b + shift + draw.gauss(0, 0.05), scale * e + shift + draw.gauss(0, 0.1)) for b, e in cues]
+    right, num_pairs, report = paired(tmp_path, cues, moved)
+    assert num_pairs >= 270
+    assert right >= 0.99 * num_pairs
+    if "times" in report:
+        assert report["times"]["scale"] == pytest.approx(1 / scale, abs=1e-3)
+        assert "do not fit those of" in capsys.readouterr().err
+
+
+def test_times_that_fit_are_left_alone(tmp_path, capsys):
+    draw = random.Random(3)
+    cues = film(3)
+    loose = [(b + draw.uniform(-0.3, 0.3), e + draw.uniform(-0.5, 0.5)) for b, e in cues if draw.random() < 0.9]
+    *_, report = paired(tmp_path, cues, loose)
+    assert "times" not in report
+    assert "their times" not in capsys.readouterr().err
+
+
+def test_files_of_two_films_are_refused(tmp_path):
+    with pytest.raises(InputError, match="their times have nothing in common"):
+        paired(tmp_path, film(4), film(5))
