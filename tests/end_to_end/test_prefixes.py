@@ -83,7 +83,7 @@ def test_soft_alignments_have_a_row_for_each_word_of_the_output(nmt, model: Path
 
 
 def test_a_line_too_long_for_a_matrix_of_weights_keeps_its_prefix(nmt, model: Path, tmp_path: Path, monkeypatch):
-    for module in ("splitting", "translator"):
+    for module in ("long_lines", "translator"):
         name = f"nmt_cli.translation.{module}.fits_a_matrix"
         monkeypatch.setattr(name, lambda parts, num_words, _: fits_a_matrix(parts, num_words, 5))
     source, prefix = write(tmp_path / "source", [SOURCES[4]]), write(tmp_path / "prefix", ["<b>Il ven"])

@@ -48,6 +48,7 @@ def experiment(directory, name="m", language="en", licence=None, source="train.e
         checkpoints=SimpleNamespace(resolve=lambda _: step),
         cache_path=directory / "cache",
         reports_path=directory / "reports",
+        improvement_path=directory / "improve.json",
     )
 
 

@@ -1,0 +1,57 @@
+"""The characters of a training text, and those that it has in the place of others: quotes, dashes, accents, blanks."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+
+_NEUTRAL = "'\"`´′″ʹ"
+_OPENING, _CLOSING = "„«‹‚‛‟“‘", "”’»›ʼ"
+_QUOTES = ("'’‘‚‛‹›ʼʹ′`´", '"“”„‟«»″')
+DASHES = "-–—‐‑‒―−"
+_INVISIBLE = "\u00ad\u200b\u2060\ufeff"
+
+
+class KnownCharacters:
+    """The characters of a text, each with the number of times that it stands there."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        """Take the counts."""
+        self.counts = counts
+        self._known = frozenset(counts)
+
+    def has_all(self, text: str) -> bool:
+        """Return whether the text has all characters of another."""
+        return self._known.issuperset(text)
+
+    def equivalent(self, characters: str, *, opens: bool) -> str:
+        """Return what stands in the training text for a character and its accents; themselves if nothing does.
+
+        `opens`: they stand at the beginning of a word, where a quote opens.
+        """
+        if self.has_all(characters):
+            return characters
+        if characters.isspace():
+            return " "
+        if characters in _INVISIBLE:
+            return ""
+        for group in (*_QUOTES, DASHES):
+            if characters in group and (found := self._most_usual(group, opens=opens)):
+                return found
+        for form in ("NFC", "NFD", "NFKC"):
+            read = unicodedata.normalize(form, characters)
+            if self.has_all(read) and not any(map(str.isspace, read)):
+                return read
+        return characters
+
+    def _most_usual(self, group: str, *, opens: bool) -> str:
+        """Return the character of a group that the training text uses in this place; nothing if it has none.
+
+        Of two that it has about as often, the one that does nothing else is taken: “ opens in English and closes in
+        German.
+        """
+        there = [one for one in _OPENING + _CLOSING + _NEUTRAL + DASHES if one in group and one in self._known]
+        here = [one for one in there if one not in (_CLOSING if opens else _OPENING) or one in "“‘"]
+        here = sorted(here or there, key="“‘".find)
+        most = max((self.counts[one] for one in here), default=0)
+        return next((one for one in here if 2 * self.counts[one] >= most), "")

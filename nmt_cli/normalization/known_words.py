@@ -1,0 +1,93 @@
+"""Mends typing errors in words that the training text does not have.
+
+A word is mended if one slip makes it of a known word: an apostrophe left out, two letters next to each other exchanged,
+a letter doubled, or a letter left out, neither the first nor the last. These seldom make one word of a language from
+another, so an unknown word that is right is seldom changed. A wrong letter often does, so it is not mended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from nmt_cli.text.letters import lower, upper
+
+MIN_LETTERS = 4
+"""Letters of the shortest word that is mended."""
+MIN_LETTERS_LEFT = 5
+"""Letters of the shortest word in which one is looked for that was left out. Short words are too like each other."""
+MIN_CAPITALS = 4
+"""Letters of the shortest word in capitals that gets back its apostrophe: *ID* is not *I'd*."""
+MAX_RANK_WITH_S = 1_000
+"""Number of the most frequent words that may get an apostrophe and s, as *that's*. A rarer one, such as *computer's*,
+is less likely than the plural."""
+MAX_LETTERS = 40
+"""Letters of the longest."""
+MAX_ALPHABET = 200
+"""Letters of the largest alphabet. Scripts with more, such as Han, are not written letter by letter."""
+_APOSTROPHE = re.compile("['’]")
+_FINAL_S = re.compile(r"['’]s\Z")
+
+
+class KnownWords:
+    """The words of a training text, to which words with typing errors are led back."""
+
+    def __init__(self, forms: Mapping[str, str], language: str) -> None:
+        """Take the usual form of each word, by the word in small letters, the most frequent first."""
+        self._forms, self._language = forms, language
+        self._ranks = {word: rank for rank, word in enumerate(forms)}
+        self._by_letters: dict[str, str] = {}
+        """Each word with an apostrophe, by its letters alone."""
+        for word, rank in self._ranks.items():
+            letters = _APOSTROPHE.sub("", word)
+            if letters != word and (rank < MAX_RANK_WITH_S or not _FINAL_S.search(word)):
+                self._by_letters.setdefault(letters, word)
+        self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
+
+    def mended(self, word: str, *, any_case: bool = False) -> str:
+        """Return a word without its typing error, in its own case; the word itself if it is known or none is found.
+
+        The known word must usually have the case of the word, unless `any_case` is true: a name stays unless it is
+        like a known name. But a word may lack an apostrophe and a capital at once, as *im* does for *I'm*.
+        """
+        key = lower(word, self._language)
+        if key in self._forms:
+            return word
+        if (whole := self._with_apostrophe(word, any_case=any_case)) is not None:
+            return self._in_case_of(word, whole)
+        if not (MIN_LETTERS <= len(word) <= MAX_LETTERS and len(self._letters) <= MAX_ALPHABET and word.isalpha()):
+            return word
+        begins = word[0].isupper()
+        found = [
+            one
+            for one in set(self._sources(key))
+            if one in self._ranks and (any_case or begins == self._forms[one][:1].isupper())
+        ]
+        if not found:
+            return word
+        return self._in_case_of(word, min(found, key=self._ranks.__getitem__))
+
+    def _with_apostrophe(self, word: str, *, any_case: bool) -> str | None:
+        """Return the word with an apostrophe that has these letters; None if there is none, or a name is likelier."""
+        whole = self._by_letters.get(lower(word, self._language))
+        if whole is None:
+            return None
+        if word.isupper():
+            return whole if len(word) >= MIN_CAPITALS else None
+        is_name = word[0].isupper() and not any_case and self._forms[whole][0].islower()
+        return None if is_name else whole
+
+    def _in_case_of(self, word: str, mended: str) -> str:
+        """Return the mended form in capitals, or with one, if that is how the word was written."""
+        if word.isupper():
+            return upper(mended, self._language)
+        return upper(mended[0], self._language) + mended[1:] if word[0].isupper() else mended
+
+    def _sources(self, word: str) -> Iterator[str]:
+        """Yield all that one slip may have made this word of."""
+        for place in range(len(word) - 1):
+            before, one, two, after = word[:place], word[place], word[place + 1], word[place + 2 :]
+            yield before + one + after if one == two else before + two + one + after
+        for place in range(1, len(word)) if len(word) >= MIN_LETTERS_LEFT else ():
+            for letter in self._letters:
+                yield word[:place] + letter + word[place:]

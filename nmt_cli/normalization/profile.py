@@ -1,0 +1,168 @@
+"""Profile of a training text: its characters, its case, its words and its numbers. It is kept with each model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from nmt_cli.system.errors import ModelError
+from nmt_cli.text.letters import SIGN_WORD, WORD, is_capital, lower
+
+MAX_LINES = 300_000
+"""Lines of each corpus that are read."""
+MAX_WORDS = 100_000
+MAX_WORD_BYTES = 4_000_000
+"""Bytes of all words that are kept, which JSON has twice or three times. A language without spaces has clauses for
+words."""
+MIN_CAPITALS = 2
+"""Times that a word in capitals must stand in a text to be a form of its own, such as *US* beside *us*. Once may be
+stress."""
+MIN_NAME = 3
+"""Times that a word must stand with a capital, and never without one, to be wrong in small letters."""
+MAX_CHARACTERS = 20_000
+MAX_SIGN_WORDS = 1_000
+_SENTENCE_END = re.compile(r"[.!?…:]\W*\s\W*\Z")
+_FINAL_SIGN = re.compile(r"\w[\"'”’»)]*[.!?…]+[\"'”’»)]*\s*\Z")
+_MOST_LINES = 0.9
+"""Share of the lines that end with a full stop, a question mark or an exclamation mark, from which they usually do."""
+_FEW_CAPITALS = 0.001
+"""Share of the letters below which capitals are slips in a text without case."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextProfile:
+    """The characters of a text and the usual form of its words."""
+
+    characters: Mapping[str, int]
+    """Number of times that each character stands in the text."""
+    forms: Mapping[str, str]
+    """The usual form of a word within a sentence, by the word in small letters."""
+    has_case: bool
+    """False where the text has no capitals, or hardly any."""
+    begins_with_capital: bool
+    """Lines usually begin with a capital."""
+    ends_with_stop: bool
+    """Lines usually end with a full stop or the like, right behind the last word."""
+    other_forms: tuple[str, ...] | None = None
+    """Forms beside the usual ones in which a word may be right; None where they are not known.
+
+    They are those within sentences, but not one that is in capitals a single time, and the small letters of a word that
+    stands there once or twice with a capital."""
+    has_all_words: bool = False
+    """`forms` has every word of the text, so others are unknown to the model."""
+    kept_numbers: tuple[str, ...] | None = None
+    """Numbers that some lines of the target text keep, the most frequent first; None where that is not known."""
+    rewritten_numbers: tuple[str, ...] | None = None
+    """Numbers that the target text nearly always writes otherwise, as in words; None where that is not known."""
+    sign_words: Mapping[str, int] | None = None
+    """Number of times that signs stand in the text as a word of their own; None where that is not known."""
+
+    @classmethod
+    def of(cls, lines: Iterable[str], language: str) -> TextProfile:
+        """Return the profile of a text. Lines that are in capitals themselves say nothing about case."""
+        characters: Counter[str] = Counter()
+        sign_words: Counter[str] = Counter()
+        forms: dict[str, Counter[str]] = defaultdict(Counter)
+        begins: Counter[bool] = Counter()
+        ends: Counter[bool] = Counter()
+        num_lines = 0
+        for num_lines, line in enumerate(lines, start=1):  # noqa: B007 (the last number is the number of lines)
+            characters.update(line)
+            sign_words.update(SIGN_WORD.findall(line))
+            ends[_FINAL_SIGN.search(line, max(0, len(line) - 20)) is not None] += bool(line.strip())
+            if is_capital(line):
+                continue
+            for number, match in enumerate(WORD.finditer(line)):
+                word = match[0]
+                if number == 0:
+                    begins[word[:1].isupper()] += word[:1].isupper() or word[:1].islower()
+                begins_sentence = number == 0 or _SENTENCE_END.search(line, max(0, match.start() - 4), match.start())
+                key = lower(word, language)
+                # The first word of a sentence has a capital by its place: it shows that the word exists, no more.
+                forms[key][key if begins_sentence and not is_capital(word[1:]) else word] += not begins_sentence
+        usual = {key: forms[key].most_common(1)[0][0] for key in _most_frequent(forms)}
+        letters = sum(count for one, count in characters.items() if one.isupper() or one.islower())
+        capitals = sum(count for one, count in characters.items() if one.isupper())
+        return cls(
+            dict(characters.most_common(MAX_CHARACTERS)),
+            usual,
+            has_case=capitals > _FEW_CAPITALS * letters,
+            begins_with_capital=begins[True] > begins[False],
+            ends_with_stop=ends[True] > _MOST_LINES * ends.total(),
+            other_forms=tuple(_other_forms(forms, usual)),
+            has_all_words=len(usual) == len(forms) and num_lines < MAX_LINES,
+            sign_words=dict(sign_words.most_common(MAX_SIGN_WORDS)),
+        )
+
+    @classmethod
+    def of_pieces(cls, pieces: Sequence[str], language: str) -> TextProfile:
+        """Return what the ordinary pieces of a tokenizer tell of the text that it was trained on: the characters and
+        some of the words. "▁" stands for a blank."""
+        text = "".join(pieces).replace("▁", " ")
+        forms: dict[str, str] = {}
+        for piece in pieces:
+            word = piece.removeprefix("▁")
+            if piece.startswith("▁") and WORD.fullmatch(word) and len(word) > 1:
+                key = lower(word, language)
+                forms[key] = key if forms.get(key) == key else word
+        has_case = any(one.isupper() for one in text)
+        return cls(dict.fromkeys(text, 1), forms, has_case=has_case, begins_with_capital=has_case, ends_with_stop=False)
+
+    @classmethod
+    def from_json(cls, value: Any, origin: str) -> TextProfile:
+        """Return the profile that `to_json` made.
+
+        Raises:
+            ModelError: it is none.
+        """
+        try:
+            characters = {str(key): int(number) for key, number in value["characters"].items()}
+            forms = {str(key): str(form) for key, form in value["forms"].items()}
+            signs = value.get("sign_words")
+            names = ("other_forms", "kept_numbers", "rewritten_numbers")  # older models lack them
+            others, kept, rewritten = (
+                None if value.get(name) is None else tuple(map(str, value[name])) for name in names
+            )
+            return cls(
+                characters,
+                forms,
+                has_case=bool(value["has_case"]),
+                begins_with_capital=bool(value["begins_with_capital"]),
+                ends_with_stop=bool(value["ends_with_stop"]),
+                other_forms=others,
+                has_all_words=bool(value.get("has_all_words", False)),
+                kept_numbers=kept,
+                rewritten_numbers=rewritten,
+                sign_words=None if signs is None else {str(key): int(number) for key, number in signs.items()},
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error
+
+    def is_usually_apart(self, marks: str) -> bool:
+        """Return whether the text has marks more often behind a blank than not."""
+        return 2 * (self.sign_words or {}).get(marks, 0) >= self.characters.get(marks[0], 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def _most_frequent(counts: Mapping[str, Counter[str]]) -> list[str]:
+    """Return the words that are kept, the most frequent first."""
+    words = sorted(counts, key=lambda key: -counts[key].total())[:MAX_WORDS]
+    sizes = accumulate(len(word.encode()) for word in words)
+    return words[: sum(size <= MAX_WORD_BYTES for size in sizes)]
+
+
+def _other_forms(counts: Mapping[str, Counter[str]], usual: Mapping[str, str]) -> Iterator[str]:
+    """Yield the forms, beside the usual one, in which each word may be right."""
+    for key, usual_form in usual.items():
+        for form, count in counts[key].items():
+            if form != usual_form and count >= (MIN_CAPITALS if is_capital(form) else 1):
+                yield form
+        if key != usual_form and not counts[key][key] and counts[key][usual_form] < MIN_NAME:
+            yield key
