@@ -117,7 +117,7 @@ def show_training(directory: Path, pairs: int, steps: int, state: str) -> None:
             if line.startswith("scale: "):
                 ready = time.monotonic() - began
                 memory["before the first step"] = resident(status, "VmHWM")
-            elif line.startswith("step "):
+            elif line.startswith("update "):
                 memory["while training"] = resident(status, "VmRSS")
     if process.returncode:
         raise SystemExit(f"failed ({process.returncode}): {' '.join(command)}")

@@ -143,7 +143,7 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     world.agreed(lambda: check_same_step(experiment, trainer.state.step, world))
     world.agreed(lambda: choose_threads(experiment, config, trainer, world))
     if trainer.state.step:
-        log(f"resuming at step {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
+        log(f"resuming at update {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
     tell_precision(training.precision, trainer.state.precision, world)
     _tell_path(trainer.state.path, world)
     _tell_score(config.model)
@@ -160,7 +160,7 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     """Train to the end, and say how it went."""
     reason = trainer.run(contention(world))
     best = experiment.checkpoints.index().best
-    described = f"; best {best[0].metric} {best[0].value:.2f} at step {best[0].step:,}" if best else ""
+    described = f"; best {best[0].metric} {best[0].value:.2f} at update {best[0].step:,}" if best else ""
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""
     world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
     trainer.finish(reason)  # killed before, the same command makes the confidence again

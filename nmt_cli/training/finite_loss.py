@@ -43,7 +43,7 @@ class FiniteLossCheck:
             goes_on = self._weights.average is None or self._is_finite()
             self._known = translates and goes_on
             if not self._known:
-                warn(f"step {step}: the loss with these weights is not finite; they are not kept")
+                warn(f"update {step}: the loss with these weights is not finite; they are not kept")
         return self._known
 
     def _is_finite(self) -> bool:

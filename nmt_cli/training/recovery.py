@@ -86,7 +86,7 @@ class Recovery:
                 "in another model_dir"
             )
         if damage is not None:
-            warn(f"{damage}; going on from step {step:,}, the newest whole checkpoint")
+            warn(f"{damage}; going on from update {step:,}, the newest whole checkpoint")
         self._saved_step, self._saved_is_validated = step, bool(meta["metrics"]) or state.validated_step == step
         return state
 
@@ -139,7 +139,7 @@ class Recovery:
         state = replace(state, skipped_in_a_row=0, rewinds=before.rewinds + 1, rate_factor=rate_factor)
         self._metrics.cut(state.step)
         warn(
-            f"{self._diverged(before)}; going back to step {state.step} with "
+            f"{self._diverged(before)}; going back to update {state.step} with "
             f"{state.rate_factor:g} times the learning rate (rewind {state.rewinds} of at most {MAX_REWINDS})"
         )
         return state
@@ -165,8 +165,8 @@ class Recovery:
         if index.last is not None:
             step, run = index.best[0].step if index.best else index.last, self._checkpoints.directory.parent
             how = (
-                f"begin anew in another model_dir {advice}. Step {step} is kept; training.init_from: {run} begins with "
-                "its weights"
+                f"begin anew in another model_dir {advice}. Update {step} is kept; training.init_from: {run} begins "
+                "with its weights"
             )
         return DivergenceError(f"{self._diverged(state)}{when}; {how}")
 
@@ -177,15 +177,15 @@ class Recovery:
             why = f"{state.skipped_in_a_row} updates in a row were not finite,"
         else:
             why = f"{reason}, but with weights whose loss is not finite:"
-        return f"step {state.step}: {why} training has diverged"
+        return f"update {state.step}: {why} training has diverged"
 
     def interruption(self, step: int) -> str:
         """Return a message: the step at which a signal ended the training, and the step from which it continues."""
         if self.is_saved(step):
-            return f"interrupted at step {step}, which is saved; the same command goes on from there"
+            return f"interrupted at update {step}, which is saved; the same command goes on from there"
         last = self._checkpoints.index().last
-        how = "begins anew" if last is None else f"goes on from step {last}"
-        return f"interrupted at step {step}, whose loss is not finite, so it is not saved; the same command {how}"
+        how = "begins anew" if last is None else f"goes on from update {last}"
+        return f"interrupted at update {step}, whose loss is not finite, so it is not saved; the same command {how}"
 
     def _leave_branch(self, step: int) -> Index:
         """Take later checkpoints out of the index, before training writes checkpoints of those steps again."""

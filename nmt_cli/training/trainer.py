@@ -54,7 +54,7 @@ class _Meter:
             return
         loss = state.logged_nll / state.logged_tokens
         log(
-            f"step {state.step:,}  epoch {state.epochs_done:.2f}  loss {loss:.3f}  "
+            f"update {state.step:,}  epoch {state.epochs_done:.2f}  loss {loss:.3f}  "
             f"perplexity {math.exp(min(loss, 700.0)):.2f}  gradient {self.grad_norm:.2f}  learning rate {rate:.2e}  "
             f"{self.speed:,.0f} pieces/s  {_duration(seconds_left)} left"
         )
@@ -169,7 +169,7 @@ class Trainer:
             rate = self._schedule.rate(step, self._stopping.done(self.state)) * self.state.rate_factor
             self._weights.optimizer_step(step, rate)
         else:
-            warn(f"step {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
+            warn(f"update {step}: the loss ({nll / num_tokens:g}) or its gradient ({norm:g}) is not finite; skipped")
         self.state = self.state.after_update(local.sampled, nll, num_tokens, num_padded, is_finite=is_finite)
         self._meter.num_tokens += num_tokens
         self._meter.grad_norm, self._meter.loss = norm, nll / num_tokens
@@ -274,7 +274,7 @@ class Trainer:
         elif self.state.stalled:
             log(f"no better in {self.state.stalled} validations")
         else:  # better than the last validation, but not than one at an end that was moved; patience does not count it
-            log(f"no better than at step {best[0].step:,}")
+            log(f"no better than at update {best[0].step:,}")
         self._save(values)
 
     def _validate(self, note: str) -> dict[str, float] | None:
@@ -292,14 +292,14 @@ class Trainer:
                 values = self._validator(self._weights.model, self._signals)
             except PredictionError:
                 self._finite_loss_check.fail()
-                warn(f"validation at step {step:,}: the loss is not finite; these weights are not kept")
+                warn(f"validation at update {step:,}: the loss is not finite; these weights are not kept")
                 raise
         if values is None:
             self._is_stopping = True
             log("stopping during the validation. It is done again when the training goes on")
             return None
         described = "  ".join(f"{name} {value:.2f}" for name, value in values.items())
-        log(f"validation at step {step:,}: {described}  ({note}; {time.monotonic() - began:.1f} s)")
+        log(f"validation at update {step:,}: {described}  ({note}; {time.monotonic() - began:.1f} s)")
         record = {**values, "seconds": time.monotonic() - began}
         if self._recovery.is_saved(step):
             self._metrics.write_before("checkpoint", "validation", step, **record)

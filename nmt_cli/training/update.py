@@ -155,7 +155,7 @@ class GradientAccumulator:
                 if not is_out_of_memory(error) or is_last_resort:
                     raise
                 state = replace(state, accumulate=2 * state.accumulate)
-                log(f"out of memory at step {state.step + 1}; going on with the batch in {state.accumulate} parts")
+                log(f"out of memory at update {state.step + 1}; going on with the batch in {state.accumulate} parts")
             if self._world.device.type == "cuda":  # behind the handlers, whose errors hold tensors
                 torch.cuda.empty_cache()
 

@@ -434,7 +434,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(here):
     shutil.move(result, here / "whole")
     with start_nmt(*command, stderr=subprocess.PIPE) as process:
         for line in process.stderr:
-            if line.startswith(b"step 2 "):
+            if line.startswith(b"update 2 "):
                 break
         process.kill()  # the training must not go on beside the next one, which begins at once
     kills = 0
@@ -460,7 +460,7 @@ def test_a_signal_ends_the_stage_and_gives_the_exit_code_of_the_contract(here):
     command = ("improve", "--config", here / "config.yaml", "--set", "training.max_steps=100000")
     with start_nmt(*command, stderr=subprocess.PIPE) as process:
         for line in process.stderr:
-            if b"step 10 " in line:
+            if b"update 10 " in line:
                 break
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=100)

@@ -113,7 +113,7 @@ def test_a_training_that_is_interrupted_and_raised_ends_like_an_undisturbed_one(
 def test_a_run_that_ends_before_its_first_line_is_logged_at_its_end(nmt, config: Path):
     options = ("--set", "training.max_steps=3", "--set", "training.logging_freq=50")
     result = nmt("train", "--config", config, *options)
-    assert result.err.count("step 3  epoch ") == 1, result.err
+    assert result.err.count("update 3  epoch ") == 1, result.err
     records = [json.loads(line) for line in (config.parent / "run/metrics.jsonl").read_text().splitlines()]
     assert [(record["event"], record["step"]) for record in records] == [
         ("train", 3), ("validation", 3), ("checkpoint", 3),
@@ -169,7 +169,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is_or_where_somebody_says(nmt, co
         assert f"was moved or copied: its model_dir is {run}. Add --set 'model_dir={moved}' to go on" in result.err
     result = nmt("train", *command, "--set", f"model_dir={moved}")
     assert (result.code, run.exists()) == (0, False), result.err
-    assert "resuming at step 2" in result.err
+    assert "resuming at update 2" in result.err
     assert nmt("train", *command).code == 0  # it names the new directory now
     assert nmt("train", *command, "--set", "model_dir=" + str(config.parent / "new")).code == 0
 
@@ -186,7 +186,7 @@ def test_threads_may_change_on_resuming_and_a_warning_says_what_that_means(nmt, 
     finally:
         torch.set_num_threads(1)
     assert result.code == 0, result.err
-    assert "resuming at step 4" in result.err
+    assert "resuming at update 4" in result.err
     assert ", 2 threads\n" in result.err
     assert (
         "warning: training.threads was 1 and is 2 now. Another number of threads rounds differently, so the parameters "
@@ -281,7 +281,7 @@ def test_a_new_test_set_is_known_to_evaluate(nmt, config: Path, corpus: Path, st
             f"test sets: new\ntry: nmt evaluate --model {config.parent / 'run'}\n"
         )
     else:
-        assert "resuming at step 12" in result.err
+        assert "resuming at update 12" in result.err
     evaluated = nmt("evaluate", "--model", config.parent / "run")
     assert evaluated.code == 0, evaluated.err
     assert [line.partition(":")[0] for line in evaluated.lines if ": BLEU = " in line] == ["new"]
@@ -534,7 +534,7 @@ def test_a_fine_tuning_goes_on_where_its_origin_is_gone(nmt, config: Path, model
     origin.rename(config.parent / "elsewhere")
     result = nmt(*command, "training.max_steps=4")
     assert result.code == 0, result.err
-    assert "resuming at step 2" in result.err
+    assert "resuming at update 2" in result.err
 
 
 def test_pretrained_embeddings_are_found_by_piece_and_stay_when_frozen(nmt, config: Path):
@@ -698,10 +698,10 @@ def test_a_training_that_diverges_goes_back_with_a_lower_rate_if_told_and_counts
     result = nmt("train", "--config", config, *options)
     assert result.code == 0, result.err
     assert (
-        "warning: step 17: 10 updates in a row were not finite, training has diverged; going back to step 6 with 0.5 "
-        "times the learning rate (rewind 1 of at most 5)\n" in result.err
+        "warning: update 17: 10 updates in a row were not finite, training has diverged; going back to update 6 with "
+        "0.5 times the learning rate (rewind 1 of at most 5)\n" in result.err
     )
-    assert "going back to step 6 with 0.25 times the learning rate (rewind 2 of at most 5)" in result.err
+    assert "going back to update 6 with 0.25 times the learning rate (rewind 2 of at most 5)" in result.err
     assert "finished: max_steps 20 reached; best bleu" in result.err
     assert "; 2 rewinds\n" in result.err
     steps = [
@@ -726,8 +726,8 @@ def test_a_checkpoint_written_amid_skipped_updates_is_no_place_to_go_back_to(nmt
     diverging(monkeypatch, above=0.0, after=9)
     result = nmt("train", "--config", config, *options, "--set", "training.max_steps=30")
     assert result.code == 1
-    assert "warning: step 17: 10 updates in a row were not finite" in result.err
-    assert result.err.count("going back to step 9 ") == 5
+    assert "warning: update 17: 10 updates in a row were not finite" in result.err
+    assert result.err.count("going back to update 9 ") == 5
     index = json.loads((checkpoints / "index.json").read_text())
     assert index["last"] == 9
     named = {*index["recent"], *(best["step"] for best in index["best"])}
@@ -755,7 +755,7 @@ def test_a_training_that_is_stopped_goes_back_to_where_it_would_have_gone(
     command = ("train", "--config", config, *[word for one in sets for word in ("--set", one)])
     whole = nmt(*command, "--set", f"model_dir={config.parent / 'whole'}")
     assert whole.code == 0, whole.err
-    assert "going back to step 6 with 0.5 times" in whole.err
+    assert "going back to update 6 with 0.5 times" in whole.err
     real = trainer.Trainer._step
 
     def stopped(self, *rest):
@@ -768,7 +768,7 @@ def test_a_training_that_is_stopped_goes_back_to_where_it_would_have_gone(
     monkeypatch.setattr(trainer.Trainer, "_step", real)
     result = nmt(*command)
     assert result.code == 0, result.err
-    assert "going back to step 6 with 0.5 times" in result.err
+    assert "going back to update 6 with 0.5 times" in result.err
     assert contents(config.parent / "run") == contents(config.parent / "whole")
 
 
@@ -778,9 +778,11 @@ def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, confi
     options = ("--set", "training.max_steps=20", "--set", "training.on_divergence=rewind")
     result = nmt("train", "--config", config, *options)
     assert result.code == 1
-    assert result.err.count("going back to step 3 ") == 5
+    assert result.err.count("going back to update 3 ") == 5
     assert "training has diverged again after 5 rewinds; begin anew in another model_dir with a lower" in result.err
-    assert result.err.endswith(f"Step 3 is kept; training.init_from: {config.parent / 'run'} begins with its weights\n")
+    assert result.err.endswith(
+        f"Update 3 is kept; training.init_from: {config.parent / 'run'} begins with its weights\n"
+    )
     monkeypatch.undo()
     diverging(monkeypatch, above=0.0, after=0)
     result = nmt("train", "--config", config, *options, "--set", f"model_dir={config.parent / 'other'}")
@@ -791,7 +793,7 @@ def test_a_training_that_diverges_at_any_rate_ends_after_five_rewinds(nmt, confi
 # Losses that are not finite ---------------------------------------------------------------------------------------
 
 BROKEN = (
-    "step 14: max_steps 14 reached, but with weights whose loss is not finite: training has diverged; begin anew in "
+    "update 14: max_steps 14 reached, but with weights whose loss is not finite: training has diverged; begin anew in "
     "another model_dir with a lower training.learning_rate, or with training.on_divergence: rewind"
 )
 
@@ -816,16 +818,16 @@ def kept(run: Path) -> tuple[object, object, list[str]]:
 def test_a_training_that_breaks_at_its_end_has_not_finished_and_keeps_what_predicts(
     nmt, config: Path, corpus: Path, has_dev: bool
 ):
-    """Fails if the end or a checkpoint that is due asks for no more than finite weights: step 9 is such a one."""
+    """Fails if the end or a checkpoint that is due asks for no more than finite weights: update 9 is such a one."""
     command = breaking(config, *([] if has_dev else ["data.dev=null"]))
     run = config.parent / "run"
     for _ in range(2):  # the same command goes the same way
         result = nmt(*command)
         assert result.code == 1
         assert result.err.endswith(
-            f"nmt: {BROKEN}. Step 6 is kept; training.init_from: {run} begins with its weights\n"
+            f"nmt: {BROKEN}. Update 6 is kept; training.init_from: {run} begins with its weights\n"
         )
-        assert "warning: step 9: the loss with these weights is not finite; they are not kept\n" in result.err
+        assert "warning: update 9: the loss with these weights is not finite; they are not kept\n" in result.err
         assert "finished" not in result.err
         assert kept(run) == (6, None, ["step-00000006"])
     for checkpoint in ("best", "last"):
@@ -895,7 +897,7 @@ def test_a_training_that_ends_needs_weights_that_translate_and_can_be_gone_on_wi
     ruining(monkeypatch, which=which, at=last)
     result = nmt(*command)
     assert result.code == 1
-    assert f"nmt: step {last}: {end.replace('=', ' ')} reached, but with weights whose loss" in result.err
+    assert f"nmt: update {last}: {end.replace('=', ' ')} reached, but with weights whose loss" in result.err
     assert kept(config.parent / "run")[:2] == (3 * ((last - 1) // 3), None)
 
 
@@ -921,8 +923,8 @@ def test_a_training_goes_back_if_only_the_dev_set_shows_at_its_end_that_it_broke
     result = nmt("train", "--config", config, *(word for one in sets for word in ("--set", one)))
     assert result.code == 0, result.err
     assert len(judged) == 2
-    assert "validation at step 12: the loss is not finite; these weights are not kept" in result.err
-    assert "going back to step 10 with 0.5 times the learning rate (rewind 1 of at most 5)\n" in result.err
+    assert "validation at update 12: the loss is not finite; these weights are not kept" in result.err
+    assert "going back to update 10 with 0.5 times the learning rate (rewind 1 of at most 5)\n" in result.err
     assert kept(config.parent / "run")[:2] == (12, "max_steps 12 reached")
 
 
@@ -938,8 +940,8 @@ def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_sto
     whole = nmt("train", "--config", config, *options, "--set", f"model_dir={config.parent / 'whole'}")
     assert whole.code == 0, whole.err
     assert (
-        "warning: step 12: max_steps 12 reached, but with weights whose loss is not finite: training has diverged; "
-        "going back to step 9 with 0.5 times the learning rate (rewind 1 of at most 5)\n" in whole.err
+        "warning: update 12: max_steps 12 reached, but with weights whose loss is not finite: training has diverged; "
+        "going back to update 9 with 0.5 times the learning rate (rewind 1 of at most 5)\n" in whole.err
     )
     assert whole.err.count("finished: max_steps 12 reached; best bleu") == 1
     real = trainer.Trainer._step
@@ -961,7 +963,7 @@ def test_a_training_that_breaks_at_its_end_goes_back_if_told_also_when_it_is_sto
 @pytest.mark.parametrize(
     ("sets", "way_on"),
     [
-        ([], "goes on from step 6"),
+        ([], "goes on from update 6"),
         pytest.param(["training.checkpoint_freq=50"], "begins anew", marks=pytest.mark.slow),
     ],
 )
@@ -983,7 +985,7 @@ def test_a_signal_saves_no_weights_whose_loss_is_not_finite(
     result = nmt(*command)
     assert result.code == 143
     assert result.err.endswith(
-        f"nmt: interrupted at step 12, whose loss is not finite, so it is not saved; the same command {way_on}\n"
+        f"nmt: interrupted at update 12, whose loss is not finite, so it is not saved; the same command {way_on}\n"
     )
     assert not sets or not (config.parent / "run/checkpoints/index.json").exists()
     monkeypatch.setattr(trainer.Trainer, "_step", real)
@@ -991,7 +993,7 @@ def test_a_signal_saves_no_weights_whose_loss_is_not_finite(
     assert again.code == 1
     assert BROKEN.partition(";")[0] in again.err
     if not sets:
-        assert "resuming at step 6" in again.err
+        assert "resuming at update 6" in again.err
         assert kept(config.parent / "run") == (6, None, ["step-00000006"])
 
 
@@ -1037,8 +1039,8 @@ def test_weights_that_do_not_predict_the_dev_set_are_neither_best_nor_kept(
         monkeypatch.setattr(TrainedModels, "step", step)
     result = nmt("train", "--config", config, "--set", "training.max_steps=24", "--set", "training.keep_last=1")
     assert result.code == 1
-    assert "warning: validation at step 6: the loss is not finite; these weights are not kept\n" in result.err
-    assert "\nnmt: step 24: max_steps 24 reached, but with weights whose loss is not finite: " in result.err
+    assert "warning: validation at update 6: the loss is not finite; these weights are not kept\n" in result.err
+    assert "\nnmt: update 24: max_steps 24 reached, but with weights whose loss is not finite: " in result.err
     index = json.loads((config.parent / "run/checkpoints/index.json").read_text())
     assert (index["last"], index["finished"]) == (21, None)
     assert sorted(best["step"] for best in index["best"]) == [12, 18]
@@ -1062,7 +1064,7 @@ def test_running_out_of_memory_halves_the_batch_says_so_and_goes_on(nmt, config:
     monkeypatch.setattr(update.Backward, "__call__", greedy)
     result = nmt("train", "--config", config, "--set", "training.max_steps=3")
     assert result.code == 0, result.err
-    assert "out of memory at step 1; going on with the batch in 2 parts" in result.err
+    assert "out of memory at update 1; going on with the batch in 2 parts" in result.err
 
 
 @pytest.mark.slow
@@ -1375,7 +1377,7 @@ def test_a_step_that_a_signal_saved_is_judged_when_the_run_ends_there(nmt, confi
     assert result.code == 0, result.err
     found = json.loads((again / "checkpoints/index.json").read_text())
     assert ([ranked["step"] for ranked in found["best"]], found["last"]) == ([step], step)
-    assert f"best bleu {found['best'][0]['value']:.2f} at step {step}" in result.err
+    assert f"best bleu {found['best'][0]['value']:.2f} at update {step}" in result.err
 
 
 @pytest.mark.slow
@@ -1389,6 +1391,6 @@ def test_what_is_called_a_new_best_is_better_than_an_end_that_was_moved(nmt, con
     assert "(the first;" in first
     second = nmt("train", "--config", config, *sets, "training.max_steps=12").err
     assert "bleu 7.00  (best so far 9.00;" in second
-    assert "no better than at step 6" in second
+    assert "no better than at update 6" in second
     assert "bleu 9.50  (best so far 9.00;" in second
     assert second.count("new best") == 1

@@ -78,5 +78,5 @@ def test_a_host_that_dies_ends_the_other_and_both_go_on_to_the_same_end(launch, 
 
     again = outcomes([agent(launch, host, number, *train(config, *sets)) for number, host in enumerate(hosts)])
     assert [end.code for end in again] == [0, 0], again[0].err
-    assert "resuming at step" in again[0].err
+    assert "resuming at update" in again[0].err
     assert contents(tmp_path / "run") == contents(tmp_path / "alone")

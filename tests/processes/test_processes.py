@@ -84,9 +84,9 @@ def test_one_process_goes_on_where_two_stopped_and_two_where_one_did(launch, con
     assert [end.out for end in first] == [b"", b""]
     assert first[1].err == ""
     (second,) = finished([launch.program(sys.executable, *train(config, "training.max_steps=8"))])
-    assert "resuming at step 4" in second.err
+    assert "resuming at update 4" in second.err
     third = finished(launch.python(2, *train(config, "training.max_steps=12")))
-    assert "resuming at step 8" in third[0].err
+    assert "resuming at update 8" in third[0].err
     expected = {(event, step): loss for event, step, loss in losses_of(tmp_path / "alone")}
     for event, step, loss in losses_of(tmp_path / "run"):
         if (event, step) in expected:
@@ -192,7 +192,7 @@ def test_torchrun_starts_again_what_died_and_the_end_is_the_same(launch, config,
     (end,) = outcomes([launch.program(*launched, *train(config, *sets)[2:])])
     assert end.code == 0, end.err
     assert marker.exists()
-    assert "resuming at step" in end.err
+    assert "resuming at update" in end.err
     assert contents(tmp_path / "run") == contents(tmp_path / "alone")
 
 
@@ -204,7 +204,7 @@ def test_a_signal_to_one_ends_all_after_the_same_step_with_a_checkpoint(launch, 
     first, second = outcomes(processes)
     assert (first.code, second.code) == (128 + signal.SIGTERM, 128 + signal.SIGINT)
     step = json.loads((config.parent / "run/checkpoints/index.json").read_text())["last"]
-    assert f"interrupted at step {step}, which is saved" in first.err
+    assert f"interrupted at update {step}, which is saved" in first.err
     assert second.err == ""
 
 
@@ -238,9 +238,9 @@ def test_weights_that_do_not_predict_for_one_process_are_kept_by_none(launch, co
     program.write_text(BREAKS_IN_ONE)
     first, second = outcomes(launch.python(2, program, where, *train(config, "training.checkpoint_freq=100")[2:]))
     assert (first.code, second.code) == (1, 1), first.err
-    said = "step 6: the loss with" if where == "batch" else "validation at step 6: the loss is not finite;"
+    said = "update 6: the loss with" if where == "batch" else "validation at update 6: the loss is not finite;"
     assert f"warning: {said}" in first.err
-    assert "\nnmt: step 12: max_steps 12 reached, but with weights whose loss is not finite: " in first.err
+    assert "\nnmt: update 12: max_steps 12 reached, but with weights whose loss is not finite: " in first.err
     assert second.err == ""
     assert not list((tmp_path / "run/checkpoints").iterdir())
 
@@ -274,7 +274,7 @@ def test_a_signal_to_one_in_a_validation_ends_all_and_the_validation_is_done_aga
     processes[1].send_signal(signal.SIGHUP)
     first, second = outcomes(processes)
     assert (first.code, second.code) == (128 + signal.SIGTERM, 128 + signal.SIGHUP)
-    assert "interrupted at step 6, which is saved" in first.err
+    assert "interrupted at update 6, which is saved" in first.err
     index = json.loads((tmp_path / "run/checkpoints/index.json").read_text())
     assert (index["last"], index["best"]) == (6, [])
     finished(launch.python(2, *train(config)))

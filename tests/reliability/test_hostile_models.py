@@ -269,7 +269,7 @@ def test_a_training_whose_last_state_is_damaged_goes_on_from_the_one_before(faul
     assert outcome.code == 0, outcome.err
     (warning,) = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
     assert message in warning
-    assert warning.endswith("; going on from step 50, the newest whole checkpoint")
+    assert warning.endswith("; going on from update 50, the newest whole checkpoint")
     records = map(json.loads, (stranger / "metrics.jsonl").read_text().splitlines())
     steps = [record["step"] for record in records if record["event"] == "checkpoint"]
     assert steps == [50, 100, 102]

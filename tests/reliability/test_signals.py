@@ -94,12 +94,12 @@ def index_of(run: Path) -> dict[str, object]:
 @some_signals
 def test_a_signal_ends_a_training_after_its_step_with_a_checkpoint(start: Start, config: Path, number: int):
     process = start(*train(config, "run", "training.max_steps=100000", "training.validation_freq=100000"))
-    wait_for(process, "^step 2 ")
+    wait_for(process, "^update 2 ")
     process.send_signal(number)
     code, last = ended(process)
     assert code == CODES[number], last
     step = index_of(config.parent / "run")["last"]
-    assert last == f"nmt: interrupted at step {step}, which {SAVED}"
+    assert last == f"nmt: interrupted at update {step}, which {SAVED}"
     assert (config.parent / "run/logs/train.log").read_text().splitlines()[-1] == last
 
 
@@ -109,7 +109,7 @@ def test_a_training_does_not_hear_what_it_was_started_to_ignore(start: Start, co
     """A script has SIGINT ignored for what it puts in the background, nohup SIGHUP."""
     arguments = train(config, "run", "training.max_steps=100000", "training.validation_freq=100000")
     process = start(*arguments, ignored=ignored)
-    wait_for(process, "^step 2 ")
+    wait_for(process, "^update 2 ")
     process.send_signal(IGNORED[ignored])
     wait_for(process, "^step")
     wait_for(process, "^step")
@@ -131,12 +131,12 @@ def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: 
     try:
         assert shell.stdout is not None
         training = int(shell.stdout.readline())
-        wait_for(shell, "^step 2 ")
+        wait_for(shell, "^update 2 ")
         os.killpg(shell.pid, signal.SIGINT)  # as a terminal does
         wait_for(shell, "^step")
         wait_for(shell, "^step")
         os.kill(training, signal.SIGTERM)
-        assert "interrupted at step" in shell.communicate(timeout=300)[1]
+        assert "interrupted at update" in shell.communicate(timeout=300)[1]
     finally:
         os.killpg(shell.pid, signal.SIGKILL) if shell.poll() is None else None
 
@@ -157,7 +157,7 @@ def test_a_signal_that_comes_twice_leaves_the_checkpoint(start: Start, config: P
     """Slurm and terminals send it to torchrun and to what it has started, and torchrun sends it on."""
     arguments = train(config, "run", "training.max_steps=100000", "training.validation_freq=100000")
     process = start(*arguments, program=SAYS_WHAT_IT_HEARS)
-    wait_for(process, "^step 2 ")
+    wait_for(process, "^update 2 ")
     process.send_signal(number)
     wait_for(process, "heard")  # of signals that wait together the lowest is heard first, and equal ones once
     for again in (number, signal.SIGHUP):
@@ -197,7 +197,7 @@ if child == 0:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.execv(sys.executable, [sys.executable, "-m", "nmt_cli", *sys.argv[2:]])
 seen = b""
-while b"step 2 " not in seen:
+while b"update 2 " not in seen:
     seen += os.read(terminal, 1000)
 os.close(terminal)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -226,11 +226,11 @@ def test_a_terminal_that_is_closed_ends_a_training_or_does_not_matter_to_it(conf
 def test_a_signal_in_a_validation_saves_the_step_and_leaves_the_validation(start: Start, config: Path, number: int):
     """In one that would take days."""
     process = start(*train(config, "run", "decoding.max_length_b=1000000", "training.logging_freq=6"))
-    wait_for(process, "^step 6 ")
+    wait_for(process, "^update 6 ")
     time.sleep(1.0)
     assert process.poll() is None
     process.send_signal(number)
-    assert ended(process) == (CODES[number], f"nmt: interrupted at step 6, which {SAVED}")
+    assert ended(process) == (CODES[number], f"nmt: interrupted at update 6, which {SAVED}")
     run = config.parent / "run"
     assert (index_of(run)["last"], index_of(run)["best"]) == (6, [])
     assert told_of(run, "validation") == []
@@ -291,7 +291,7 @@ def test_a_validation_that_a_signal_cut_short_is_done_again(nmt, config: Path, m
         interrupt(patched, moment, at_call={6: 1, 8: 2, 12: 4}[step])
         result = nmt(*train(config, "run", *sets))
         assert result.code == 143, result.err
-        assert result.err.splitlines()[-1] == f"nmt: interrupted at step {step}, which {SAVED}"
+        assert result.err.splitlines()[-1] == f"nmt: interrupted at update {step}, which {SAVED}"
     run = config.parent / "run"
     assert (index_of(run)["last"], index_of(run)["finished"]) == (step, None)
     assert step not in told_of(run, "validation")

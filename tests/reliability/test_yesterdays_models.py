@@ -58,7 +58,7 @@ def test_its_training_goes_on(nmt, yesterday: Path):
     last = json.loads((yesterday / "run/checkpoints/index.json").read_text())["last"]
     result = nmt("train", "--config", yesterday / "run/config.yaml", "--set", f"training.max_steps={last + 4}")
     assert result.code == 0, result.err
-    assert f"resuming at step {last}" in result.err
+    assert f"resuming at update {last}" in result.err
     assert json.loads((yesterday / "run/checkpoints/index.json").read_text())["last"] == last + 4
     assert (yesterday / "run/metrics.jsonl").read_text().splitlines()[: len(before)] == before
 
