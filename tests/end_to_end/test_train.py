@@ -141,7 +141,7 @@ def test_a_training_killed_at_any_moment_ends_like_an_undisturbed_one(nmt, confi
 def test_a_second_training_in_the_directory_is_refused_while_the_first_lives(nmt, config: Path):
     process = start_nmt("train", "--config", config, "--set", "training.max_steps=100000", stderr=-1)
     assert process.stderr is not None
-    next(line for line in process.stderr if line.startswith(b"step"))
+    next(line for line in process.stderr if line.startswith(b"update"))
     second = nmt("train", "--config", config, "--set", "training.max_steps=100000")
     process.kill()
     process.wait()
@@ -1072,14 +1072,14 @@ def test_a_training_that_ran_out_of_memory_resumes_exactly(nmt, config: Path, mo
     """Its parts draw other dropout. Fails if the number of parts is not kept."""
     from nmt_cli.training import update
 
-    real = update.Updates._parts
+    real = update.GradientAccumulator._micro_batches
 
-    def greedy(self, share, num_tokens, state):
+    def greedy(self, local, num_tokens, state):
         if state.step == 1 and state.accumulate == 1:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
-        return real(self, share, num_tokens, state)
+        return real(self, local, num_tokens, state)
 
-    monkeypatch.setattr(update.Updates, "_parts", greedy)
+    monkeypatch.setattr(update.GradientAccumulator, "_micro_batches", greedy)
     command = ("train", "--config", config, "--set", "training.schedule=constant", "--set")
     assert nmt(*command, f"model_dir={config.parent / 'whole'}").code == 0
     assert nmt(*command, "training.max_steps=6").code == 0
@@ -1092,14 +1092,14 @@ def test_a_directory_that_is_moved_meanwhile_ends_the_training_and_is_not_made_a
     """Made anew it would have weights without a tokenizer."""
     from nmt_cli.training import update
 
-    run, moved, real = config.parent / "run", config.parent / "moved", update.Updates.gradients
+    run, moved, real = config.parent / "run", config.parent / "moved", update.GradientAccumulator.gradients
 
-    def gradients(self, share, num_tokens, state):
+    def gradients(self, local, num_tokens, state):
         if state.step == 7 and run.exists():
             run.rename(moved)
-        return real(self, share, num_tokens, state)
+        return real(self, local, num_tokens, state)
 
-    monkeypatch.setattr(update.Updates, "gradients", gradients)
+    monkeypatch.setattr(update.GradientAccumulator, "gradients", gradients)
     command = ("train", "--config", config, "--set", "training.logging_freq=1000", "--set")
     result = nmt(*command, f"model_dir={run}")
     assert (result.code, run.exists()) == (1, False), result.err

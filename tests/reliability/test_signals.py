@@ -111,8 +111,8 @@ def test_a_training_does_not_hear_what_it_was_started_to_ignore(start: Start, co
     process = start(*arguments, ignored=ignored)
     wait_for(process, "^update 2 ")
     process.send_signal(IGNORED[ignored])
-    wait_for(process, "^step")
-    wait_for(process, "^step")
+    wait_for(process, "^update")
+    wait_for(process, "^update")
     heard = signal.SIGHUP if ignored == "TERM" else signal.SIGTERM
     process.send_signal(heard)
     code, last = ended(process)
@@ -133,8 +133,8 @@ def test_ctrl_c_does_not_reach_a_training_in_the_background_of_a_script(config: 
         training = int(shell.stdout.readline())
         wait_for(shell, "^update 2 ")
         os.killpg(shell.pid, signal.SIGINT)  # as a terminal does
-        wait_for(shell, "^step")
-        wait_for(shell, "^step")
+        wait_for(shell, "^update")
+        wait_for(shell, "^update")
         os.kill(training, signal.SIGTERM)
         assert "interrupted at update" in shell.communicate(timeout=300)[1]
     finally:
