@@ -1,4 +1,4 @@
-"""What a command line asks of a translation: decoding options, files, the form of the output."""
+"""The options of a translation: how to decode, which files to read, and the form of the output."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TranslationTask:
     format: str = "text"
     alignment: str = "none"
     confidence: bool = False
-    """Of lines it goes with them, in jsonl; else the confidence of each sentence goes to `report_path`."""
+    """Write confidences: into the JSON of lines, or, for documents and paragraphs, to `report_path`."""
     shortlist: Path | None = None
     glossary: str | None = None
     prefix: str | None = None

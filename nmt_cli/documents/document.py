@@ -247,7 +247,7 @@ class _Segments(NamedTuple):
     """The translation of segments."""
 
     edits: list[list[Edit]]
-    """What puts the translation of each segment into the document."""
+    """The edits of the document that write the translation of each segment."""
     sentences: list[list[tuple[str, Translation]]]
     """See `Paragraph.sentences`."""
 

@@ -34,7 +34,7 @@ class Characters:
     codec: str
     """The encoding in which it is written again."""
     notes: tuple[str, ...] = ()
-    """What is odd about its encoding."""
+    """Warnings about its encoding."""
     is_mended: bool = False
     """The encoding that it declares is not `codec`, and has to be changed."""
 

@@ -78,12 +78,12 @@ class _Entry:
 
 
 class _Form(NamedTuple):
-    """Where and how the translation of a segment is written."""
+    """One form of a message (singular or a plural), with the place of its translation."""
 
     entry: _Entry
     own: _Text
     begin: str
-    """What stands before it if it has no place yet."""
+    """The keyword before a plural form that the message lacks, such as `msgstr[1]`; empty where it has a place."""
     is_long: bool
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 NUM_EXAMPLES = 5
 MAX_CONTRIBUTORS = 100_000
 _LINE_END = re.compile("\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""What ends a line for some program."""
+"""Characters that some program reads as the end of a line."""
 _CONTRIBUTOR = re.compile(r"\s*(?:&\s*)?#\d+ \(([^()]*)\)")
 
 

@@ -74,7 +74,7 @@ _LINE_ENDS = ("\n", "\r\n", "\r")
 
 
 class State(Enum):
-    """What a document says of the translation of a segment."""
+    """The state of the translation of a segment, as the document declares it."""
 
     NEW = auto()
     """There is none, or a text that only stands in for one."""
@@ -93,7 +93,7 @@ class Declared(NamedTuple):
     place: int = 0
     """Place of the declaration, for messages."""
     name: str = ""
-    """What declares the target language: `Language`, `target-language`."""
+    """The name of the header or attribute of the target language: `Language`, `target-language`."""
 
 
 NOTHING_DECLARED = Declared()
@@ -128,7 +128,7 @@ class Segment:
     declared: Declared = NOTHING_DECLARED
     context: str = ""
     syntax: frozenset[str] | None = None
-    """What tells the placeholders of the text, in the words of gettext: `c-format`; None where nothing could."""
+    """Kinds of placeholders in the text, by flags of gettext such as `c-format`; None in a format without flags."""
     has_columns: bool = False
     """Several blanks in the text set columns, as texts for terminals do."""
     time: tuple[float, float] | None = None
@@ -140,7 +140,7 @@ class Segment:
     parts: tuple[Segment, ...] = ()
     """The segments that stand between its seams, where a sentence goes on from one to the next."""
     unit: object = None
-    """What the format needs to write the translation."""
+    """Data of the format's own, from which it writes the translation."""
 
     @property
     def text(self) -> str:

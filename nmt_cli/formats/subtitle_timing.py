@@ -1,4 +1,4 @@
-"""How the times of two files of subtitles belong together: another frame rate, a shift, or not at all."""
+"""Estimates the frame-rate ratio and the shift between the times of two files of subtitles."""
 
 from __future__ import annotations
 
