@@ -197,7 +197,7 @@ def _missing(tags: Sequence[Tag], begun: str) -> list[Tag]:
 
 def _without_commas(written: Sequence[str], words: Sequence[int], signs: Sequence[str]) -> tuple[list[str], list[int]]:
     """Return words without the commas beside some signs, and the numbers of the words that remain."""
-    if not signs:
+    if not signs or not written:  # all words may be those of a prefix
         return list(written), list(words)
     any_sign = "|".join(map(re.escape, sorted(set(signs), key=len, reverse=True)))
     begins, ends = re.compile(any_sign), re.compile(rf"(?:{any_sign})\Z")

@@ -367,3 +367,12 @@ def test_a_word_with_a_typing_error_gives_the_case_of_what_it_was():
     assert writing(TEXT * 10).adapted("Huose").text == "house"
     assert writing(TEXT * 10).restored(line("Huose"), own)[0].text == "Haus"
     assert writing(TEXT * 10).restored(line("HUOSE"), own)[0].text == "HAUS"
+
+
+def test_a_prefix_that_is_the_whole_translation_is_kept_beside_symbols():
+    """Fails if no word is left beside the prefix from which a comma could be taken."""
+    text, prefix = "I see (Tom) here.", "Ich sehe (Tom) hier."
+    found = Translation(prefix, 0.0, 0.0, np.eye(4, 5), ((0, 0), (1, 1), (2, 2), (3, 3)), 4)
+    own = writing([*TEXT, "Tom, Anna and NATO. And Tom?"] * 10)
+    (restored,) = own.restored(line(text), [found], Prefix(prefix, (), (), b"", ()))
+    assert restored.text == prefix
