@@ -23,8 +23,9 @@ from pathlib import Path
 from xml.parsers import expat
 
 from nmt_cli.documents.codes import CODE, FORMAT_CODE, counts_of
-from nmt_cli.documents.document import ENDINGS, translate_document
+from nmt_cli.documents.document import translate_document
 from nmt_cli.documents.sentences import splitter
+from nmt_cli.formats.contents import ENDINGS
 from nmt_cli.formats.po import plural_rule
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, open_requested
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.data.output import open_output
-from nmt_cli.documents.document import DocumentCounts, translate_document, translate_paragraphs
-from nmt_cli.documents.encoding import MAX_BYTES
+from nmt_cli.documents.document import MAX_BYTES, DocumentCounts, translate_document, translate_paragraphs
 from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.system.console import Progress, counted, log, warn

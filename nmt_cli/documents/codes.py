@@ -202,10 +202,9 @@ def as_code(raw: str, text: str) -> Atom:
     return Atom(raw, shown(text), Kind.PLACEHOLDER)
 
 
-def untranslated(raw: str) -> Atom:
+def untranslated(atom: Atom) -> Atom:
     """Return the atom of an element whose text stays as it is."""
-    words = unescape(re.sub(r"<[^<>]*>", "", raw))
-    return Atom(raw, shown(words), Kind.PLACEHOLDER if words.strip() else Kind.ALONE)
+    return Atom(atom.raw, shown(atom.text), Kind.PLACEHOLDER if atom.text.strip() else Kind.ALONE)
 
 
 def shown(text: str) -> str:

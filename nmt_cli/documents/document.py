@@ -6,33 +6,30 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from nmt_cli.documents import html, xliff
-from nmt_cli.documents.codes import CODE, with_codes
+from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.cues import with_cues_joined
 from nmt_cli.documents.division import Shown
-from nmt_cli.documents.encoding import check_document, encoded
 from nmt_cli.documents.languages import refuse_mixture
-from nmt_cli.documents.po_codes import codes_by, cut_codes, signs_of
+from nmt_cli.documents.po_codes import codes_of_segment, cut_codes, signs_of
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
-from nmt_cli.formats import characters
-from nmt_cli.formats.characters import Characters
-from nmt_cli.formats.contents import CONTENTS
-from nmt_cli.formats.contents import ENDINGS as CONTENT_ENDINGS
+from nmt_cli.formats.characters import Characters, document_of, encoded
+from nmt_cli.formats.contents import CONTENTS, ENDINGS
+from nmt_cli.formats.html import Page
 from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Located, Odd, Segment, State, spliced
+from nmt_cli.formats.recognise import utf16_encoding, why_not_text
+from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, State, spliced
 from nmt_cli.formats.work import SEGMENT, Work
 from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
 """Translates lines; weights of attention place the tags, and without them the order of the words does."""
-ENDINGS: dict[str, Any] = {
-    ".html": html, ".htm": html, ".xhtml": html, **CONTENT_ENDINGS, ".xlf": xliff, ".xliff": xliff,
-}  # fmt: skip
-"""The format of each ending of a name."""
+MAX_BYTES = 32_000_000
+"""A document is held in memory, several times; catalogues and pages of people are far smaller."""
 _INVALID = re.compile("[\\0\ud800-\udfff]")
 """Characters of a text that is not valid: a zero byte, or a byte that could not be decoded."""
 
@@ -117,29 +114,29 @@ def translate_document(
         InputError: the document is damaged, too large, in an unknown encoding, or nested beyond reason.
         KeyError: no format has this ending.
     """
-    work = work or Work()
-    form = ENDINGS[_suffix(name)]
-    if isinstance(form, str):
-        kind = CONTENTS[form]
-        check_document(name, data)
-        found = characters.document_of(name, data, kind.charset, Languages(source_lang, target_lang or ""))
-        return _content_in_place(
-            kind(found, work), translate, split, work, target_lang=target_lang, overwrite=overwrite
-        )
-    document = form.decoded(name, data)
-    text, counts = _in_place(form, document, translate, split, work, target_lang=target_lang, overwrite=overwrite)
-    return Translated(encoded(document, text, has_references=form.HAS_REFERENCES), counts)
+    kind = CONTENTS[{**ENDINGS, ".txt": "text"}[_suffix(name)]]
+    check_document(name, data)
+    document = document_of(name, data, kind.charset, Languages(source_lang, target_lang or ""))
+    content = kind(document, work)
+    text, counts = _in_place(content, translate, split, target_lang=target_lang, overwrite=overwrite)
+    content_bytes, note = encoded(document, text, kind.charset, has_references=kind.HAS_REFERENCES)
+    counts.notes += [] if note is None else [note]
+    return Translated(content_bytes, counts)
 
 
-def _content_in_place(
-    content: Content,
-    translate: Translate,
-    split: Splitter,
-    work: Work,
-    *,
-    target_lang: str | None,
-    overwrite: bool,
-) -> Translated:
+def check_document(name: str, data: bytes) -> None:
+    """Raise `InputError` if a document is too large, or no text."""
+    if len(data) > MAX_BYTES:
+        line = data.count(b"\n", 0, MAX_BYTES) + 1
+        raise InputError(f"{name}:{line}: the document is larger than {MAX_BYTES // 1_000_000} MB; cut it into parts")
+    head = data[:4096]
+    if utf16_encoding(head) is None and (foreign := why_not_text(head)) is not None and "XLIFF" not in foreign.what:
+        raise InputError(f"{name}:1: is {foreign.what}, but a document in text is expected here; {foreign.advice}")
+
+
+def _in_place(
+    content: Content, translate: Translate, split: Splitter, *, target_lang: str | None, overwrite: bool = False
+) -> tuple[str, DocumentCounts]:
     """Return a document with its new segments translated, and the others too if they are to be overwritten."""
     document, segments = content.document, []
     num_unfinished = 0
@@ -155,9 +152,10 @@ def _content_in_place(
             content.odd.append(Odd(segment.line, f"has {what}; mend the line"))
         else:
             segments.append(segment)
-    counts = DocumentCounts(notes=[*document.notes, *content.notes], languages=content.languages)
+    counts = DocumentCounts(notes=list(document.notes), languages=content.languages)
     segments = list(with_cues_joined(segments))
-    found = _translated(segments, translate, split, counts, work, keeps_codes=True, content=content)
+    num_subflows = sum(segment.has_subflow for segment in segments)
+    found = _translated(segments, translate, split, counts, content.work, keeps_codes=True, content=content)
     edits = [edit for edits in found.edits for edit in edits]
     if target_lang is not None:
         edits += content.in_language(target_lang)
@@ -166,12 +164,13 @@ def _content_in_place(
         counts.notes.append(
             f"{counted(num_unfinished, 'unfinished translation')} left as it stands; --overwrite translates such too"
         )
+    if num_subflows:
+        counts.notes.append(
+            f"{counted(num_subflows, 'text')} with a footnote or the like inside a code (sub), which stays in the "
+            "source language"
+        )
     counts.notes += _odd_notes(content.odd)
-    data, note = characters.encoded(
-        document, spliced(document.text, edits), content.charset, has_references=content.HAS_REFERENCES
-    )
-    counts.notes += [] if note is None else [note]
-    return Translated(data, counts)
+    return spliced(document.text, edits), counts
 
 
 def _odd_notes(odd: Sequence[Odd]) -> list[str]:
@@ -194,26 +193,8 @@ def translate_page(
     Raises:
         InputError: a tag is cut off, or elements are nested beyond reason.
     """
-    page = Characters("q", text, "utf-8")
-    return _in_place(html, page, translate, split, work or Work(), target_lang=target_lang)[0]
-
-
-def _in_place(
-    form: Any,
-    document: Characters,
-    translate: Translate,
-    split: Splitter,
-    work: Work,
-    *,
-    target_lang: str | None,
-    overwrite: bool = False,
-) -> tuple[str, DocumentCounts]:
-    """Return the text of a document of this format (a module of `ENDINGS`) with its sentences translated."""
-    located: Located = form.locate(document, target_lang, work, overwrite=overwrite)
-    counts = DocumentCounts(notes=located.notes, languages=located.languages)
-    found = _translated(located.segments, translate, split, counts, work, keeps_codes=True).edits
-    edits = [edit for edits in found for edit in edits]
-    return spliced(document.text, [*located.edits, *edits]), counts
+    page = Page(Characters("q", text, "utf-8"), work)
+    return _in_place(page, translate, split, target_lang=target_lang)[0]
 
 
 def translate_paragraphs(
@@ -386,8 +367,8 @@ class _Assembly:
         for number, length in enumerate(_chunk_lengths(unit.atoms) if line.seams else ()):
             seconds = segment.seconds[chunk + number] if segment.seconds else 0.0
             shown.append(Shown(seconds * length / max(1, lengths[chunk + number]), length))
-        codes = codes_by(segment.syntax) if segment.syntax is not None else segment.codes or CODE
-        return restored(line, translation, segment.spell, shown, self._raw, signs_of(segment), codes)
+        signs = signs_of(segment, self._atoms[id(segment)])
+        return restored(line, translation, segment.spell, shown, self._raw, signs, codes_of_segment(segment))
 
     def _as_it_was(self, unit: Unit) -> Restored:
         """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""

@@ -1,16 +1,28 @@
-"""Placeholders in messages of catalogues, which the flags of a message tell: `c-format`, `qt-format` and so on."""
+"""Placeholders and tags in the text of a segment; in catalogues, flags such as `c-format` tell which there are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 
-from nmt_cli.documents.codes import CODE, FORMAT_CODE, NUMBERED_CODE, REFERENCE, with_codes
-from nmt_cli.formats.segments import Atom, Kind, Segment
+from nmt_cli.documents.addresses import with_whole_addresses
+from nmt_cli.documents.codes import (
+    ANY_CODE,
+    CODE,
+    FORMAT_CODE,
+    NUMBERED_CODE,
+    REFERENCE,
+    untranslated,
+    with_codes,
+)
+from nmt_cli.formats.segments import Atom, Codes, Kind, Segment
 from nmt_cli.formats.work import Work
 
+_FREE_SIGNS = "%"
+"""Signs of placeholders that are common in text too: one language writes `percent`, another `%`."""
+_UNIT_CODE = re.compile(f"{REFERENCE.pattern}|{ANY_CODE.pattern}")
 _COLUMNS = re.compile(r" {2,}| ?[^ ]++(?: [^ ]++)*+(?: (?! ))?| ")
 """Texts for terminals are set in columns by several blanks."""
 _NUMBERED = frozenset(
@@ -41,9 +53,13 @@ _OWN = {
 
 def cut_codes(segment: Segment, work: Work) -> tuple[Atom, ...]:
     """Return the atoms of a segment with the placeholders and tags in its text, and columns, as atoms of their own."""
-    pattern = CODE if segment.syntax is None else with_references(codes_by(segment.syntax))
-    atoms = with_codes(segment.atoms, pattern, work=work)
-    return tuple(part for atom in atoms for part in _columns_of(atom, work)) if segment.has_columns else atoms
+    atoms = [untranslated(atom) if atom.kind is Kind.PROTECTED else atom for atom in segment.atoms]
+    if segment.codes is Codes.PAGE:
+        return with_codes(with_whole_addresses(atoms, work), has_line_ends=False, work=work)
+    if segment.codes is not Codes.MESSAGE:
+        return with_codes(atoms, _UNIT_CODE if segment.codes is Codes.UNIT else CODE, work=work)
+    cut = with_codes(atoms, with_references(codes_by(segment.syntax)), work=work)
+    return tuple(part for atom in cut for part in _columns_of(atom, work))
 
 
 def _columns_of(atom: Atom, work: Work) -> Iterator[Atom]:
@@ -57,14 +73,19 @@ def _columns_of(atom: Atom, work: Work) -> Iterator[Atom]:
             yield Atom(column[0], "", Kind.BREAK) if column[0].startswith("  ") else Atom(column[0], column[0])
 
 
-def signs_of(segment: Segment) -> str:
+def signs_of(segment: Segment, atoms: Iterable[Atom]) -> str:
     """Return the signs of placeholders that the translation of a segment may have though its text lacks them."""
-    return "" if is_format(segment.syntax or frozenset()) else segment.signs
+    has_arguments = segment.codes is Codes.UNIT and any(
+        atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms
+    )
+    return "" if has_arguments or any(map(_is_format, segment.syntax)) else _FREE_SIGNS
 
 
-def is_format(flags: AbstractSet[str]) -> bool:
-    """Return whether flags say that a message is a format of a programming language."""
-    return any(map(_is_format, flags))
+def codes_of_segment(segment: Segment) -> re.Pattern[str]:
+    """Return the pattern of the tags and placeholders that the translation of a segment must have as often."""
+    if segment.codes is Codes.MESSAGE:
+        return codes_by(segment.syntax)
+    return ANY_CODE if segment.codes is Codes.UNIT else CODE
 
 
 def codes_by(flags: AbstractSet[str]) -> re.Pattern[str]:

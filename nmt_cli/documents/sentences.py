@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from nmt_cli.formats.segments import Atom, Kind
+from nmt_cli.formats.segments import Atom, Kind, partners
 from nmt_cli.formats.work import SENTENCE, Work
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
@@ -80,25 +80,6 @@ def _merged(atoms: Iterable[Atom]) -> list[Atom]:
         else:
             merged.append(atom)
     return merged
-
-
-def partners(atoms: Sequence[Atom]) -> dict[int, int]:
-    """Return the places of opening tags, each with the place of its closing tag; the pairs do not cross."""
-    pairs: dict[int, int] = {}
-    opened: list[int] = []
-    num_open: dict[str, int] = {}
-    for place, atom in enumerate(atoms):
-        if atom.kind is Kind.OPEN:
-            opened.append(place)
-            num_open[atom.text] = num_open.get(atom.text, 0) + 1
-        elif atom.kind is Kind.CLOSE and num_open.get(atom.text):
-            while True:
-                last = opened.pop()
-                num_open[atoms[last].text] -= 1
-                if atoms[last].text == atom.text:
-                    pairs[last] = place
-                    break
-    return pairs
 
 
 def _paired(atoms: Sequence[Atom], work: Work) -> list[Atom]:

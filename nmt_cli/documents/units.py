@@ -23,8 +23,8 @@ from nmt_cli.documents.codes import (
     without_strays,
 )
 from nmt_cli.documents.division import Shown, divided
-from nmt_cli.documents.sentences import Unit, partners
-from nmt_cli.formats.segments import Atom, Kind
+from nmt_cli.documents.sentences import Unit
+from nmt_cli.formats.segments import Atom, Kind, partners
 from nmt_cli.formats.work import Work
 from nmt_cli.text.alignment import MAX_WEIGHTS, Link, Matrix
 from nmt_cli.translation.elements import Tag

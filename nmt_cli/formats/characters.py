@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from nmt_cli.formats.encoding import TextFacts, declared_codec, text_facts
+from nmt_cli.formats.encoding import TextFacts, declared_codec, text_facts, wider_codec
 from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.older_encodings import UncertainEncodingError, shown
 from nmt_cli.formats.opening import Input
@@ -20,8 +20,6 @@ MAX_BYTES = 1 << 29
 """A document is held in memory."""
 _HEAD = 1 << 16
 """Bytes in which a document declares its encoding."""
-_UNSET = frozenset(("charset", "ascii", "us-ascii"))
-"""Charsets of a template, and of the catalogue that msginit makes of one; translations need more than ASCII has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,7 @@ class Characters:
 def declared_charset(data: bytes, charset: Charset) -> str | None:
     """Return the encoding that a document declares, or None."""
     found = charset(data)
-    name = found[1].decode("ascii", errors="replace") if found else None
-    return None if name is None or name.lower() in _UNSET else name
+    return found[1].decode("ascii", errors="replace") if found else None
 
 
 def facts_of(given: Input, charset: Charset, languages: Languages, asked: str | None = None) -> TextFacts:
@@ -108,8 +105,8 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
     elif is_unicode and wanted not in (None, own, "utf-8"):
         is_mended = own == "utf-8"
         notes.append(f"declares the encoding {declared}, but is {facts.encoding}, and is read so")
-    elif (own, wanted) == ("cp1252", "iso8859-1"):  # which programs of Windows call so
-        own = own if re.search(rb"[\x80-\x9f]", data) else "iso8859-1"
+    elif wanted is not None and own == wider_codec(wanted):  # which browsers and programs of Windows call so
+        pass
     elif not is_unicode and wanted != own:
         is_mended, own = True, "utf-8"
         notes.append(f"is not valid {declared or 'UTF-8'}; it is read as {facts.encoding}, and is in UTF-8 now")

@@ -21,6 +21,12 @@ MAX_LINE_CHARACTERS = 64_000_000
 SAMPLE_BYTES = 1 << 17
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 """A line with its end, or the last one without."""
+_OTHER_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "windows-874": "cp874", "x-gbk": "gbk", "x-cp1252": "cp1252"}
+_WIDER = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
+}  # fmt: skip
+"""By the Encoding Standard of WHATWG, for names that Python reads more narrowly."""
 _NOT_FOR_TEXTS = frozenset(("idna", "punycode"))
 
 
@@ -70,11 +76,14 @@ def text_facts(given: Input, languages: Languages, asked: str | None = None, dec
     return _counted(given, "UTF-8", "utf-8-sig" if has_mark else "utf-8", has_mark=has_mark)
 
 
-def _is_valid(given: Input, codec: str) -> bool:
+def _is_valid(given: Input, codec: str, *, has_controls: bool = True) -> bool:
+    """Return whether a text can be read in an encoding, and then has no control characters if it may have none."""
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         for chunk in given.chunks():
-            decoder.decode(chunk)
+            text = decoder.decode(chunk)
+            if not has_controls and re.search("[\x80-\x9f]", text):
+                return False
         decoder.decode(b"", final=True)
     except UnicodeError:
         return False
@@ -110,8 +119,13 @@ def declared_codec(declared: str) -> str:
     Raises:
         LookupError: as `text_codec` does.
     """
-    codec = text_codec(declared)
+    codec = text_codec(_OTHER_NAMES.get(declared.lower(), declared))
     return "utf-8" if _has_zero_bytes(codec) else codec
+
+
+def wider_codec(codec: str) -> str | None:
+    """Return the larger encoding that browsers read under the name of another one, or None."""
+    return _WIDER.get(codec)
 
 
 def _has_zero_bytes(codec: str) -> bool:
@@ -137,9 +151,10 @@ def _declared(given: Input, declared: str) -> TextFacts | None:
         codec = declared_codec(declared)
     except LookupError:
         return None
-    # Programs of Windows call their own encoding Latin-1. The two differ only in bytes that are no text in Latin-1.
-    if codec == "iso8859-1" and _is_valid(given, "cp1252"):
-        return _counted(given, "cp1252", "cp1252")
+    wider = wider_codec(codec)
+    # A page in "iso-8859-1" may have the quotes of cp1252; the two differ only in bytes that are no text in Latin-1.
+    if wider is not None and not _is_valid(given, codec, has_controls=False) and _is_valid(given, wider):
+        return _counted(given, wider, wider)
     return _counted(given, declared, codec) if _is_valid(given, codec) else None
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt_cli.formats.characters import declared_charset, decoded
+from nmt_cli.formats.characters import decoded, facts_of
 from nmt_cli.formats.columns import rows_as_pairs
 from nmt_cli.formats.comma import read_csv
 from nmt_cli.formats.contents import CONTENTS
@@ -19,12 +19,12 @@ from nmt_cli.formats.opening import Input
 from nmt_cli.formats.pairs import pairs_of
 from nmt_cli.formats.parallel import in_order, in_twos, read_parallel
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
+from nmt_cli.formats.segments import Content
 from nmt_cli.formats.subtitle_pairs import cues_of, matched
 from nmt_cli.formats.tmx import TmxEvents
 from nmt_cli.formats.tsv import read_tsv
-from nmt_cli.formats.xliff import XliffEvents
 from nmt_cli.formats.xlsx import advice_on_formulas, load_openpyxl, read_xlsx
-from nmt_cli.formats.xml import declared_encoding, read_events
+from nmt_cli.formats.xml import read_events
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 
@@ -81,21 +81,21 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
     for one in whole:
         if one.format in _LIBRARIES:
             _LIBRARIES[one.format](one.given.name)
-        if one.format in ("TMX", "XLIFF"):
-            facts: TextFacts | None = declared_encoding(one.given, settings.encoding)
-        else:
-            is_binary = one.format in ("XLSX", "ODS")
-            kind = CONTENTS.get(one.format)
-            declared = declared_charset(one.given.head(), kind.charset) if kind else None
-            facts = None if is_binary else text_facts(one.given, settings.languages, settings.encoding, declared)
-            if facts is not None and _contradicts(settings.encoding, one.given):
-                warn(
-                    f"{one.given.name}: is valid UTF-8, but is read as --encoding {settings.encoding} says; leave it "
-                    "out if characters come out wrong"
-                )
+        facts = None if one.format in ("XLSX", "ODS") else _facts_of(one, settings)
+        if facts is not None and _contradicts(settings.encoding, one.given):
+            warn(
+                f"{one.given.name}: is valid UTF-8, but is read as --encoding {settings.encoding} says; leave it "
+                "out if characters come out wrong"
+            )
         jobs.append(Job(one.format, ((one.given, facts),), ignored=ignored))
     _warn_of_idle_options(jobs, settings)
     return jobs
+
+
+def _facts_of(one: Recognised, settings: Settings) -> TextFacts:
+    """Return the encoding of a file that holds both sides."""
+    charset = TmxEvents.charset if one.format == "TMX" else CONTENTS.get(one.format, Content).charset
+    return facts_of(one.given, charset, settings.languages, settings.encoding)
 
 
 def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
@@ -216,8 +216,8 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
     if job.format in CONTENTS and len(job.inputs) == 1:
         content = CONTENTS[job.format](decoded(given, facts))
         return pairs_of(content, languages, report, with_unfinished=settings.with_unfinished)
-    if job.format in ("TMX", "XLIFF"):
-        return _units(job.format, given, facts, settings, report)
+    if job.format == "TMX":
+        return _memory(given, facts, settings, report)
     (source, source_facts), (target, target_facts) = job.inputs
     assert source_facts is not None
     assert target_facts is not None
@@ -230,11 +230,7 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
     return matched(cues[0], cues[1], (source.name, target.name), report)
 
 
-def _units(kind: str, given: Input, facts: TextFacts, settings: Settings, report: ImportReport) -> Iterator[Found]:
-    events: TmxEvents | XliffEvents
-    if kind == "TMX":
-        events = TmxEvents(given.name, settings.languages, report)
-    else:
-        events = XliffEvents(given.name, settings.languages, report, with_unfinished=settings.with_unfinished)
+def _memory(given: Input, facts: TextFacts, settings: Settings, report: ImportReport) -> Iterator[Found]:
+    events = TmxEvents(given.name, settings.languages, report)
     yield from read_events(given, facts, events)
     events.finish()

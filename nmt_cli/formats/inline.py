@@ -1,4 +1,4 @@
-"""The text of a segment in TMX and XLIFF, between the inline codes of other programs."""
+"""The text of a segment in TMX, between the inline codes of other programs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ class InlineText:
     def __init__(self) -> None:
         self.has_subflow = False
         """True if a code holds text of its own (`sub`), such as a footnote. It is left out with the code."""
-        self.segments: dict[str, str] = {}
-        """Texts of the marked segments of XLIFF 1.2, by their `mid`."""
         self._parts: list[str] = []
         self._code: list[str] = []
-        self._opened: list[tuple[bool, str | None, int]] = []
-        """For each open element, if its text is hidden, the `mid` of its segment, and the parts before it."""
+        self._opened: list[bool] = []
+        """For each open element, whether its text is hidden."""
         self._num_hidden = 0
         self._is_break = False
 
@@ -38,17 +36,14 @@ class InlineText:
             self._code = [attributes.get("equiv-text", attributes.get("equiv", ""))]
         self._num_hidden += is_hidden
         self.has_subflow |= name == "sub"
-        mid = attributes.get("mid") if attributes.get("mtype") == "seg" else None
-        self._opened.append((is_hidden, mid, len(self._parts)))
+        self._opened.append(is_hidden)
 
     def end(self) -> None:
         """End the inline element that was begun last."""
-        was_hidden, mid, begin = self._opened.pop()
+        was_hidden = self._opened.pop()
         self._num_hidden -= was_hidden
         if was_hidden and not self._num_hidden and (self._is_break or BREAK.match("".join(self._code))):
             self._parts.append("\n")
-        if mid is not None:
-            self.segments[mid] = "".join(self._parts[begin:])
 
     def add(self, data: str) -> None:
         """Add character data."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input, check_no_declarations, zip_archive
 from nmt_cli.formats.xlsx import only_sheet
-from nmt_cli.formats.xml import read_events
+from nmt_cli.formats.xml import ODD_SIGN, read_events
 from nmt_cli.system.errors import InputError
 
 MAX_COLUMNS = 1_000
@@ -65,7 +65,7 @@ class OdsEvents:
     def text(self, data: str) -> None:
         """Keep text that stands in a paragraph of a cell."""
         if self._text is not None and self._paragraphs and not self._aside:
-            self._text.append(data)
+            self._text.append(data.replace(ODD_SIGN, ""))
 
     def end(self, name: str) -> None:
         """End a cell or a row."""

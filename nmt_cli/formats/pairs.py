@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nmt_cli.formats.inline import SUBFLOW_NOTE
 from nmt_cli.formats.languages import Languages, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.formats.segments import Content, Declared, State
@@ -22,14 +23,17 @@ def pairs_of(
     name = content.document.name
     swapped: dict[Declared, bool] = {}
     for segment in content.segments():
-        is_left = segment.state is State.LEFT or (segment.state is State.UNFINISHED and not with_unfinished)
+        is_left = segment.state is State.LEFT and segment.target is None
+        is_left |= segment.state is State.UNFINISHED and not with_unfinished
         if is_left or (segment.reason and segment.state is State.NEW):
             report.skip(segment.reason or "not to be translated", f"{name}:{segment.line}")
         elif segment.target is not None:
             if segment.declared not in swapped:
                 swapped[segment.declared] = _is_swapped(content, segment.declared, languages, report)
-            sides = segment.text, segment.target
-            yield Found(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
+            if segment.has_subflow:
+                report.note(SUBFLOW_NOTE)
+            for sides in segment.marked or ((segment.text, segment.target),):
+                yield Found(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
     for line, what in content.odd:
         report.skip(what, f"{name}:{line}")
 

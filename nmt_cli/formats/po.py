@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nmt_cli.formats.characters import Characters
 from nmt_cli.formats.languages import language_after
-from nmt_cli.formats.segments import Atom, Content, Declared, Edit, Kind, Odd, Segment, State
+from nmt_cli.formats.segments import Atom, Codes, Content, Declared, Edit, Kind, Odd, Segment, State
 from nmt_cli.formats.work import SEGMENT, Work
 
 _SOME = 200
@@ -113,7 +113,8 @@ class Catalogue(Content):
         """Return a match whose first group is the charset in the header, or None."""
         header = _HEADER.search(data)
         found = header and _CONTENT_TYPE.search(data, *header.span(1))
-        return _CHARSET.match(data, found.end(), header.end(1)) if header and found else None
+        named = _CHARSET.match(data, found.end(), header.end(1)) if header and found else None
+        return None if named is None or named[1].decode("ascii", "replace").upper() in _UNSET else named
 
     def segments(self) -> Iterator[Segment]:
         """Yield a segment for each string of a translation; an entry that is damaged is left out."""
@@ -286,7 +287,7 @@ class Catalogue(Content):
             declared=self._declared,
             context=form.entry.texts["msgctxt"].raw if "msgctxt" in form.entry.texts else "",
             syntax=frozenset(form.entry.flags),
-            has_columns=True,
+            codes=Codes.MESSAGE,
             unit=form,
         )
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nmt_cli.formats.segments import Atom
+from nmt_cli.formats.segments import Atom, Kind
 
 ENDLESS = re.compile(r"(&#[0-9]{1000,};?)")
 """A reference that stands for no character. Python refuses to read such a number."""
@@ -48,6 +48,11 @@ def spelled(raw: str) -> Iterator[Atom]:
     """Yield the atoms of a text, each reference to a character as one."""
     for match in _REFERENCE.finditer(raw):
         yield Atom(match[0], unescape(match[0]))
+
+
+def protected(raw: str) -> Atom:
+    """Return the atom of an element whose text its document forbids to translate."""
+    return Atom(raw, unescape(re.sub(r"<[^<>]*>", "", raw)), Kind.PROTECTED)
 
 
 def written(text: str) -> str:

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
 from nmt_cli.formats.characters import Characters
 from nmt_cli.formats.work import Work
-
-FREE_SIGNS = "%"
-"""Signs of placeholders that are common in text too: one language writes `percent`, another `%`."""
 
 
 class Kind(Enum):
@@ -54,7 +51,7 @@ class Atom:
     @property
     def is_shown(self) -> bool:
         """True for text and placeholders, whose characters the model sees."""
-        return self.kind in (Kind.TEXT, Kind.PLACEHOLDER)
+        return self.kind in (Kind.TEXT, Kind.PLACEHOLDER, Kind.PROTECTED)
 
     @property
     def shown(self) -> str:
@@ -71,6 +68,19 @@ class Atom:
 
 
 _LINE_ENDS = ("\n", "\r\n", "\r")
+
+
+class Codes(Enum):
+    """The ways in which tags and placeholders stand in a text."""
+
+    TEXT = auto()
+    """As in any text: `<b>`, `{name}`, `%s`, addresses."""
+    PAGE = auto()
+    """What stands in the text of a page is a word, and an address may have tags within."""
+    MESSAGE = auto()
+    """By the flags of gettext in `Segment.syntax`; several blanks set columns, as in texts for terminals."""
+    UNIT = auto()
+    """As in the text of any program: `%1` may be an argument, and `&nbsp;` a reference."""
 
 
 class State(Enum):
@@ -114,10 +124,7 @@ class Segment:
     """Returns the range from what stands between the seams."""
     seconds: tuple[float, ...] = ()
     """Seconds for which each part between the seams is shown, if there are seams."""
-    signs: str = FREE_SIGNS
-    """Signs that the translation may have though the text lacks them."""
-    codes: re.Pattern[str] | None = None
-    """Pattern of the tags and placeholders that the translation must have as often; None is `CODE`."""
+    codes: Codes = Codes.TEXT
     line: int = 0
     """The line on which its unit begins, for messages."""
     target: str | None = None
@@ -127,10 +134,8 @@ class Segment:
     """Why it is not a pair of texts, for the report of an import: `fuzzy`, `obsolete`."""
     declared: Declared = NOTHING_DECLARED
     context: str = ""
-    syntax: frozenset[str] | None = None
-    """Kinds of placeholders in the text, by flags of gettext such as `c-format`; None in a format without flags."""
-    has_columns: bool = False
-    """Several blanks in the text set columns, as texts for terminals do."""
+    syntax: frozenset[str] = frozenset()
+    """Kinds of placeholders in the text, by flags of gettext such as `c-format`."""
     time: tuple[float, float] | None = None
     """The seconds at which it is shown and goes."""
     num_repeated: int = 0
@@ -139,6 +144,10 @@ class Segment:
     """No sentence goes on from one line of it to the next, nor to another segment."""
     parts: tuple[Segment, ...] = ()
     """The segments that stand between its seams, where a sentence goes on from one to the next."""
+    marked: tuple[tuple[str, str], ...] = ()
+    """The texts and translations of the parts that both sides mark as sentences."""
+    has_subflow: bool = False
+    """A code in it holds a text of its own, such as a footnote, which stays."""
     unit: object = None
     """Data of the format's own, from which it writes the translation."""
 
@@ -215,16 +224,33 @@ class Content:
         return self._line
 
 
-@dataclass(slots=True)
-class Located:
-    """Findings of a format in a document: segments and edits in any order, without overlaps."""
+def partners(atoms: Sequence[Atom]) -> dict[int, int]:
+    """Return the places of opening tags, each with the place of its closing tag; the pairs do not cross."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    num_open: dict[str, int] = {}
+    for place, atom in enumerate(atoms):
+        if atom.kind is Kind.OPEN:
+            opened.append(place)
+            num_open[atom.text] = num_open.get(atom.text, 0) + 1
+        elif atom.kind is Kind.CLOSE and num_open.get(atom.text):
+            while True:
+                last = opened.pop()
+                num_open[atoms[last].text] -= 1
+                if atoms[last].text == atom.text:
+                    pairs[last] = place
+                    break
+    return pairs
 
-    segments: list[Segment] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    """Notes for the user, such as entries that were left alone."""
-    languages: list[str] = field(default_factory=list)
-    """Languages that the document says its text is in."""
+
+def as_one(atoms: Sequence[Atom], name: str = "") -> Atom:
+    """Return the atoms as one tag that stands alone, or as a placeholder that the model sees by a name."""
+    inner: list[Segment] = []
+    offset = 0
+    for atom in atoms:
+        inner += [replace(one, start=one.start + offset, end=one.end + offset) for one in atom.inner]
+        offset += len(atom.raw)
+    return Atom("".join(atom.raw for atom in atoms), name, Kind.PLACEHOLDER if name else Kind.ALONE, tuple(inner))
 
 
 def spliced(text: str, edits: Iterable[Edit]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice, product
 
 from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
 from nmt_cli.formats.languages import Languages, is_exactly, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
+from nmt_cli.formats.xml import DECLARED, ODD_SIGN
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
 
@@ -31,6 +33,11 @@ class TmxEvents:
         self._segments: list[tuple[str, InlineText]] = []
         self._language = ""
         self._text: InlineText | None = None
+
+    @staticmethod
+    def charset(data: bytes) -> re.Match[bytes] | None:
+        """Return a match whose first group is the encoding in the XML declaration, or None."""
+        return DECLARED.search(data)
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:
         """Begin a unit, a variant, a segment or an inline element."""
@@ -66,6 +73,9 @@ class TmxEvents:
         if not (sides[0] and sides[1]):
             missing = " and ".join(language for language, side in zip(self._languages, sides, strict=True) if not side)
             self._report.skip(f"no {missing} segment in the unit", place)
+            return
+        if any(ODD_SIGN in str(text) for side in sides for text in side):
+            self._report.skip("a character that XML does not allow, or a byte that is not valid", place)
             return
         pairs = list(islice(product(*sides), MAX_VARIANTS))
         if len(sides[0]) * len(sides[1]) > 1:

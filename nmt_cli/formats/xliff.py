@@ -1,134 +1,341 @@
-"""XLIFF 1.2 and 2.x, the exchange format of translation programs."""
+"""XLIFF 1.2 and 2.x, the exchange format of translation programs: each unit is a segment, or each segment in 2.x."""
 
 from __future__ import annotations
 
-from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
-from nmt_cli.formats.languages import Languages, warn_of_region
-from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 
-UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
-UNFINISHED = frozenset(
+from nmt_cli.formats.characters import Characters
+from nmt_cli.formats.inline import BREAK, LINE_ENDS
+from nmt_cli.formats.languages import language_after
+from nmt_cli.formats.references import attributes_of, protected, spelled, unescape, written
+from nmt_cli.formats.segments import Atom, Codes, Content, Declared, Edit, Kind, Odd, Segment, State
+from nmt_cli.formats.work import SEGMENT, Work
+from nmt_cli.formats.xml import DECLARED
+from nmt_cli.formats.xml_events import Event, events_of
+
+_UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
+_UNFINISHED = frozenset(
     ("needs-adaptation", "needs-l10n", "needs-review-adaptation", "needs-review-l10n", "needs-review-translation")
 )
 """States of translations that somebody has to look at."""
-UNITS = ("trans-unit", "segment")
-SIDES = ("source", "seg-source", "target")
+_UNITS = ("trans-unit", "segment")
+_SIDES = ("source", "seg-source", "target")
 """Children of a unit with its texts. Elsewhere such elements hold suggestions, or what the texts were before."""
+_AROUND = frozenset(("g", "mrk", "pc"))
+"""Elements around text of the sentence. What others hold, such as `bpt` and `ph`, is markup."""
+_DELETED = "x-sdl-deleted"
+"""Type of a mark around text that somebody deleted while Trados kept track of changes."""
+_MARKUP = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
+"""Tags and comments, and the marks of a CDATA section without the text in it."""
+_SIGNS = re.compile(r"[^<>&]+|[<>&]")
+_PAIRED = re.compile(r"(START|CLOSE)_(.*)")
+"""Names that Angular gives to the tags of a template."""
+_OPENS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
+_CLOSES = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 
 
-class XliffEvents:
-    """Collects a pair for each unit (1.2) or segment (2.x) with a target.
+@dataclass(slots=True)
+class _Unit:
+    """A unit, or a segment of one in 2.x; the events that begin its parts, and those that end them."""
 
-    If a unit is divided into marked segments, as Trados and Okapi do it, each of them is a pair. The text of `g`, `mrk`
-    and `pc` belongs to the sentence. What `bpt`, `ept`, `it` and `ph` hold is markup.
-    """
+    start: Event
+    is_translated: bool
+    source: tuple[int, int] | None = None
+    seg_source: tuple[int, int] | None = None
+    target: tuple[int, int] | None = None
+    holder: Event | None = None
+    """The element with the state: the target or the unit."""
+    opened: Event | None = None
+    """The tag of its target."""
+    old: str = ""
+    """The target, as it is written."""
+    opening: str = ""
+    closing: str = ""
+    """What is written around a translation where the unit has no target."""
 
-    def __init__(self, name: str, languages: Languages, report: ImportReport, *, with_unfinished: bool = False) -> None:
-        self.found: list[Found] = []
-        self._name, self._languages, self._report = name, languages, report
-        self._with_unfinished = with_unfinished
-        self._texts: dict[str, InlineText] = {}
-        self._side: str | None = None
-        self._opened: list[str] = []
-        self._line = 0
-        self._state = ""
-        self._is_swapped = self._is_header = False
-        self._declared: tuple[str, str] = ("", "")
 
-    def start(self, name: str, attributes: dict[str, str], line: int) -> None:
-        """Begin a file, a unit, a side or an inline element."""
-        parent = self._opened[-1] if self._opened else ""
-        self._opened.append(name)
-        if self._side is not None:
-            self._texts[self._side].start(name, attributes)
-            if name == "cp" and "hex" in attributes:
-                self.text(_character(attributes["hex"]))
-        elif name in ("xliff", "file"):
-            names = ("srcLang", "trgLang") if name == "xliff" else ("source-language", "target-language")
-            if names[0] in attributes:
-                self._declare(attributes[names[0]], attributes.get(names[1], ""), line)
-        elif name in UNITS:
-            self._line, self._texts = line, {}
-            self._state = attributes.get("state", "")
-            self._is_header = attributes.get("restype") == "x-gettext-domain-header"
-        elif name in SIDES and parent in UNITS:
-            self._side = name
-            self._texts[name] = InlineText()
-            self._state = attributes.get("state", self._state)
+class Units(Content):
+    """The units of a file. A translation goes into the target of its unit, and its state changes."""
 
-    def text(self, data: str) -> None:
-        """Keep text that stands in a side and outside codes."""
-        if self._side is not None:
-            self._texts[self._side].add(data)
+    HAS_REFERENCES = True
 
-    def end(self, name: str) -> None:
-        """End a side or a unit."""
-        self._opened.pop()
-        if self._side is not None and self._opened[-1] in UNITS:
-            self._side = None
-        elif self._side is not None:
-            self._texts[self._side].end()
-        elif name in UNITS:
-            self._end_unit()
+    def __init__(self, document: Characters, work: Work | None = None) -> None:
+        super().__init__(document, work)
+        self._named: list[tuple[Event, str, str]] = []
+        """The elements that declare the languages, each with its attribute for the target language and its value."""
+        self._filled: list[Event] = []
+        """The targets that have been translated."""
 
-    def _end_unit(self) -> None:
-        place = f"{self._name}:{self._line}"
-        target = str(self._texts.get("target", ""))
-        if self._is_header:
-            self._report.note("headers of a PO file, which are no text")
-        elif "target" not in self._texts:
-            self._report.skip("no target in the unit", place)
-        elif self._state in UNTRANSLATED and target.strip():
-            self._report.skip(f"not translated yet (state {self._state})", place)
-        elif self._state in UNFINISHED and not self._with_unfinished and target.strip():
-            self._report.skip(f"unfinished (state {self._state})", place)
+    @staticmethod
+    def charset(data: bytes) -> re.Match[bytes] | None:
+        """Return a match whose first group is the encoding in the XML declaration, or None."""
+        return DECLARED.search(data)
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the units.
+
+        Raises:
+            InputError: it is not well-formed XML, declares entities, or is nested beyond reason.
+        """
+        events, problems = events_of(self.document, self.work)
+        if not any(event.name == "xliff" for event in events):
+            self.document.refuse(0, "has no element <xliff>, so it is not XLIFF")
+        unit: _Unit | None = None
+        declared = Declared()
+        opened: list[tuple[int, bool]] = []
+        for index, event in enumerate(events):
+            self.work.step()
+            if event.kind == "start":
+                inherited = not opened or opened[-1][1]
+                is_translated = {"yes": True, "no": False}.get(event.attributes.get("translate", ""), inherited)
+                opened.append((index, is_translated))
+                declared = self._declared(event) or declared
+                if event.name in _UNITS:
+                    unit = _Unit(event, is_translated)
+            elif event.kind == "end":
+                begin, _ = opened.pop()
+                if unit is None:
+                    continue
+                if event.name in _SIDES and events[opened[-1][0]] is unit.start:
+                    setattr(unit, event.name.replace("-", "_"), (begin, index))
+                elif events[begin] is unit.start:
+                    first = bisect_left(problems, (unit.start.start,))
+                    if first < len(problems) and problems[first].place < event.end:
+                        self.odd.append(Odd(self.line_at(unit.start.start), f"the unit {problems[first].what}"))
+                    elif unit.source is not None:
+                        yield self._segment(events, unit, declared)
+                    unit = None
+
+    def in_language(self, code: str) -> Iterator[Edit]:
+        """Yield the target language where it is declared, and that of each target that has one."""
+        code = code.replace("_", "-")
+        for event, name, declared in self._named:
+            yield _attribute(self.document.text, event, name, language_after(declared, code))
+        for event in self._filled:
+            if own := event.attributes.get("xml:lang"):
+                yield _attribute(self.document.text, event, "xml:lang", language_after(own, code))
+
+    def put(self, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
+        """Yield the target, and what says that the unit is translated."""
+        unit, text, translation = segment.unit, self.document.text, "".join(chunks)
+        assert isinstance(unit, _Unit)
+        assert unit.holder is not None
+        yield Edit(segment.start, segment.end, f"{unit.opening}{translation}{unit.closing}")
+        if unit.opened is not None:
+            self._filled.append(unit.opened)
+        if not translation.strip():
+            return
+        is_new = translation != unit.old
+        yield from _states(text, unit.start, unit.holder, is_new=is_new)
+        if unit.opened is not None and "state-qualifier" in unit.opened.attributes and is_new:
+            # It says where the text before came from (XLIFF 1.2).
+            yield _attribute(text, unit.opened, "state-qualifier", "mt-suggestion")
+
+    def _declared(self, event: Event) -> Declared | None:
+        """Return the languages that an element declares, or None."""
+        source_name = {"file": "source-language", "xliff": "srcLang"}.get(event.name, "")
+        if source_name not in event.attributes:
+            return None
+        source = event.attributes[source_name]
+        name = "target-language" if event.name == "file" else "trgLang"
+        self.languages.append(source)
+        self._named.append((event, name, event.attributes.get(name, "")))
+        return Declared(source, event.attributes.get(name, ""), event.start, name)
+
+    def _segment(self, events: list[Event], unit: _Unit, declared: Declared) -> Segment:
+        text = self.document.text
+        assert unit.source is not None
+        opening_at, closing_at = unit.seg_source or unit.source  # the source again, with marks around its segments
+        self.work.count(SEGMENT)
+        atoms = tuple(self.work.each(_atoms(text, events[opening_at + 1 : closing_at])))
+        first, last = self._place(events, unit)
+        state, reason, target = self._state(events, unit)
+        marked: tuple[tuple[str, str], ...] = ()
+        if unit.seg_source is not None and target is not None:
+            source = _text_of(_atoms(text, events[slice(unit.source[0] + 1, unit.source[1])]))
+            marked = _marked(text, events, unit) or ((source, target),)
+        sides = [events[slice(*side)] for side in (unit.source, unit.target) if side is not None]
+        return Segment(
+            first,
+            last,
+            atoms,
+            written,
+            codes=Codes.UNIT,
+            line=self.line_at(unit.start.start),
+            target=target,
+            state=state,
+            reason=reason,
+            declared=declared,
+            marked=marked,
+            has_subflow=any(event.name == "sub" for side in sides for event in side),
+            unit=unit,
+        )
+
+    def _state(self, events: list[Event], unit: _Unit) -> tuple[State, str, str | None]:
+        """Return the state of a unit, the reason why it is no pair, and its translation without codes."""
+        if unit.start.attributes.get("restype") == "x-gettext-domain-header":
+            return State.LEFT, "headers of a PO file, which are no text", None
+        target: str | None = None
+        if unit.target is not None:
+            target = _text_of(_atoms(self.document.text, events[unit.target[0] + 1 : unit.target[1]]))
+        assert unit.holder is not None
+        declared = unit.holder.attributes.get("state", "")
+        has_text = bool(_MARKUP.sub("", unit.old).strip())
+        if target is None:
+            state, reason = State.NEW, "no target in the unit"
+        elif not has_text or declared in _UNTRANSLATED:
+            state, reason = State.NEW, f"not translated yet (state {declared})" if has_text else ""
         else:
-            pairs = self._segments() or [(str(self._texts.get("source", "")), target)]
-            for side in ("source", "target"):
-                if side in self._texts and self._texts[side].has_subflow:
-                    self._report.note(SUBFLOW_NOTE)
-            self.found += [Found(self._line, *(pair[::-1] if self._is_swapped else pair)) for pair in pairs]
+            is_unfinished = declared in _UNFINISHED
+            state = State.UNFINISHED if is_unfinished else State.DONE
+            reason = f"unfinished (state {declared})" if is_unfinished else ""
+        return state if unit.is_translated else State.LEFT, reason, target
 
-    def _segments(self) -> list[tuple[str, str]]:
-        """Return the pairs of segments if the marks of both sides have the same numbers and all text is in them."""
-        source, target = self._texts.get("seg-source"), self._texts["target"]
-        if source is None or not target.segments or not target.segments.keys() <= source.segments.keys():
-            return []
-        if any(_letters("".join(side.segments.values())) != _letters(str(side)) for side in (source, target)):
-            return []
-        return [(text, target.segments.get(mid, "")) for mid, text in source.segments.items()]
-
-    def _declare(self, source: str, target: str, line: int) -> None:
-        declared = primary(source), primary(target)
-        asked = primary(self._languages.source), primary(self._languages.target)
-        fits = [not there or there == wanted for there, wanted in zip(declared, asked, strict=True)]
-        reverse = [not there or there == wanted for there, wanted in zip(declared, reversed(asked), strict=True)]
-        if not all(fits) and not all(reverse):
-            raise InputError(
-                f"{self._name}:{line}: translates from {source} to {target or 'a language without a name'}, not from "
-                f"{self._languages.source} to {self._languages.target}; give its languages as --source-lang and "
-                "--target-lang"
-            )
-        self._is_swapped = not all(fits)
-        seen = self._report.inputs[-1].setdefault("languages", [])
-        if (both := f"{source} to {target}") not in seen:
-            seen.append(both)
-            asked_codes = self._languages[::-1] if self._is_swapped else self._languages
-            for code, language in zip((source, target), asked_codes, strict=True):
-                warn_of_region(self._name, code, language)
-
-    def finish(self) -> None:
-        """Do nothing: a file in other languages was refused where it began."""
+    def _place(self, events: list[Event], unit: _Unit) -> tuple[int, int]:
+        """Return the range of the target, or the place for one; note what is written around it."""
+        text = self.document.text
+        assert unit.source is not None
+        unit.holder = unit.start
+        if unit.target is None:
+            begin = unit.source[0]
+            place = events[(unit.seg_source or unit.source)[1]].end
+            start = indented = events[begin].start
+            while indented and text[indented - 1] in " \t\r\n":
+                indented -= 1
+            name = text[start + 1 : text.index("source", start)] + "target"
+            space = events[begin].attributes.get("xml:space")
+            kept = f' xml:space="{escape(space)}"' if space is not None else ""
+            unit.opening, unit.closing = f"{text[indented:start]}<{name}{kept}>", f"</{name}>"
+            return place, place
+        opened, closed = (events[index] for index in unit.target)
+        unit.opened = opened
+        if "state" in opened.attributes:
+            unit.holder = opened
+        unit.old = text[opened.end : closed.start]
+        if not text[opened.start : opened.end].endswith("/>"):
+            return opened.end, closed.start
+        found = re.match(r"<([^\s/>]+)", text[opened.start : opened.end])
+        unit.opening, unit.closing = ">", f"</{found[1] if found else 'target'}>"
+        return opened.end - 2, opened.end
 
 
-def _letters(text: str) -> str:
-    return "".join(text.split())
+def _states(text: str, start: Event, holder: Event, *, is_new: bool) -> Iterator[Edit]:
+    """Yield what says that a unit is translated, and that nobody has approved a new text."""
+    state = holder.attributes.get("state")
+    if state in _UNTRANSLATED or (is_new and state not in (None, "translated")):
+        yield _attribute(text, holder, "state", "translated")
+        if "subState" in holder.attributes:  # it has no meaning without its state
+            found = re.search(r"""\s+subState\s*=\s*(?:"[^"]*"|'[^']*')""", text[holder.start : holder.end])
+            if found is not None:
+                yield Edit(holder.start + found.start(), holder.start + found.end(), "")
+    if is_new and start.attributes.get("approved") == "yes":
+        yield _attribute(text, start, "approved", "no")
 
 
-def _character(code: str) -> str:
-    try:
-        return chr(int(code, 16))
-    except (ValueError, OverflowError):
-        return "\ufffd"
+def _text_of(atoms: Iterator[Atom]) -> str:
+    return Segment(0, 0, tuple(atoms)).text
+
+
+def _marked(text: str, events: list[Event], unit: _Unit) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of marked segments if the marks of both sides have the same numbers and all text is in them."""
+    assert unit.seg_source is not None
+    assert unit.target is not None
+    sides, marks = [], []
+    for begin, end in (unit.seg_source, unit.target):
+        inside = events[begin + 1 : end]
+        sides.append(_text_of(_atoms(text, inside)))
+        marks.append(_marks_of(text, inside))
+    if not marks[1] or not marks[1].keys() <= marks[0].keys():
+        return ()
+    if any(
+        "".join("".join(own.values()).split()) != "".join(side.split()) for own, side in zip(marks, sides, strict=True)
+    ):
+        return ()
+    return tuple((own, marks[1].get(mid, "")) for mid, own in marks[0].items())
+
+
+def _marks_of(text: str, events: Sequence[Event]) -> dict[str, str]:
+    """Return the texts of the marked segments, by their `mid`."""
+    found: dict[str, str] = {}
+    opened: list[int] = []
+    for index, event in enumerate(events):
+        if event.kind == "start":
+            opened.append(index)
+        elif event.kind == "end":
+            begin = opened.pop()
+            attributes = events[begin].attributes
+            if attributes.get("mtype") == "seg" and "mid" in attributes:
+                found[attributes["mid"]] = _text_of(_atoms(text, events[begin + 1 : index]))
+    return found
+
+
+def _atoms(text: str, events: Sequence[Event]) -> Iterator[Atom]:
+    """Yield what a source holds; an element that holds codes is one tag with all that is in it."""
+    index = 0
+    in_cdata = False
+    around: list[Kind] = []
+    """The kind of the end tag of each element that is open, the innermost last."""
+    while index < len(events):
+        event = events[index]
+        raw = text[event.start : event.end]
+        index += 1
+        if event.kind == "cdata":
+            in_cdata = not in_cdata
+        elif event.kind == "text" and in_cdata:  # its text has no references; the target is no CDATA section
+            yield from (Atom(written(part), part) for part in (sign[0] for sign in _SIGNS.finditer(raw)))
+        elif event.kind in ("text", "other"):
+            yield from (Atom(raw, "", Kind.ALONE),) if raw.startswith("<") else spelled(raw)
+        elif event.kind == "end":
+            kind = around.pop()
+            yield Atom(raw, "" if kind is Kind.BREAK else event.name, kind)
+        elif event.name in _AROUND and not _is_protected(event) and event.attributes.get("mtype") != _DELETED:
+            is_segment = event.attributes.get("mtype") == "seg"
+            around.append(Kind.BREAK if is_segment else Kind.CLOSE)
+            yield Atom(raw, "", Kind.BREAK) if is_segment else Atom(raw, event.name, Kind.OPEN)
+        else:
+            depth = 1
+            while depth:
+                depth += {"start": 1, "end": -1}.get(events[index].kind, 0)
+                index += 1
+            whole = text[event.start : events[index - 1].end]
+            yield protected(whole) if _is_protected(event) else _tag(whole, event)
+
+
+def _is_protected(event: Event) -> bool:
+    """Return True for the beginning of a mark that forbids translation, in XLIFF 1.2 or 2."""
+    attributes = event.attributes
+    return event.name == "mrk" and (attributes.get("mtype") == "protected" or attributes.get("translate") == "no")
+
+
+def _tag(raw: str, event: Event) -> Atom:
+    """Return the atom of an element that stands for a tag; two that belong together share a name."""
+    attributes = event.attributes
+    if event.name == "x" and (found := _PAIRED.match(attributes.get("id", ""))):
+        return Atom(raw, f"x {found[2]}", Kind.OPEN if found[1] == "START" else Kind.CLOSE)
+    for names, kind in ((_OPENS, Kind.OPEN), (_CLOSES, Kind.CLOSE)):
+        if event.name in names:
+            return Atom(raw, attributes.get("rid", attributes.get(names[event.name], "")), kind)
+    return Atom(raw, "\n", Kind.BREAK) if _is_line_end(raw, attributes) else Atom(raw, "", Kind.ALONE)
+
+
+def _is_line_end(raw: str, attributes: Mapping[str, str]) -> bool:
+    """Return True for a code that ends a line: by its type, by the name that Angular gives it, or by what it holds."""
+    if not LINE_ENDS.isdisjoint(attributes.get(key) for key in ("type", "ctype", "subType")):
+        return True
+    held = attributes.get("equiv-text") or attributes.get("equiv") or unescape(_MARKUP.sub("", raw))
+    return attributes.get("id", "").startswith("LINE_BREAK") or BREAK.match(held) is not None
+
+
+def _attribute(text: str, event: Event, name: str, value: str) -> Edit:
+    """Return what sets an attribute of an element."""
+    raw = text[event.start : event.end]
+    for attribute in attributes_of(raw):
+        if attribute.name == name.lower():
+            return Edit(event.start + attribute.start, event.start + attribute.end, value)
+    end = re.match(r"<[^\s/>]+", raw)
+    place = event.start + (end.end() if end else 0)
+    return Edit(place, place, f' {name}="{value}"')

@@ -9,12 +9,19 @@ from html.entities import name2codepoint
 from typing import NoReturn, Protocol, TypeVar
 from xml.parsers import expat
 
-from nmt_cli.formats.encoding import TextFacts, asked_codec, declared_codec, text_codec
+from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input
-from nmt_cli.formats.recognise import utf16_encoding
 from nmt_cli.system.errors import InputError
 
 DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
+FORBIDDEN = re.compile("[\\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""A character that XML does not allow."""
+_ODD = re.compile(f"{FORBIDDEN.pattern}|&#(?:[0-9]{{1,7}}|[xX][0-9a-fA-F]{{1,6}});")
+"""The same, or a reference to a character, which may be such."""
+ODD_SIGN = "\U0001fffe"
+"""Stands for what XML does not allow; Unicode reserves it for such uses."""
+_REFERENCE = 12
+"""Characters in which a reference to a character ends."""
 MAX_DEPTH = 1000
 """Elements within elements."""
 
@@ -38,24 +45,21 @@ class Events(Protocol[Item]):
         """A piece of character data."""
 
 
-def declared_encoding(given: Input, asked: str | None) -> TextFacts:
-    """Return the encoding that the document declares, or UTF-8, or the one that is asked for."""
-    head = given.head(1 << 12)
-    marked = utf16_encoding(head)
-    declared = DECLARED.search(head)
-    if marked and marked.endswith("E") and asked and asked_codec(asked) == "utf-16":
-        asked = None  # it has no mark, but zero bytes, which tell the order
-    encoding = asked or marked or (declared[1].decode("ascii") if declared else "UTF-8")
-    try:
-        codec = asked_codec(asked) if asked else text_codec(marked) if marked else declared_codec(encoding)
-    except LookupError:
-        raise InputError(
-            f"{given.name}: declares the encoding {encoding}, which is not known; give --encoding"
-        ) from None
-    if codec == "utf-8":
-        has_mark = head.startswith(codecs.BOM_UTF8)
-        return TextFacts("UTF-8", "utf-8-sig", "none", has_mark)
-    return TextFacts(encoding, codec, "none", marked is not None and not marked.endswith("E"))
+def odd_character(text: str) -> str | None:
+    """Return the name of a character that XML does not allow, such as `U+000B`; None if it is allowed.
+
+    `text` is the character or a reference to it.
+    """
+    is_hexadecimal = text[2:3] in ("x", "X")
+    code = ord(text) if len(text) == 1 else int(text[3:-1], 16) if is_hexadecimal else int(text[2:-1])
+    is_allowed = code in (9, 10, 13) or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"the byte 0x{code - 0xDC00:02X}"
+    return None if is_allowed else f"U+{code:04X}"
+
+
+def _sign_of(found: re.Match[str]) -> str:
+    return found[0] if odd_character(found[0]) is None else ODD_SIGN
 
 
 def guarded_parser(name: str) -> expat.XMLParserType:
@@ -67,8 +71,18 @@ def guarded_parser(name: str) -> expat.XMLParserType:
     return parser
 
 
+def _texts(given: Input, facts: TextFacts) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text, each with whether it is the last."""
+    decoder = codecs.getincrementaldecoder(facts.codec)("surrogateescape" if facts.is_broken else "strict")
+    for chunk in given.chunks():
+        yield decoder.decode(chunk), False
+    yield decoder.decode(b"", final=True), True
+
+
 def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterator[Item]:
     """Send the document to `events`, and yield what it collects.
+
+    A character that XML does not allow, and a byte that is not valid, comes as `ODD_SIGN`.
 
     Raises:
         InputError: the document is not well-formed or not valid in its encoding, or declares entities.
@@ -92,20 +106,20 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = events.text
     parser.SkippedEntityHandler = lambda name, is_parameter: _named(given, parser, events.text, name, is_parameter)
-    decoder = codecs.getincrementaldecoder(facts.codec)("strict")
+    rest = ""
     try:
-        for chunk in given.chunks():
-            parser.Parse(decoder.decode(chunk), False)
+        for text, is_last in _texts(given, facts):
+            text, rest = rest + text, ""
+            if not is_last and (place := text.rfind("&", len(text) - _REFERENCE)) >= 0:
+                text, rest = text[:place], text[place:]
+            parser.Parse(_ODD.sub(_sign_of, text), is_last)
             yield from events.found
             events.found.clear()
-        parser.Parse(decoder.decode(b"", final=True), True)
     except expat.ExpatError as error:
         _refuse(given.name, error.lineno, f"is not well-formed XML: {expat.ErrorString(error.code)}; mend the line")
     except UnicodeError as error:
         line, reason = parser.CurrentLineNumber, getattr(error, "reason", error)
         _refuse(given.name, line, f"is not valid {facts.encoding} after this line ({reason}); give --encoding")
-    yield from events.found
-    events.found.clear()
 
 
 def _named(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from nmt_cli.documents.document import ENDINGS
+from nmt_cli.formats.contents import ENDINGS
 from nmt_cli.serve.asking import Cancellation
 from nmt_cli.serve.directions import Directions
 from nmt_cli.serve.documents import Documents

@@ -18,7 +18,6 @@ from nmt_cli.documents.document import (
     translate_page,
     translate_paragraphs,
 )
-from nmt_cli.documents.encoding import decoded, encoded
 from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.formats.work import Work
@@ -212,16 +211,6 @@ def translate_file(
 def _file_in_place(name: str, data: bytes, translate: Translate, direction: Direction, work: Work) -> TranslatedFile:
     work.check()
     split = direction.split
-    if name.lower().endswith(".txt"):
-        document = decoded(name, data, None)
-        mark, text = ("\ufeff", document.text[1:]) if document.text.startswith("\ufeff") else ("", document.text)
-        work.count(text.count("\n"))
-        lines = text.split("\n")
-        ends = ["\r" if line.endswith("\r") else "" for line in lines]  # which lines of white space keep, too
-        bare = [line.removesuffix("\r") for line in lines]
-        found = translate_paragraphs(bare, translate, split, DocumentCounts(), work=work)
-        joined = "\n".join(paragraph.text + end for paragraph, end in zip(found, ends, strict=True))
-        return TranslatedFile(encoded(document, mark + joined, has_references=False), [])
     content, counts = translate_document(
         name, data, translate, split, target_lang=direction.target, source_lang=direction.source, work=work
     )

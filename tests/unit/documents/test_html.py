@@ -311,12 +311,8 @@ def test_encodings_are_read_as_browsers_read_them(label: str, codec: str, text: 
         (b"<p>one</p>\n<!-- x", "a.html:2: the page ends within a tag or a comment; the file is cut off"),
         (b"<script>\nvar x", "a.html:1: the page ends within <script>; the file is cut off"),
         (b"<html>\n<body><div>\n<p>one", "a.html:3: the page ends before </div>, which belongs to line 2; the file"),
-        (b"<p>one\n\xe4</p>\xc3\xa4", "a.html:2: byte 0xe4 is not valid UTF-8; the file is damaged or mixes encodings"),
         (b"\n" + b"<div>" * 1001, "a.html:2: elements lie within elements more than 1,000 deep"),
         (b"<p>\n" * 12_000_000, "a.html:8000001: the document is larger than 32 MB; cut it into parts"),
-        (b"<meta charset=klingon>", "a.html:1: declares the encoding klingon, which is not known"),
-        (b"<meta charset=undefined>", "a.html:1: declares the encoding undefined, which is not known"),
-        (b"<p>\n\0</p>", "a.html:2: has a zero byte, so it is damaged or no text"),
     ],
 )
 def test_bad_pages_are_refused_with_their_line(data: bytes, message: str):

@@ -91,12 +91,12 @@ def test_a_document_is_read_in_the_encoding_that_it_declares(tmp_path, encoding)
 
 
 @pytest.mark.parametrize("encoding", ["hex", "rot13", "undefined", "idna", "punycode", "klingon"])
-def test_a_document_in_what_is_no_encoding_of_text_is_refused(tmp_path, encoding):
+def test_a_document_that_declares_no_encoding_of_text_is_read_as_its_bytes_are(tmp_path, encoding):
     path = tmp_path / "m.tmx"
-    path.write_text(f'<?xml version="1.0" encoding="{encoding}"?>{TMX.format(unit(en="a", fr="b"))}', encoding="utf-8")
-    with pytest.raises(InputError, match=rf"m\.tmx: declares the encoding {encoding}, which is not known; give --enc"):
-        imported(path)
-    assert imported(path, encoding="utf-8").pairs == [("a", "b")]
+    document = f'<?xml version="1.0" encoding="{encoding}"?>{TMX.format(unit(en="a", fr="bé"))}'
+    for codec in ("utf-8", "cp1252"):
+        path.write_bytes(document.encode(codec))
+        assert imported(path).pairs == [("a", "bé")]
     with pytest.raises(InputError, match="--encoding rot13: is not known; examples are UTF-8, cp1252"):
         imported(path, encoding="rot13")
 

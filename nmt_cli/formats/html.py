@@ -6,21 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from html import escape
 from itertools import pairwise
 
-from nmt_cli.documents import encoding
-from nmt_cli.documents.codes import untranslated, with_codes
-from nmt_cli.documents.html_atoms import with_labels_apart, with_marks_alone, with_whole_addresses
-from nmt_cli.documents.html_events import Event, events_of
-from nmt_cli.documents.references import segments_of
 from nmt_cli.formats.characters import Characters
-from nmt_cli.formats.encoding import text_codec
-from nmt_cli.formats.references import attributes_of, spelled, written
-from nmt_cli.formats.segments import Atom, Edit, Kind, Located, Segment
+from nmt_cli.formats.html_atoms import with_labels_apart, with_marks_alone
+from nmt_cli.formats.html_events import Event, events_of
+from nmt_cli.formats.references import attributes_of, protected, spelled, written
+from nmt_cli.formats.segments import Atom, Codes, Content, Edit, Kind, Segment
 from nmt_cli.formats.work import SEGMENT, Work
+from nmt_cli.formats.xml import DECLARED
 
-HAS_REFERENCES = True
 MAX_DEPTH = 1000
 _INLINE = frozenset(
     ("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
@@ -44,66 +43,78 @@ _ENDS_PARAGRAPH = frozenset(
 _END_EACH_OTHER = (("dt", "dd"), ("td", "th"), ("thead", "tbody", "tfoot"), ("rb", "rt", "rtc", "rp"))
 _TRANSLATED = frozenset(("alt", "title", "placeholder"))
 _NOTED = frozenset(("translate", "class", "lang", "xml:lang"))
-_OTHER_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "windows-874": "cp874", "x-gbk": "gbk", "x-cp1252": "cp1252"}
-_WIDER = {
-    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
-    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
-}  # fmt: skip
-"""By the Encoding Standard of WHATWG, for names that Python reads more narrowly."""
-_CHARSET = re.compile(
-    rb"""<\?xml[^>]*?\bencoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.I
-)
+_PRESCAN = re.compile(rb"<!--(?:-?>|.*?-->)|<(?P<name>/?[A-Za-z][^\s/>]*)|<[!/?][^>]*>", re.S)
+"""A comment, the beginning of a tag, or what is read like a comment."""
+_BYTES_OF_ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"'][^\s>]*)))?""")
+_CHARSET = re.compile(rb"\s*([\w.:-]+)")
+_CHARSET_IN_CONTENT = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
 
 
-def decoded(name: str, data: bytes) -> Characters:
-    """Return the characters of a page, in the encoding that it declares."""
-    found = _CHARSET.search(data[:4096])
-    declared = (found[1] or found[2]).decode("ascii", errors="replace") if found else None
-    return encoding.decoded(name, data, _as_browsers_read(data, declared) if declared else None)
+class Page(Content):
+    """The texts of a page: each paragraph, heading, cell and so on, and the attributes that people read."""
 
+    HAS_REFERENCES = True
 
-def _as_browsers_read(data: bytes, declared: str) -> str:
-    """Return the encoding in which a browser reads a page, where the declared one does not have all that it holds.
+    def __init__(self, document: Characters, work: Work | None = None) -> None:
+        super().__init__(document, work)
+        self._roots: list[tuple[str, int]] = []
+        """The tags `<html>`, with their places."""
 
-    Browsers take the names of some encodings for larger ones: a page in "iso-8859-1" may have the quotes of cp1252.
-    """
-    name = _OTHER_NAMES.get(declared.lower(), declared)
-    try:
-        codec = text_codec(name)
-    except LookupError:
-        return name
-    wider = _WIDER.get(codec)
-    if wider is not None and not _has_all(data, codec) and _has_all(data, wider):
-        return wider
-    return "latin-1" if codec == "ascii" else name
+    @staticmethod
+    def charset(data: bytes) -> re.Match[bytes] | None:
+        """Return a match whose first group is the encoding that a page declares, or None.
 
+        It is searched for as the HTML standard says ("prescan a byte stream to determine its encoding").
+        """
+        position = 0
+        while (tag := _PRESCAN.search(data, position)) is not None:
+            position = tag.end()
+            values: dict[bytes, tuple[int, int]] = {}
+            while tag["name"] is not None and (found := _BYTES_OF_ATTRIBUTE.match(data, position)) is not None:
+                position = found.end()
+                values.setdefault(found[1].lower(), found.span(found.lastindex or 1))
+            if (tag["name"] or b"").lower() != b"meta":
+                continue
+            if b"charset" in values:
+                return _CHARSET.match(data, *values[b"charset"])
+            is_pragma = data[slice(*values.get(b"http-equiv", (0, 0)))].lower() == b"content-type"
+            if is_pragma and (named := _CHARSET_IN_CONTENT.search(data, *values.get(b"content", (0, 0)))) is not None:
+                return named
+        return DECLARED.match(data)
 
-def _has_all(data: bytes, codec: str) -> bool:
-    """Return whether a page can be read in an encoding, without control characters."""
-    try:
-        return re.search("[\x80-\x9f]", data.decode(codec)) is None
-    except UnicodeDecodeError:
-        return False
+    def segments(self) -> Iterator[Segment]:
+        """Yield the texts of the page.
 
+        Raises:
+            InputError: the page ends within a tag or with elements open, or is nested beyond reason.
+        """
+        walk = _Walk(self.document, self.work)
+        walk.through(events_of(self.document, self.work))
+        self.languages += walk.languages
+        self._roots = walk.roots
+        for segment in walk.found:
+            yield replace(segment, line=self.line_at(segment.start))
 
-def locate(document: Characters, target_lang: str | None, work: Work, *, overwrite: bool) -> Located:
-    """Return the text and the attributes to translate, and the language of the page as an edit.
-
-    Raises:
-        InputError: the page ends within a tag or with elements open, or is nested beyond reason.
-    """
-    del overwrite
-    located = Located()
-    _Walk(document, located, target_lang, work).through(events_of(document, work))
-    return located
+    def in_language(self, code: str) -> Iterator[Edit]:
+        """Yield what sets the language of the page."""
+        code = code.replace("_", "-")
+        for tag, start in self._roots:
+            found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang")]
+            for attribute in found:
+                has_value = attribute.is_quoted or attribute.raw
+                yield Edit(start + attribute.start, start + attribute.end, code if has_value else f'="{code}"')
+            if not found:
+                yield Edit(start + len("<html"), start + len("<html"), f' lang="{code}"')
 
 
 class _Walk:
     """Goes through the events, with the elements that are open and the atoms of the text so far."""
 
-    def __init__(self, document: Characters, located: Located, target_lang: str | None, work: Work) -> None:
-        self._document, self._text, self._located = document, document.text, located
-        self._target_lang, self._work = target_lang, work
+    def __init__(self, document: Characters, work: Work) -> None:
+        self.found: list[Segment] = []
+        self.languages: list[str] = []
+        self.roots: list[tuple[str, int]] = []
+        self._document, self._text, self._work = document, document.text, work
         self._open: list[tuple[str, int]] = []
         self._places: dict[str, list[int]] = {}
         """The places of each name among the elements that are open."""
@@ -159,11 +170,10 @@ class _Walk:
         is_void = name in _VOID or event.kind == "alone"
         is_untouched = name in _UNTOUCHED or values.get("translate", "").lower() == "no"
         is_untouched |= "notranslate" in values.get("class", "").split()
-        inner = () if is_untouched else tuple(segments_of(raw, _TRANSLATED, self._work))
+        inner = () if is_untouched else tuple(_attributes(raw, _TRANSLATED, self._work))
         if name == "html":
-            self._located.languages.extend(values[name] for name in ("lang", "xml:lang") if values.get(name))
-            if self._target_lang is not None:
-                self._located.edits.extend(_language(raw, start, self._target_lang))
+            self.languages.extend(values[name] for name in ("lang", "xml:lang") if values.get(name))
+            self.roots.append((raw, start))
         if not is_void:
             self._push(event)
         if _is_inline(name) and is_untouched and not is_void:
@@ -173,9 +183,7 @@ class _Walk:
             self._add(start, Atom(raw, "" if is_void else name, kind, inner))
         else:
             self._flush(start)
-            self._located.segments.extend(
-                Segment(start + one.start, start + one.end, one.atoms, one.spell, one.finish) for one in inner
-            )
+            self.found += [replace(one, start=start + one.start, end=start + one.end) for one in inner]
             if is_untouched and not is_void:
                 self._untouched = (len(self._open), start, name)
 
@@ -240,7 +248,7 @@ class _Walk:
                 _, begin, name = self._untouched
                 self._untouched = None
                 if _is_inline(name):
-                    self._add(begin, untranslated(self._text[begin:end]))
+                    self._add(begin, protected(self._text[begin:end]))
             elif self._untouched is None and self._within and len(self._open) < self._within[-1][0]:
                 self._flush(end)
                 _, self._untouched = self._within.pop()
@@ -257,12 +265,9 @@ class _Walk:
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
-            work = self._work
-            atoms = with_marks_alone(self._atoms, work)
-            atoms = with_whole_addresses(with_labels_apart(atoms, work), work)
-            own = with_codes(atoms, has_line_ends=False, work=work)
-            work.count(SEGMENT)
-            self._located.segments.append(Segment(self._start, end, own, written))
+            atoms = with_labels_apart(with_marks_alone(self._atoms, self._work), self._work)
+            self._work.count(SEGMENT)
+            self.found.append(Segment(self._start, end, tuple(atoms), written, codes=Codes.PAGE))
         self._atoms = []
 
 
@@ -279,12 +284,17 @@ def _is_ended_by(name: str, following: str) -> bool:
     return is_same or any(name in names and following in names for names in _END_EACH_OTHER)
 
 
-def _language(tag: str, start: int, language: str) -> Iterator[Edit]:
-    """Yield what sets the language of the page."""
-    code = language.replace("_", "-")
-    found = [attribute for attribute in attributes_of(tag) if attribute.name in ("lang", "xml:lang")]
-    for attribute in found:
-        has_value = attribute.is_quoted or attribute.raw
-        yield Edit(start + attribute.start, start + attribute.end, code if has_value else f'="{code}"')
-    if not found:
-        yield Edit(start + len("<html"), start + len("<html"), f' lang="{code}"')
+def _attributes(tag: str, names: frozenset[str], work: Work) -> Iterator[Segment]:
+    """Yield the values of a tag's attributes that are to be translated, at their places in it."""
+    for attribute in attributes_of(tag):
+        if attribute.name in names and attribute.raw.strip():
+            finish = "".join if attribute.is_quoted else partial(_in_quotes, attribute.raw)
+            work.count(SEGMENT)
+            yield Segment(attribute.start, attribute.end, tuple(work.each(spelled(attribute.raw))), escape, finish)
+
+
+def _in_quotes(before: str, chunks: Sequence[str]) -> str:
+    """Return a value that had no quotes, in quotes if it needs them now."""
+    value = "".join(chunks)
+    is_bare = value == before or re.fullmatch(r"[^\s\"'=<>`]+", value)
+    return value if is_bare else '"{}"'.format(value.replace('"', "&quot;"))

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from html.entities import html5
 from typing import NamedTuple
 from xml.parsers import expat
 
 from nmt_cli.formats.characters import Characters
 from nmt_cli.formats.work import Work
-from nmt_cli.formats.xml import MAX_DEPTH, guarded_parser
+from nmt_cli.formats.xml import FORBIDDEN, MAX_DEPTH, guarded_parser, odd_character
 
 _LONG = re.compile(r"<(?=[^<]{1000})(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*+>")
 """A tag that may have many attributes; mostly it is a short one with much text behind it."""
+_OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
+_SUSPECT = re.compile(
+    r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|&#?\w{0,40};?", re.S
+)
+"""A reference, or a part of a document where `&` is text."""
 _ATTRIBUTE = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -28,8 +34,15 @@ class Event(NamedTuple):
     """Place at which the next event begins."""
 
 
-def events_of(document: Characters, work: Work) -> list[Event]:
-    """Return the pieces of a document in order; names have no prefix.
+class Problem(NamedTuple):
+    """A place where a document is no XML, though its tags can be read."""
+
+    place: int
+    what: str
+
+
+def events_of(document: Characters, work: Work) -> tuple[list[Event], list[Problem]]:
+    """Return the pieces of a document in order, and what in them is no XML; names have no prefix.
 
     Raises:
         InputError: it is not well-formed, declares entities, or is nested beyond reason.
@@ -47,7 +60,7 @@ def events_of(document: Characters, work: Work) -> list[Event]:
         found.append((kind, names.setdefault(name, name), attributes or nothing, parser.CurrentByteIndex))
         depth += (kind == "start") - (kind == "end")
         if depth > MAX_DEPTH:
-            place = _characters(document.text, [parser.CurrentByteIndex])[0]
+            place = _characters(cleaned, [parser.CurrentByteIndex])[0]
             document.refuse(place, f"elements lie within elements more than {MAX_DEPTH:,} deep")
 
     def other(*_: object) -> None:
@@ -66,14 +79,43 @@ def events_of(document: Characters, work: Work) -> list[Event]:
     parser.CommentHandler = parser.ProcessingInstructionHandler = parser.SkippedEntityHandler = other
     parser.CharacterDataHandler = text
     _count_attributes(document.text, work)
+    cleaned, problems = _cleaned(document.text)
     try:
-        parser.Parse(document.text, True)
+        parser.Parse(cleaned, True)
     except expat.ExpatError as error:
-        place = _characters(document.text, [parser.ErrorByteIndex])[0]
+        place = _characters(cleaned, [parser.ErrorByteIndex])[0]
         reason = expat.ErrorString(error.code)
         document.refuse(place, f"is not well-formed XML: {reason}; the file is damaged or cut off")
-    places = [*_characters(document.text, [place for *_, place in found]), len(document.text)]
-    return [Event(*event[:3], *places[i : i + 2]) for i, event in enumerate(found)]
+    places = [*_characters(cleaned, [place for *_, place in found]), len(document.text)]
+    return [Event(*event[:3], *places[i : i + 2]) for i, event in enumerate(found)], problems
+
+
+def _cleaned(text: str) -> tuple[str, list[Problem]]:
+    """Return a text of the same length that a parser can read, and what in the text is no XML.
+
+    References by the names of HTML, such as `&nbsp;`, are known without a declaration.
+    """
+    problems: list[Problem] = []
+
+    def clean(found: re.Match[str]) -> str:
+        part = found[0]
+        if part.startswith("<"):  # there, `&` is text
+            return part
+        if len(part) == 1 and part != "&":
+            what = f"has {odd_character(part)}, which XML does not allow"
+        elif part.startswith("&#") and part.endswith(";"):
+            if (name := odd_character(part)) is None:
+                return part
+            what = f"has {name}, which XML does not allow"
+        elif part[1:] in html5 and part.endswith(";"):
+            return part if part[1:-1] in _OF_XML else "\ufffd" * len(part)
+        else:
+            what = f"has {part[:20]}, which is no reference that is known here; & is written &amp; in XML"
+        problems.append(Problem(found.start(), what))
+        return "\ufffd" * len(part)
+
+    cleaned = _SUSPECT.sub(clean, FORBIDDEN.sub(clean, text))
+    return cleaned, sorted(problems)
 
 
 def _count_attributes(text: str, work: Work) -> None:

@@ -1,0 +1,101 @@
+"""Inline elements that are no words of the sentence around them: marks of footnotes, and links side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+
+from nmt_cli.formats.segments import Atom, Kind, as_one, partners
+from nmt_cli.formats.work import Work
+
+_LABELS = frozenset(("a", "label"))
+
+
+def with_marks_alone(atoms: Sequence[Atom], work: Work) -> list[Atom]:
+    """Return the atoms with each raised mark without letters, such as `<sup>[1]</sup>`, as one tag that stands alone.
+
+    The model does not see it, and it stays behind its word. A mark within a word, as in `x<sup>2</sup>y`, stays text.
+    """
+    obstacles = list(accumulate((_has_letter(atom) or atom.kind is Kind.BREAK for atom in atoms), initial=0))
+    starts = {
+        end: start
+        for start, end in partners(atoms).items()
+        if atoms[start].text == "sup" and obstacles[start] == obstacles[end]
+    }
+    before = _characters_before(atoms)
+    result: list[Atom] = []
+    place = len(atoms)
+    is_followed = is_within_word = False
+    while place:
+        work.step()
+        place -= 1
+        atom = atoms[place]
+        start = starts.get(place)
+        if start is not None and not is_within_word and not (is_followed and before[start].isspace()):
+            result.append(as_one(atoms[start : place + 1]))
+            place = start
+            continue
+        result.append(atom)
+        if atom.is_shown or atom.kind is Kind.BREAK:
+            head = re.split(r"\s", atom.text, maxsplit=1)[0]
+            is_whole = head == atom.text and atom.kind is not Kind.BREAK
+            is_followed = bool(head) or (is_whole and is_followed)
+            is_within_word = any(map(str.isalnum, head)) or (is_whole and is_within_word)
+    return result[::-1]
+
+
+def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
+    """Return the atoms with a break between two links with text, or form labels, that no text parts but signs.
+
+    A page shows them as two, as in a menu; `|` between them stays as it is. Other elements without text between them
+    may style two parts of one word.
+    """
+    pairs = partners(atoms)
+    letters = list(accumulate(map(_has_letter, atoms), initial=0))
+    labels = {
+        place
+        for start, end in pairs.items()
+        if atoms[start].text in _LABELS and letters[start] < letters[end]
+        for place in (start, end)
+    }
+    result: list[Atom] = []
+    behind: int | None = None
+    """Place behind the last label and the tags that end with it, until a word or white space follows."""
+    signs_end = 0
+    """Place behind the signs that follow it, and the tags that end with them."""
+    for place, atom in enumerate(atoms):
+        work.step()
+        is_shown, is_close = atom.is_shown, atom.kind is Kind.CLOSE
+        if atom.kind is Kind.OPEN and place in labels:
+            if behind is not None:
+                places = (signs_end, behind) if signs_end > behind else (behind,)
+                for border in places:
+                    result.insert(border, Atom("", "", Kind.BREAK))
+            behind = None
+        elif atom.kind is Kind.BREAK or (is_shown and any(map(_is_no_border, atom.text))):
+            behind = None
+        elif is_close and (place in labels or behind == len(result)):
+            behind = len(result) + 1
+        elif is_shown or (is_close and signs_end == len(result)):
+            signs_end = len(result) + 1
+        result.append(atom)
+    return result
+
+
+def _is_no_border(character: str) -> bool:
+    """Return whether two labels with this character between them are one text; `@` may belong to an address."""
+    return character.isalpha() or character.isspace() or character == "@"
+
+
+def _has_letter(atom: Atom) -> bool:
+    return atom.is_shown and any(map(str.isalpha, atom.text))
+
+
+def _characters_before(atoms: Sequence[Atom]) -> list[str]:
+    """Return the character that a page shows before each atom; a blank at the beginning of a text."""
+    characters = [" "]
+    for atom in atoms:
+        shown = " " if atom.kind is Kind.BREAK else atom.text if atom.is_shown else ""
+        characters.append(shown[-1:] or characters[-1])
+    return characters
