@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
 from itertools import pairwise
 
 from nmt_cli.formats.characters import Characters
-from nmt_cli.formats.html_atoms import with_labels_apart, with_marks_alone
+from nmt_cli.formats.html_atoms import with_labels_apart, with_marks_alone, with_menus_apart
 from nmt_cli.formats.html_events import Event, events_of
 from nmt_cli.formats.references import attributes_of, protected, spelled, written
 from nmt_cli.formats.segments import Atom, Codes, Content, Edit, Kind, Segment
@@ -22,15 +22,20 @@ from nmt_cli.formats.xml import DECLARED
 
 MAX_DEPTH = 1000
 _INLINE = frozenset(
-    ("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
-     "ins", "kbd", "label", "mark", "math", "nobr", "output", "q", "s", "samp", "small", "span", "strike", "strong",
-     "sub", "sup", "svg", "time", "tt", "u", "var", "wbr")
+    ("a", "abbr", "acronym", "area", "b", "bdi", "bdo", "big", "button", "cite", "code", "data", "del", "dfn", "em",
+     "font", "i", "img", "ins", "kbd", "label", "map", "mark", "math", "meter", "nobr", "output", "picture", "progress",
+     "q", "rb", "rp", "rt", "rtc", "ruby", "s", "samp", "script", "slot", "small", "span", "strike", "strong", "style",
+     "sub", "sup", "svg", "template", "time", "tt", "u", "var", "wbr")
 )  # fmt: skip
+"""Phrasing content of the HTML standard, but not the fields of forms and what is shown as a block, such as videos: in
+pages, these part texts. Custom elements, whose names have a hyphen, are inline too."""
+_HIDDEN = frozenset(("rp", "rt", "rtc", "script", "style", "template"))
+"""Elements that are no words of the sentence around them; the text of `ruby` stays where it is, untranslated."""
 _OF_WORD = re.compile(r"(?:o|st\d+):")
 _VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
-_UNTOUCHED = frozenset(("code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "var"))
+_UNTOUCHED = _HIDDEN | {"code", "kbd", "math", "pre", "samp", "svg", "textarea", "var"}
 _END_MAY_LACK = frozenset(
     ("html", "head", "body", "p", "li", "dt", "dd", "option", "optgroup", "thead", "tbody", "tfoot", "tr", "td", "th",
      "colgroup", "caption", "rt", "rp", "rb", "rtc")
@@ -41,8 +46,21 @@ _ENDS_PARAGRAPH = frozenset(
      "menu", "nav", "ol", "p", "pre", "search", "section", "summary", "table", "ul")
 )  # fmt: skip
 _END_EACH_OTHER = (("dt", "dd"), ("td", "th"), ("thead", "tbody", "tfoot"), ("rb", "rt", "rtc", "rp"))
-_TRANSLATED = frozenset(("alt", "title", "placeholder"))
-_NOTED = frozenset(("translate", "class", "lang", "xml:lang"))
+_TRANSLATED = frozenset(
+    ("alt", "aria-description", "aria-label", "aria-placeholder", "aria-roledescription", "aria-valuetext",
+     "placeholder", "title")
+)  # fmt: skip
+_OF_ELEMENT = {
+    "optgroup": "label", "option": "label", "track": "label", "th": "abbr", "table": "summary", "meta": "content",
+    "input": "value",
+}  # fmt: skip
+"""The attribute with text that an element has beside; of `meta` and `input`, only those named below have it."""
+_META = frozenset(
+    ("description", "keywords", "application-name", "apple-mobile-web-app-title", "og:title", "og:description",
+     "og:site_name", "og:image:alt", "twitter:title", "twitter:description", "twitter:image:alt")
+)  # fmt: skip
+_BUTTONS = frozenset(("button", "reset", "submit"))
+_NOTED = frozenset(("translate", "class", "lang", "xml:lang", "type", "name", "property"))
 _PRESCAN = re.compile(rb"<!--(?:-?>|.*?-->)|<(?P<name>/?[A-Za-z][^\s/>]*)|<[!/?][^>]*>", re.S)
 """A comment, the beginning of a tag, or what is read like a comment."""
 _BYTES_OF_ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"'][^\s>]*)))?""")
@@ -170,7 +188,7 @@ class _Walk:
         is_void = name in _VOID or event.kind == "alone"
         is_untouched = name in _UNTOUCHED or values.get("translate", "").lower() == "no"
         is_untouched |= "notranslate" in values.get("class", "").split()
-        inner = () if is_untouched else tuple(_attributes(raw, _TRANSLATED, self._work))
+        inner = () if is_untouched else tuple(_attributes(raw, _translated(name, values), self._work))
         if name == "html":
             self.languages.extend(values[name] for name in ("lang", "xml:lang") if values.get(name))
             self.roots.append((raw, start))
@@ -248,7 +266,8 @@ class _Walk:
                 _, begin, name = self._untouched
                 self._untouched = None
                 if _is_inline(name):
-                    self._add(begin, protected(self._text[begin:end]))
+                    raw = self._text[begin:end]
+                    self._add(begin, Atom(raw, "", Kind.ALONE) if name in _HIDDEN else protected(raw))
             elif self._untouched is None and self._within and len(self._open) < self._within[-1][0]:
                 self._flush(end)
                 _, self._untouched = self._within.pop()
@@ -265,7 +284,8 @@ class _Walk:
         if any(atom.kind is Kind.TEXT and not atom.text.isspace() for atom in self._atoms) or any(
             atom.inner for atom in self._atoms
         ):
-            atoms = with_labels_apart(with_marks_alone(self._atoms, self._work), self._work)
+            atoms = with_menus_apart(with_marks_alone(self._atoms, self._work), self._work)
+            atoms = with_labels_apart(atoms, self._work)
             self._work.count(SEGMENT)
             self.found.append(Segment(self._start, end, tuple(atoms), written, codes=Codes.PAGE))
         self._atoms = []
@@ -273,7 +293,16 @@ class _Walk:
 
 def _is_inline(name: str) -> bool:
     """Return whether an element stands within a sentence, as do those that Word writes (`st1:place`)."""
-    return name in _INLINE or _OF_WORD.match(name) is not None
+    return name in _INLINE or "-" in name or _OF_WORD.match(name) is not None
+
+
+def _translated(name: str, values: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the attributes of a tag that people read."""
+    own = _OF_ELEMENT.get(name)
+    is_named = {values.get("name", "").lower(), values.get("property", "").lower()} & _META
+    if own is None or (name == "meta" and not is_named):
+        return _TRANSLATED
+    return _TRANSLATED if name == "input" and values.get("type", "").lower() not in _BUTTONS else _TRANSLATED | {own}
 
 
 def _is_ended_by(name: str, following: str) -> bool:

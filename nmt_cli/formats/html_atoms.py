@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 
 from nmt_cli.formats.segments import Atom, Kind, as_one, partners
 from nmt_cli.formats.work import Work
 
-_LABELS = frozenset(("a", "label"))
+_LABELS = frozenset(("a", "button", "label"))
+_MANY = 3
+"""Links side by side that are a menu even if their names begin with small letters."""
 
 
 def with_marks_alone(atoms: Sequence[Atom], work: Work) -> list[Atom]:
@@ -45,6 +47,66 @@ def with_marks_alone(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     return result[::-1]
 
 
+def with_menus_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
+    """Return the atoms with breaks between links, or buttons, that white space and signs part, as in a menu.
+
+    These are texts of their own where there is no other text around them; but a link that begins with a small letter,
+    after one with a capital, goes on with a sentence.
+    """
+    pairs = partners(atoms)
+    borders: set[int] = set()
+    start = 0
+    for stop in [*(place for place, atom in enumerate(atoms) if atom.kind is Kind.BREAK), len(atoms)]:
+        labels = _labels_alone(atoms, pairs, start, stop, work)
+        is_many = len(labels) >= _MANY and _first_letter(atoms, labels[0]).islower()
+        for (_, end), (begin, close) in pairwise(labels):
+            between = "".join(atom.shown for atom in atoms[end + 1 : begin])
+            goes_on = _first_letter(atoms, (begin, close)).islower() and not is_many
+            if goes_on or not any(map(str.isspace, between)) or not {",", ";", "@"}.isdisjoint(between):
+                continue
+            behind = end + 1
+            while behind < begin and atoms[behind].kind is Kind.CLOSE:
+                behind += 1
+            while begin > behind and atoms[begin - 1].kind is Kind.OPEN:
+                begin -= 1
+            borders |= {behind, begin}
+        start = stop + 1
+    result: list[Atom] = []
+    for place, atom in enumerate(atoms):
+        result += [Atom("", "", Kind.BREAK)] * (place in borders)
+        result.append(atom)
+    return result
+
+
+def _labels_alone(
+    atoms: Sequence[Atom], pairs: Mapping[int, int], start: int, stop: int, work: Work
+) -> list[tuple[int, int]]:
+    """Return the outermost links and the like with text in a range of atoms; none if there is other text too."""
+    found = []
+    place = start
+    while place < stop:
+        work.step()
+        end = pairs.get(place, place)
+        if _is_label(atoms[place]) and place < end < stop:
+            if any(map(_has_letter, atoms[place:end])):
+                found.append((place, end))
+            place = end
+        elif _has_letter(atoms[place]):
+            return []
+        place += 1
+    return found
+
+
+def _first_letter(atoms: Sequence[Atom], label: tuple[int, int]) -> str:
+    text = "".join(atom.text for atom in atoms[slice(*label)] if atom.is_shown)
+    return next(filter(str.isalnum, text), "")
+
+
+def _is_label(atom: Atom) -> bool:
+    """Return whether an element is one of several that a page shows side by side; custom elements may be such."""
+    return atom.kind is Kind.OPEN and (atom.text in _LABELS or "-" in atom.text)
+
+
 def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     """Return the atoms with a break between two links with text, or form labels, that no text parts but signs.
 
@@ -56,7 +118,7 @@ def with_labels_apart(atoms: Sequence[Atom], work: Work) -> list[Atom]:
     labels = {
         place
         for start, end in pairs.items()
-        if atoms[start].text in _LABELS and letters[start] < letters[end]
+        if _is_label(atoms[start]) and letters[start] < letters[end]
         for place in (start, end)
     }
     result: list[Atom] = []

@@ -12,6 +12,7 @@ from nmt_cli.formats.work import Work
 
 _MANY, _WEIGHT = 100, 4
 """Attributes of a tag from which on each counts as so many parts: the library reads a whole tag at once."""
+_COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.S)
 _NAME = re.compile(r"<[a-zA-Z][^\t\n\r\f />\x00]*")
 _ATTRIBUTE = re.compile(
     r"""[\s/]*+[^\s/>][^\s/=>]*+(?:\s*+=+\s*+(?:'[^']*'|"[^"]*"|(?!['"])[^>\s]*+)\s*+)?+"""  # as the library reads it
@@ -88,6 +89,15 @@ class _Parser(HTMLParser):
 
     def _other(self, *_: object) -> None:
         self._add("other")
+
+    def parse_comment(self, i: int, report: int = 1) -> int:
+        """Take a comment as the HTML standard ends it: `<!-->` and `<!--->` are whole ones, and `--!>` ends one."""
+        del report
+        comment = _COMMENT.match(self.rawdata, i)
+        if comment is None:
+            return -1
+        self._other()
+        return comment.end()
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
         """Take `<![...]>` for a piece of its own; the library fails on names that it does not know."""
