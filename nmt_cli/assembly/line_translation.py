@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import islice, repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import IO, TYPE_CHECKING
 
 from nmt_cli.assembly.document_translation import translate_units
 from nmt_cli.assembly.named_files import refuse_overwriting
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, need_attention, open_requested
+from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, lines_of_shard, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.system.console import Progress, counted, log, warn
-from nmt_cli.system.errors import InputError
-from nmt_cli.translation.output_formats import formatter
+from nmt_cli.system.processors import num_available
+from nmt_cli.system.workers import called, launcher_of
+from nmt_cli.translation.line_tasks import LineResult, LineTask, translated
+from nmt_cli.translation.pool import Pool
 from nmt_cli.translation.prefix import other_length, with_prefixes
+from nmt_cli.translation.results import Counts
 from nmt_cli.translation.windows import windows_of_lines
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.experiment import Experiment
-    from nmt_cli.translation.output_formats import Formatter
-    from nmt_cli.translation.translator import Translator
 
     WithPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]
     "A function that gives each window of lines the prefixes of its translations."
@@ -57,24 +62,83 @@ def _translate_lines_of(
     chosen = lines_of_shard(file, task.shard) if task.shard is not None else None
     if task.is_named_as_document:
         warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
-    with open_input(file, warns_of_format=not task.is_named_as_document) as stream:
-        translator = open_requested(task, experiments, models, decoding)
-        _need_attention_and_beam(translator, decoding.n_best)
-        lines = iter_lines(stream)
-        if chosen is not None:
-            lines, translator.first_line = islice(lines, chosen.start, chosen.stop), chosen.start
-        with _windows_of_prefixes(prefix, chosen, file) as beginnings, open_output(task.output) as out:
-            has_terms = task.glossary is not None
-            write = formatter(task.format, n_best=decoding.n_best, alignment=task.alignment, glossary=has_terms)
-            _translate_lines(translator, lines, out, write, beginnings)
+    first_line = 0 if chosen is None else chosen.start
+    with (
+        _readable_elsewhere(task) as own,
+        open_input(file, warns_of_format=not task.is_named_as_document) as stream,
+        _opened_pool(own, experiments, models, decoding) as (pool, workers),
+        _windows_of_prefixes(prefix, chosen, file) as with_beginnings,
+        open_output(task.output) as out,
+    ):
+        is_typed = is_standard_input(file) and sys.stdin.isatty()
+        if is_typed:
+            log("type a sentence and press Enter; Ctrl-D ends")
+        total = None if is_typed else len(chosen) if chosen is not None else _num_lines(file)
+        lines = iter_lines(stream) if chosen is None else islice(iter_lines(stream), chosen.start, chosen.stop)
+        windows = windows_of_lines(lines)
+        with_prefixes = zip(windows, repeat(None)) if with_beginnings is None else with_beginnings(windows)
+        _write_lines(
+            translated(pool, with_prefixes, workers=workers, first_line=first_line), out, total, is_typed=is_typed
+        )
 
 
-def _need_attention_and_beam(translator: Translator, n_best: int) -> None:
-    """Refuse alignments of a model without attention, and more translations of a line than the search finds."""
-    need_attention(translator)
-    options = translator.options
-    if options.sampling_temperature is None and n_best > options.beam_size:
-        raise InputError(f"--n-best {n_best}: is more than the beam, {options.beam_size}; raise --beam-size")
+@contextmanager
+def _readable_elsewhere(task: TranslationTask) -> Iterator[TranslationTask]:
+    """Yield the task with a copy of a glossary that comes from a stream, which another process could not read."""
+    if task.glossary is None or not (is_standard_input(task.glossary) or is_special_file(task.glossary)):
+        yield task
+        return
+    with TemporaryDirectory(prefix="nmt-") as directory, open_input(task.glossary) as stream:
+        copy = Path(directory, input_name(task.glossary).replace("/", "-"))
+        copy.write_bytes(stream.read())
+        yield replace(task, glossary=str(copy))
+
+
+@contextmanager
+def _opened_pool(
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+) -> Iterator[tuple[Pool, int]]:
+    """Yield a pool whose model is loaded, and the number of its workers.
+
+    Raises:
+        InputError: as `line_work` does.
+    """
+    directories, own = [experiment.directory for experiment in experiments], replace(models, threads=None)
+    build = partial(called, "nmt_cli.assembly.line_work", "line_work", task, directories, own, decoding)
+    launcher = launcher_of(build, threads=models.threads)
+    workers = models.workers or max(1, num_available() // (models.threads or 1))
+    with Pool(launcher, workers=workers) as pool:
+        pool.submit(LineTask((), ())).result()  # loads the model before anything is read
+        yield pool, workers
+
+
+def _num_lines(file: str | None) -> int | None:
+    """Return the lines of a file whose progress is shown; None where it can be read only once."""
+    if not sys.stderr.isatty() or file is None or is_standard_input(file) or is_special_file(file):
+        return None
+    with open_input(file, warns_of_format=False) as stream:
+        return sum(1 for _ in iter_lines(stream))
+
+
+def _write_lines(results: Iterable[LineResult], out: IO[bytes], total: int | None, *, is_typed: bool) -> None:
+    """Write the translation of every line, a window at a time, and say at the end how fast that was.
+
+    `total` is the number of the lines where it is known. Over lines that a person types nothing is drawn.
+    """
+    began, counts, max_pieces = monotonic(), Counts(), 0
+    with Progress("translating", total=total, unit="line", is_hidden=is_typed) as progress:
+        for result in results:
+            out.writelines(result.outputs)
+            out.flush()
+            counts.add(result.counts)
+            max_pieces = result.max_pieces
+            progress.advance(len(result.outputs))
+    counts.report(max_pieces)
+    seconds = max(monotonic() - began, 1e-9)
+    log(
+        f"{counted(counts.lines, 'line')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
+        f"{counts.target_pieces / seconds:,.0f} pieces/s"
+    )
 
 
 def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
@@ -100,29 +164,3 @@ def _windows_of_prefixes(path: str | None, chosen: range | None, file: str | Non
         own = lines if chosen is None else islice(lines, chosen.start, chosen.stop)
         first_line = 1 if chosen is None else chosen.start + 1
         yield partial(with_prefixes, prefixes=own, names=(input_name(file), input_name(path)), first_line=first_line)
-
-
-def _translate_lines(
-    translator: Translator,
-    lines: Iterable[bytes],
-    out: IO[bytes],
-    write: Formatter,
-    prefixes: WithPrefixes | None = None,
-) -> None:
-    """Write the translation of every line, a window at a time, and say at the end how fast that was."""
-    began = monotonic()
-    with Progress("translating", unit="line") as progress:
-        windows = windows_of_lines(lines)
-        for window, beginnings in zip(windows, repeat(None)) if prefixes is None else prefixes(windows):
-            first = translator.first_line + translator.counts.lines
-            found = translator.translate_window(window, prefixes=beginnings)
-            for number, translated in enumerate(found, start=first):
-                out.write(write(number, translated).encode("utf-8", errors="replace"))
-            out.flush()
-            progress.advance(len(window))
-    translator.report()
-    counts, seconds = translator.counts, max(monotonic() - began, 1e-9)
-    log(
-        f"{counted(counts.lines, 'line')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
-        f"{counts.target_pieces / seconds:,.0f} pieces/s"
-    )

@@ -26,6 +26,8 @@ class ModelOptions:
     device: str = "auto"
     threads: int | None = None
     precision: str = "auto"
+    workers: int | None = None
+    """Processes that translate; None for one for each processor."""
 
     def experiments(self) -> list[Experiment]:
         """Return the models, as `named_models` does."""

@@ -54,6 +54,21 @@ Threads = Annotated[
         rich_help_panel=SPEED,
     ),
 ]  # fmt: skip
+WorkerThreads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", min=1, max=4_096, help="CPU threads of each worker. The default is 1.", metavar="N",
+        rich_help_panel=SPEED,
+    ),
+]  # fmt: skip
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, max=4_096, metavar="N", rich_help_panel=SPEED,
+        help="Processes that translate at the same time, with --threads threads each. The default is one process with "
+        "one thread for each core, as far as there is work for them.",
+    ),
+]  # fmt: skip
 BeamSize = Annotated[
     int | None,
     typer.Option(

@@ -31,7 +31,8 @@ from nmt_cli.commands.options import (
     Seed,
     Shortlist,
     Temperature,
-    Threads,
+    Workers,
+    WorkerThreads,
 )
 
 
@@ -94,7 +95,8 @@ def translate(
     ] = None,
     device: Device = "auto",
     precision: Precision = "auto",
-    threads: Threads = None,
+    threads: WorkerThreads = None,
+    workers: Workers = None,
     checkpoint: Checkpoint = "best",
 ) -> None:  # fmt: skip
     """Translate lines of text. As many lines come out as go in, in order.
@@ -120,4 +122,4 @@ def translate(
         seed=seed, no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens, adapt_writing=adapt_writing,
         glossary_weight=glossary_weight, copy_unknown=copy_unknown, markup=markup, alignment=alignment != "none",
     )  # fmt: skip
-    translate_file(task, ModelOptions(model or (), checkpoint, device, threads, precision), decoding)
+    translate_file(task, ModelOptions(model or (), checkpoint, device, threads, precision, workers), decoding)

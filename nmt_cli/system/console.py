@@ -86,7 +86,10 @@ def log_file(path: Path) -> Iterator[None]:
 class Progress:
     """A progress bar on stderr, drawn only where stderr is a terminal."""
 
-    def __init__(self, description: str, *, total: int | None = None, unit: str = "it", initial: int = 0) -> None:
+    def __init__(
+        self, description: str, *, total: int | None = None, unit: str = "it", initial: int = 0, is_hidden: bool = False
+    ) -> None:
+        """Draw a bar of `total` units, or one without an end; none at all where it `is_hidden`."""
         self._bar = tqdm(
             total=total,
             initial=initial,
@@ -96,7 +99,7 @@ class Progress:
             dynamic_ncols=True,
             leave=False,
             file=sys.stderr,
-            disable=_is_silent or not sys.stderr.isatty(),
+            disable=is_hidden or _is_silent or not sys.stderr.isatty(),
         )
 
     @property

@@ -80,13 +80,13 @@ def parts_of(
     *,
     max_pieces: int,
     with_words: Sequence[bool],
-    first_line: int,
+    numbers: Sequence[int],
     num_parts: Sequence[int],
 ) -> list[Part]:
     """Return the parts of all segments, each of at most `max_pieces` pieces.
 
-    `with_words` is True for lines whose pieces need the numbers of their words. `first_line` is the number of
-    line 0 in the whole input; `num_parts` of each line are known already.
+    `with_words` is True for lines whose pieces need the numbers of their words. `numbers` are those of the lines in the
+    whole input, from 0; `num_parts` of each line are known already.
     """
     alone = iter(tokenizer.encode_all([segment.text for segment in segments if not with_words[segment.line]]))
     pieces: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
@@ -106,7 +106,7 @@ def parts_of(
         cuts = _cuts(tokenizer, ids, max_pieces)
         for start, end in zip([0, *cuts], cuts, strict=False):
             if end > start:
-                parts.append(Part(line, first_line + line, next_part[line], ids[start:end], words[start:end]))
+                parts.append(Part(line, numbers[line], next_part[line], ids[start:end], words[start:end]))
                 next_part[line] += 1
     return parts
 

@@ -54,10 +54,12 @@ class Answer(NamedTuple):
 
 def translate_request(translator: Translator, request: Request) -> Answer:
     """Translate as `nmt translate` does, window by window: the work of one worker."""
-    translator.counts, translator.first_line = Counts(), request.first_line
+    translator.counts = Counts()
     texts: list[str] = []
     for window in windows_of_list(request.lines):
-        texts.extend(translated.translations[0].text for translated in translator.translate_window(window))
+        first = request.first_line + translator.counts.lines
+        found = translator.translate_window(window, numbers=range(first, first + len(window)))
+        texts.extend(translated.translations[0].text for translated in found)
     return Answer(texts, translator.counts)
 
 

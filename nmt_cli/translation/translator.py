@@ -56,8 +56,6 @@ class Translator:
     tokenizers: tuple[Tokenizer, Tokenizer]
     options: DecodingOptions
     counts: Counts = field(default_factory=Counts)
-    first_line: int = 0
-    """The number of the first line in the whole input, of which this may be a part: samples belong to it."""
     terms: TermFinder | None = None
     """Finds the terms of a glossary, and numbers that stay as they are."""
     estimator: ConfidenceEstimator | None = None
@@ -70,18 +68,36 @@ class Translator:
     """Pieces of the target by what they spell, once a prefix has needed them."""
 
     def translate_window(
-        self, lines: Sequence[bytes], observe: Observer | None = None, prefixes: Sequence[str] | None = None
+        self,
+        lines: Sequence[bytes],
+        observe: Observer | None = None,
+        prefixes: Sequence[str] | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> list[Translated]:
-        """Return the translations of each line, in order; `prefixes` are the given beginnings, "" for none."""
-        return self.translate_by(partial(self._by_groups, observe=observe), lines, prefixes)
+        """Return the translations of each line, in order.
+
+        Args:
+            lines: the lines.
+            observe: sees each step of the search.
+            prefixes: the beginnings of the translations, empty ones for none.
+            numbers: the numbers of the lines in the whole input, from 0, to which samples belong. Without them the
+                lines follow those that were translated before.
+        """
+        return self.translate_by(partial(self._by_groups, observe=observe), lines, prefixes, numbers)
 
     def translate_by(
-        self, translate: TranslateParts, lines: Sequence[bytes], prefixes: Sequence[str] | None = None
+        self,
+        translate: TranslateParts,
+        lines: Sequence[bytes],
+        prefixes: Sequence[str] | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> list[Translated]:
         """Return the translations of each line, in order, with their parts translated by `translate`."""
-        return _driven(self.by_parts(lines, prefixes), translate)
+        return _driven(self.by_parts(lines, prefixes, numbers), translate)
 
-    def by_parts(self, lines: Sequence[bytes], prefixes: Sequence[str] | None = None) -> PartByPart:
+    def by_parts(
+        self, lines: Sequence[bytes], prefixes: Sequence[str] | None = None, numbers: Sequence[int] | None = None
+    ) -> PartByPart:
         """Yield the parts of the lines for others to translate, and return the translations of each line, in order."""
         texts, are_valid = zip(*map(decode_line, lines), strict=True) if lines else ((), ())
         self.counts.invalid += are_valid.count(False)
@@ -92,7 +108,8 @@ class Translator:
         writing, with_alignment = self.writing, self.options.with_alignment
         looks = [with_alignment or (writing is not None and writing.needs_weights(line.text)) for line in plain]
         search_from = [_with_whole_number(*one, writing, self._index) for one in zip(plain, begun, strict=True)]
-        parts, num_words = yield from self._translated_parts([line.text for line in plain], search_from, looks)
+        numbers = numbers or range(self.counts.lines, self.counts.lines + len(lines))
+        parts, num_words = yield from self._translated_parts([line.text for line in plain], search_from, looks, numbers)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
@@ -133,7 +150,7 @@ class Translator:
         return prefix_of(plain.text + " " if is_cut else plain.text, self._index)
 
     def _translated_parts(
-        self, texts: Sequence[str], prefixes: Sequence[Prefix | None], looks: Sequence[bool]
+        self, texts: Sequence[str], prefixes: Sequence[Prefix | None], looks: Sequence[bool], numbers: Sequence[int]
     ) -> Generator[Sequence[Part], Iterable[PartTranslations], tuple[list[list[PartTranslations]], list[int]]]:
         """Yield all parts, and return the parts of each line with their translations, and its number of words.
 
@@ -147,7 +164,7 @@ class Translator:
                 self.tokenizers[0],
                 max_pieces=self.options.max_source_pieces,
                 with_words=looks,
-                first_line=self.first_line + self.counts.lines,
+                numbers=numbers,
                 num_parts=[len(of_line) for of_line in parts],
             )
             new = [replace(part, prefix=prefixes[part.line]) if part.part == 0 else part for part in new]

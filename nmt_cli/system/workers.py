@@ -1,0 +1,394 @@
+"""Processes that do tasks, and share the memory of what one of them has loaded.
+
+A *zygote* is a process without the parent's state: it loads what the tasks need, with one thread, and forks a worker
+for each connection that it is given. So a further worker starts within milliseconds, and a model is in memory once. The
+parent does without the libraries that the workers load. Where such a library is loaded already, as in a notebook, a
+worker is a thread of the same process.
+
+Whatever ends the parent, its workers end: each has a thread that reads from the connection, and exits where it closes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import recv_handle, send_handle
+from queue import SimpleQueue
+from typing import IO, Any, NamedTuple, Protocol
+
+from nmt_cli.system.errors import NmtError
+
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Variables of the environment by which libraries choose their number of threads when they are loaded."""
+
+
+class Work(Protocol):
+    """The tasks of a worker."""
+
+    def __call__(self, inbox: Inbox) -> None:
+        """Do the tasks of the inbox until it ends."""
+
+
+Build = Callable[[], Work]
+"""Loads what the tasks need, and returns the work. It is pickled: a function of a module, or a partial of one."""
+
+
+class Message(NamedTuple):
+    """What parent and worker say to each other.
+
+    To a worker: `task` (value: the task), `cancel`, `end`. To the parent: `begun`, `done` (value: the result), `failed`
+    (value: the error), `said` (value: text for standard error).
+    """
+
+    kind: str
+    number: int = 0
+    value: Any = None
+
+
+def called(module: str, function: str, *arguments: Any) -> Work:
+    """Import a module and call a function of it: a partial of this is a `Build` whose parent need not import it."""
+    work: Work = getattr(import_module(module), function)(*arguments)
+    return work
+
+
+# In the worker ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Inbox:
+    """The tasks that the parent gives to this worker. A thread reads them, so that the parent can always write."""
+
+    connection: Connection
+    closed: Callable[[], None]
+    """Called where the parent has gone without a word."""
+    _waiting: SimpleQueue[Message] = field(default_factory=SimpleQueue)
+    _cancelled: set[int] = field(default_factory=set)
+    _sending: threading.Lock = field(default_factory=threading.Lock)
+
+    def open(self) -> Inbox:
+        """Begin to read."""
+        threading.Thread(target=self._read, name="nmt-inbox", daemon=True).start()
+        return self
+
+    def _read(self) -> None:
+        try:
+            while True:
+                message = self.connection.recv()
+                if message.kind == "cancel":
+                    self._cancelled.add(message.number)
+                else:
+                    self._waiting.put(message)
+                if message.kind == "end":
+                    return
+        except (EOFError, OSError):
+            self.closed()
+            self._waiting.put(Message("end"))
+
+    def next(self) -> Message | None:
+        """Wait for the next task, and return it; None at the end."""
+        while (message := self._waiting.get()).kind == "task":
+            if message.number not in self._cancelled:
+                self._send(Message("begun", message.number))
+                return message
+            self.failed(message.number, None)
+        return None
+
+    def is_cancelled(self, number: int) -> bool:
+        """Return whether nobody waits for this task any more."""
+        return number in self._cancelled
+
+    def done(self, number: int, result: Any) -> None:
+        """Give the result of a task."""
+        self._cancelled.discard(number)
+        self._send(Message("done", number, result))
+
+    def failed(self, number: int, error: Exception | None) -> None:
+        """Say that a task has failed; None where it was cancelled."""
+        self._cancelled.discard(number)
+        self._send(Message("failed", number, error if error is None else portable(error)))
+
+    def say(self, text: str) -> None:
+        """Have the parent write this to standard error."""
+        self._send(Message("said", value=text))
+
+    def _send(self, message: Message) -> None:
+        with self._sending, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
+            self.connection.send(message)
+
+
+class BuiltLater:
+    """Work that is built by the worker that does it, because what it needs cannot be shared: the memory of a GPU."""
+
+    most_workers = 1
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+
+    def __call__(self, inbox: Inbox) -> None:
+        """Do the tasks of the inbox until it ends; where nothing can be built, all fail."""
+        try:
+            work = self._build()
+        except Exception as error:
+            while (message := inbox.next()) is not None:
+                inbox.failed(message.number, error)
+        else:
+            work(inbox)
+
+
+class OneByOne:
+    """Work that does a task at a time."""
+
+    def __init__(self, do: Callable[[Any], Any]) -> None:
+        self._do = do
+
+    def __call__(self, inbox: Inbox) -> None:
+        """Do the tasks of the inbox until it ends."""
+        while (message := inbox.next()) is not None:
+            try:
+                result = self._do(message.value)
+            except Exception as error:
+                inbox.failed(message.number, error)
+            else:
+                inbox.done(message.number, result)
+
+
+def portable(error: Exception) -> Exception:
+    """Return an error that can cross the border between processes: of the program's own kinds, or told by one."""
+    if isinstance(error, NmtError | MemoryError | OSError):
+        return error
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return NmtError(f"a worker has failed. This is a mistake of the program:\n{trace}")
+
+
+class _Said:
+    """A standard error that the parent writes."""
+
+    encoding = "utf-8"
+
+    def __init__(self, send: Callable[[str], None]) -> None:
+        self._send, self._line = send, ""
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).splitlines(keepends=True) or [""]
+        if self._line.endswith("\n"):
+            lines, self._line = [*lines, self._line], ""
+        if lines:
+            self._send("".join(lines))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back but the beginning of a line."""
+
+    def isatty(self) -> bool:
+        """The parent alone shows progress."""
+        return False
+
+
+# In the zygote ------------------------------------------------------------------------------------------------------
+
+
+def _zygote(control: Connection) -> None:
+    """Load what is asked for, and fork workers until the parent goes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers: the system forgets them
+    threads, build = control.recv()
+    sys.stderr = _Said(lambda text: control.send(Message("said", value=text)))
+    try:
+        work = build()
+    except Exception as error:
+        control.send(Message("failed", value=portable(error)))
+        return
+    control.send(Message("done", getattr(work, "most_workers", 0)))
+    while True:
+        try:
+            handle = recv_handle(control)
+        except (EOFError, OSError):
+            return
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _work_and_exit(Connection(handle), work, threads)
+        os.close(handle)
+        control.send(Message("done", pid))
+
+
+def _work_and_exit(connection: Connection, work: Work, threads: int) -> None:
+    """Do the tasks of a connection; the process ends here, without the second that the teardown of torch takes."""
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(threads)
+        inbox = Inbox(connection, closed=lambda: os._exit(1)).open()
+        sys.stderr = _Said(inbox.say)
+        work(inbox)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+# In the parent ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Worker:
+    """A worker as the parent sees it."""
+
+    connection: Connection
+    pid: int
+    """0 for a thread."""
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self.connection.close()
+
+
+class Launcher(Protocol):
+    """Starts workers."""
+
+    most_workers: int
+    """Workers that it can start; 0 for any number. It is known once there is a worker."""
+
+    def start(self) -> Worker:
+        """Return a new worker."""
+
+    def close(self) -> None:
+        """End what starts workers; the workers end where their connections are closed."""
+
+
+class Threads:
+    """Starts workers that are threads of this process, which has loaded the libraries already."""
+
+    def __init__(self, build: Build, *, threads: int | None = None, most_workers: int = 0) -> None:
+        self._work: Work | None = None
+        self._build, self._threads, self.most_workers = build, threads, most_workers
+
+    def start(self) -> Worker:
+        """Return a new worker; the first one loads."""
+        if self._threads and (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(self._threads)
+        self._work = self._work or self._build()
+        ours, theirs = Pipe()
+        inbox = Inbox(theirs, closed=lambda: None).open()
+        threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True).start()
+        return Worker(ours, 0)
+
+    @staticmethod
+    def _run(work: Work, inbox: Inbox) -> None:
+        try:
+            work(inbox)
+        finally:
+            inbox.connection.close()
+
+    def close(self) -> None:
+        """Forget what was loaded."""
+        self._work = None
+
+
+class Zygote:
+    """Starts workers that are processes, and share what a zygote has loaded."""
+
+    def __init__(self, build: Build, *, threads: int = 1, stderr: IO[str] | None = None) -> None:
+        """Start the zygote, and return at once; the first `start` waits until it has loaded."""
+        self._build, self._threads, self._stderr = build, threads, stderr
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: Connection | None = None
+        self._is_ready = False
+        self.most_workers = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        ours, theirs = Pipe()
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}; from nmt_cli.system.workers import main; main({theirs.fileno()})"
+        )
+        environment = {**os.environ, **dict.fromkeys(VARIABLES, "1"), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+        theirs.close()
+        self._control, self._is_ready = ours, False
+        ours.send((self._threads, self._build))
+
+    def start(self) -> Worker:
+        """Return a new worker.
+
+        Raises:
+            NmtError: what the tasks need cannot be loaded.
+        """
+        try:
+            return self._start()
+        except (EOFError, OSError):  # it was killed
+            self.close()
+            self._begin()
+        try:
+            return self._start()
+        except (EOFError, OSError) as error:
+            raise NmtError("the process that loads the model ends by itself; is there memory enough?") from error
+
+    def _start(self) -> Worker:
+        assert self._control is not None
+        assert self._process is not None
+        if not self._is_ready:
+            self.most_workers = self._answer().number
+            self._is_ready = True
+        ours, theirs = Pipe()
+        try:
+            send_handle(self._control, theirs.fileno(), self._process.pid)
+        finally:
+            theirs.close()
+        return Worker(ours, self._answer().number)
+
+    def _answer(self) -> Message:
+        """Return the next answer, and write what the zygote says before."""
+        assert self._control is not None
+        while True:
+            message: Message = self._control.recv()
+            if message.kind == "failed":
+                raise message.value
+            if message.kind == "done":
+                return message
+            (self._stderr or sys.stderr).write(message.value)
+
+    def close(self) -> None:
+        """End the zygote; the workers end where their connections are closed."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def launcher_of(build: Build, *, threads: int | None = None) -> Launcher:
+    """Return what starts workers here: processes, or one thread where torch is loaded already.
+
+    `threads` are those of each worker; processes have one where it is None.
+    """
+    if "torch" in sys.modules:
+        return Threads(build, threads=threads, most_workers=1)
+    return Zygote(build, threads=threads or 1)
+
+
+def main(descriptor: int) -> None:
+    """Be a zygote, and end without a teardown."""
+    try:
+        _zygote(Connection(descriptor))
+    except (EOFError, BrokenPipeError):
+        pass
+    finally:
+        os._exit(0)

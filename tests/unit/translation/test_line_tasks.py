@@ -1,0 +1,119 @@
+"""Lines through a pool come out in order, whatever their lengths, the windows, and what dies."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from pool_tasks import build_upper
+
+from nmt_cli.system.errors import InputError
+from nmt_cli.system.workers import Threads, Zygote
+from nmt_cli.translation import line_tasks
+from nmt_cli.translation.line_tasks import LineTask, translated
+from nmt_cli.translation.pool import Pool, WorkersDied
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def windows_of(seed: int, num_windows: int, most: int) -> list[tuple[list[bytes], list[str] | None]]:
+    """Lines of odd lengths, empty ones too, some windows with prefixes."""
+    draw = random.Random(seed)
+    found = []
+    for number in range(num_windows):
+        lines = [b"x" * draw.choice((0, 1, 5, 40)) + b"%d" % draw.randrange(1000) for _ in range(draw.randint(1, most))]
+        found.append((lines, [f"p{n}" for n in range(len(lines))] if number % 3 == 2 else None))
+    return found
+
+
+def expected(windows, first: int = 0) -> list[bytes]:
+    numbered = [(line, prefixes[n] if prefixes else "") for lines, prefixes in windows for n, line in enumerate(lines)]
+    return [b"%d %s%s\n" % (n, prefix.encode(), line.upper()) for n, (line, prefix) in enumerate(numbered, start=first)]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("launcher", [Threads, Zygote])
+def test_every_line_comes_out_in_its_place_with_its_number_and_its_prefix(launcher, workers: int):
+    windows = windows_of(workers, num_windows=7, most=200)
+    with Pool(launcher(build_upper), workers=workers) as pool:
+        found = [result.outputs for result in translated(pool, windows, workers=workers, first_line=3)]
+    assert [len(outputs) for outputs in found] == [len(lines) for lines, _ in windows]
+    assert [output for outputs in found for output in outputs] == expected(windows, 3)
+
+
+def test_what_is_counted_is_the_sum(monkeypatch):
+    monkeypatch.setattr(line_tasks, "CHUNK_LINES", 20)
+    windows = windows_of(5, num_windows=3, most=100)
+    with Pool(Threads(build_upper), workers=2) as pool:
+        counted = [result.counts.lines for result in translated(pool, windows, workers=2)]
+    assert counted == [len(lines) for lines, _ in windows]
+
+
+def test_a_line_that_kills_every_worker_is_named(tmp_path: Path):
+    lines = [b"a", b"b", b"kill", *[b"c"] * 50]
+    with Pool(Zygote(build_upper), workers=2) as pool, pytest.raises(WorkersDied, match="line 13: 3 processes"):
+        list(translated(pool, [([b"a"] * 10, None), (lines, None)], workers=2))
+
+
+def test_a_worker_that_dies_once_changes_nothing(tmp_path: Path):
+    windows = windows_of(7, num_windows=4, most=100)
+    windows[1][0][3] = b"die:%s" % str(tmp_path / "died").encode()
+    with Pool(Zygote(build_upper), workers=2) as pool:
+        found = [output for result in translated(pool, windows, workers=2) for output in result.outputs]
+    assert found == expected(windows)
+
+
+def test_an_error_of_the_input_comes_after_what_was_read_before_it():
+    def windows():
+        yield [b"a"], None
+        raise InputError("the file ends here")
+
+    with Pool(Threads(build_upper), workers=1) as pool:
+        results = translated(pool, windows(), workers=1)
+        assert next(results).outputs == (b"0 A\n",)
+        with pytest.raises(InputError, match="ends here"):
+            next(results)
+
+
+def test_a_window_is_written_while_the_input_waits():
+    """A program that writes a line and waits for its translation gets it."""
+    answered = threading.Event()
+
+    def windows():
+        yield [b"a"], None
+        assert answered.wait(30)
+        yield [b"b"], None
+
+    with Pool(Threads(build_upper), workers=2) as pool:
+        for result in translated(pool, windows(), workers=2):
+            answered.set()
+            assert len(result.outputs) == 1
+
+
+def test_no_more_is_read_than_a_few_windows_ahead():
+    """A file of any size takes the memory of a few windows. Fails if the reading thread does not wait."""
+    read = []
+
+    def windows():
+        for number in range(100):
+            read.append(number)
+            yield [b"a"], None
+
+    with Pool(Threads(build_upper), workers=1) as pool:
+        results = translated(pool, windows(), workers=1)
+        next(results)
+        threading.Event().wait(0.2)
+        assert len(read) <= line_tasks.WINDOWS_AHEAD + 3
+        results.close()
+
+
+def test_a_task_is_the_sum_of_its_lines():
+    task = LineTask((b"a", b"b", b"c"), (4, 2, 9), ("x", "", "y"))
+    assert task.alone() == [
+        LineTask((b"a",), (4,), ("x",)),
+        LineTask((b"b",), (2,), ("",)),
+        LineTask((b"c",), (9,), ("y",)),
+    ]
+    assert [one.prefixes for one in task._replace(prefixes=()).alone()] == [(), (), ()]

@@ -1,0 +1,233 @@
+"""The pool: every ticket is settled once, whatever dies, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pool_tasks import Say, build, build_and_die, build_nothing
+
+from nmt_cli.system.errors import InputError, NmtError
+from nmt_cli.system.workers import Threads, Zygote
+from nmt_cli.translation.pool import Cancelled, Pool, WorkersDied
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(params=[Threads, Zygote])
+def launcher(request):
+    return request.param(build)
+
+
+@pytest.fixture
+def zygote():
+    return Zygote(build)
+
+
+def says(*words: str) -> Say:
+    return Say(tuple(words))
+
+
+def pids(pool: Pool) -> list[int]:
+    return [member.worker.pid for member in pool._members.values()]
+
+
+def wait_for(condition, seconds: float = 30.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and that nobody has waited for does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_results_come_back_whatever_the_number_of_workers(launcher):
+    with Pool(launcher, workers=3) as pool:
+        tickets = [pool.submit(says(f"a{number}", "b")) for number in range(50)]
+        assert [ticket.result(30) for ticket in tickets] == [[f"A{number}", "B"] for number in range(50)]
+
+
+def test_a_failure_is_that_of_its_task_alone(launcher):
+    with Pool(launcher, workers=2) as pool:
+        bad, odd, good = (pool.submit(says(word)) for word in ("fail", "mistake", "fine"))
+        with pytest.raises(InputError, match="cannot say that"):
+            bad.result(30)
+        with pytest.raises(NmtError, match=r"mistake of the program:\n(.*\n)*KeyError: 'mistake'"):
+            odd.result(30)
+        assert good.result(30) == ["FINE"]
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error_of_every_task():
+    for launcher in (Threads(build_nothing), Zygote(build_nothing)):
+        pool = Pool(launcher, workers=2)
+        tickets = [pool.submit(says("a")) for _ in range(3)]
+        for ticket in tickets:
+            with pytest.raises(InputError, match="there is no such model"):
+                ticket.result(30)
+        pool._thread.join(30)
+        with pytest.raises(InputError, match="there is no such model"):
+            pool.submit(says("a"))
+        pool.close()
+
+
+def test_a_zygote_that_ends_by_itself_is_an_error():
+    with pytest.raises(NmtError, match="ends by itself"), Pool(Zygote(build_and_die), workers=1) as pool:
+        pool.submit(says("a")).result(30)
+
+
+def test_workers_share_the_tasks(zygote, tmp_path: Path):
+    """Fails if more than one task waits for a worker that does another one."""
+    stop, done = tmp_path / "stop", []
+    with Pool(zygote, workers=2) as pool:
+        blocked = pool.submit(says(f"wait:{stop}"))
+        for _ in range(8):
+            pool.submit(says("pid")).on_settled(lambda ticket: done.append(ticket.result(0)))
+        wait_for(lambda: len(done) == 7)
+        assert len({pid for (pid,) in done}) == 1
+        stop.touch()
+        assert blocked.result(30) == ["WAIT"]
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_worker_that_is_killed_costs_nothing(zygote, tmp_path: Path, at: int):
+    words = ["a", "b", "c", "d"]
+    words[at] = f"die:{tmp_path / 'died'}"
+    with Pool(zygote, workers=2) as pool:
+        tickets = [pool.submit(says("x")), pool.submit(says(*words)), *(pool.submit(says(f"y{n}")) for n in range(9))]
+        found = [ticket.result(30) for ticket in tickets]
+    assert found[1] == [word.partition(":")[0].upper() for word in words]
+    assert found[2:] == [[f"Y{n}"] for n in range(9)]
+
+
+def test_what_kills_every_worker_is_named_and_the_rest_is_done(zygote):
+    with Pool(zygote, workers=2) as pool:
+        tickets = [pool.submit(says("a", "kill", "b")), *(pool.submit(says(f"c{n}")) for n in range(20))]
+        with pytest.raises(WorkersDied, match="word kill: 3 processes have ended"):
+            tickets[0].result(30)
+        assert [ticket.result(30) for ticket in tickets[1:]] == [[f"C{n}"] for n in range(20)]
+
+
+def test_a_zygote_that_is_killed_is_replaced(zygote):
+    with Pool(zygote, workers=1) as pool:
+        assert pool.submit(says("a")).result(30) == ["A"]
+        zygote._process.kill()
+        (pid,) = pids(pool)
+        os.kill(pid, 9)
+        assert pool.submit(says("b")).result(30) == ["B"]
+
+
+def test_cancelled_in_every_state_a_ticket_is_settled_once(launcher, tmp_path: Path):
+    """Fails if a late result or a second cancellation finds its ticket."""
+    stop = tmp_path / "stop"
+    with Pool(launcher, workers=1) as pool:
+        begun, given, queued, last = (pool.submit(says(*words)) for words in ((f"wait:{stop}",), "a", "b", "c"))
+        settled = []
+        for ticket in (begun, given, queued):
+            ticket.on_settled(lambda one: settled.append(one.number))
+            ticket.cancel()
+            ticket.cancel()
+            with pytest.raises(Cancelled):
+                ticket.result(30)
+        stop.touch()
+        assert last.result(30) == ["C"]
+        for ticket in (begun, last):
+            ticket.cancel()
+        assert settled == [begun.number, given.number, queued.number]
+        wait_for(lambda: pool.status()[1:3] == (0, 0))
+
+
+def test_priorities_come_first_and_then_the_order(launcher, tmp_path: Path):
+    stop, order = tmp_path / "stop", []
+    with Pool(launcher, workers=1) as pool:
+        tickets = [pool.submit(says(f"wait:{stop}")), pool.submit(says("x"))]
+        wait_for(lambda: pool.status().given == 2)
+        for number, priority in enumerate((2, 0, 1, 2, 0)):
+            ticket = pool.submit(says("y"), priority=priority)
+            ticket.on_settled(lambda _, number=number: order.append(number))
+            tickets.append(ticket)
+        wait_for(lambda: pool.status().waiting == 5)
+        stop.touch()
+        for ticket in tickets:
+            ticket.result(30)
+    assert order == [1, 4, 2, 0, 3]
+
+
+def test_closed_at_once_a_pool_cancels_what_is_left_and_its_processes_are_gone(zygote, tmp_path: Path):
+    pool = Pool(zygote, workers=2)
+    tickets = [pool.submit(says(f"wait:{tmp_path / 'never'}")) for _ in range(5)]
+    wait_for(lambda: len(pids(pool)) == 2)
+    left = [*pids(pool), zygote._process.pid]
+    pool.close()
+    for ticket in tickets:
+        with pytest.raises(Cancelled):
+            ticket.result(0)
+    wait_for(lambda: not any(map(is_alive, left)))
+    with pytest.raises(NmtError, match="has ended"):
+        pool.submit(says("a"))
+
+
+def test_workers_end_with_their_parent(tmp_path: Path):
+    """The parent is killed while a worker works: fails if a worker looks for its parent only between two tasks."""
+    program = f"""
+import sys
+sys.path[:] = {[str(Path(__file__).parents[2]), *sys.path]!r}
+from pool_tasks import Say, build
+from nmt_cli.system.workers import Zygote
+from nmt_cli.translation.pool import Pool
+zygote = Zygote(build)
+pool = Pool(zygote, workers=2)
+tickets = [pool.submit(Say((f"wait:{tmp_path}/never",))) for _ in range(4)]
+while len(pool._members) < 2 or not all(member.has_begun for member in list(pool._members.values())): pass
+print(zygote._process.pid, *[member.worker.pid for member in pool._members.values()], flush=True)
+input()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    left = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(left) == 3
+    assert all(map(is_alive, left))
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not any(map(is_alive, left)))
+
+
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(s, marks=pytest.mark.soak) for s in range(10, 300))])
+def test_any_sequence_of_submissions_cancellations_and_deaths_settles_every_ticket_once(seed: int):
+    """The slow truth is the word itself: a ticket gives it, or was cancelled."""
+    random_ = random.Random(seed)
+    settled: dict[int, int] = {}
+    with Pool(Zygote(build), workers=random_.randint(1, 3)) as pool:
+        tickets, cancelled = [], set()
+        for number in range(60):
+            match random_.choice("ssssck"):
+                case "s":
+                    words = [f"w{number}-{part}" for part in range(random_.randint(1, 5))]
+                    ticket = pool.submit(says(*words), priority=random_.randint(0, 2))
+                    ticket.on_settled(lambda one: settled.__setitem__(one.number, settled.get(one.number, 0) + 1))
+                    tickets.append((ticket, [word.upper() for word in words]))
+                case "c" if tickets:
+                    ticket, _ = random_.choice(tickets)
+                    cancelled.add(ticket.number)
+                    ticket.cancel()
+                case "k":
+                    for pid in random_.sample(running := pids(pool), min(1, len(running))):
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, 9)
+        for ticket, words in tickets:
+            try:
+                assert ticket.result(30) == words
+            except Cancelled:
+                assert ticket.number in cancelled
+    assert settled == {ticket.number: 1 for ticket, _ in tickets}
