@@ -100,7 +100,7 @@ def test_a_model_that_says_nothing_is_told(nmt, model: Path, monkeypatch, said: 
         return (Translation(next(texts) if parts else "", 0.0, 0.0),)
 
     monkeypatch.setattr(translator, "joined", joined)
-    result = nmt("translate", "--model", model, stdin=b"a b\n\nc\n \nd e f\n")
+    result = nmt("translate", "--model", model, stdin=b"a b\n\nc d\n \ne f\n")
     assert (result.code, result.lines) == (0, [said[0], "", said[1], "", said[2]])
     assert ("The model has learnt too little; train it for longer" in result.err) == bool(told)
     assert told in result.err
