@@ -19,8 +19,7 @@ from nmt_cli.assembly.requested_translation import RequestedDecoding, Translatio
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, lines_of_shard, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.system.console import Progress, counted, log, warn
-from nmt_cli.system.processors import num_available
-from nmt_cli.system.workers import called, launcher_of
+from nmt_cli.system.workers import called, launcher_of, num_workers
 from nmt_cli.translation.line_tasks import LineResult, LineTask, translated
 from nmt_cli.translation.pool import Pool
 from nmt_cli.translation.prefix import other_length, with_prefixes
@@ -106,7 +105,7 @@ def _opened_pool(
     directories, own = [experiment.directory for experiment in experiments], replace(models, threads=None)
     build = partial(called, "nmt_cli.assembly.line_work", "line_work", task, directories, own, decoding)
     launcher = launcher_of(build, threads=models.threads)
-    workers = models.workers or max(1, num_available() // (models.threads or 1))
+    workers = models.workers or num_workers(models.threads or 1)
     with Pool(launcher, workers=workers) as pool:
         pool.submit(LineTask((), ())).result()  # loads the model before anything is read
         yield pool, workers

@@ -26,7 +26,11 @@ from queue import SimpleQueue
 from typing import IO, Any, NamedTuple, Protocol
 
 from nmt_cli.system.errors import NmtError
+from nmt_cli.system.free_memory import free_memory
+from nmt_cli.system.processors import num_available
 
+WORKER_BYTES = 200_000_000
+"""Memory that must be free for each worker. Half of it is enough for most models."""
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables of the environment by which libraries choose their number of threads when they are loaded."""
 
@@ -198,7 +202,8 @@ class _Said:
 
 def _zygote(control: Connection) -> None:
     """Load what is asked for, and fork workers until the parent goes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    for number in (signal.SIGINT, signal.SIGHUP):  # they reach the whole group; the parent decides
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers: the system forgets them
     threads, build = control.recv()
     sys.stderr = _Said(lambda text: control.send(Message("said", value=text)))
@@ -372,6 +377,13 @@ class Zygote:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+def num_workers(threads: int) -> int:
+    """Return the workers, of so many threads each, for which this machine has processors and memory; at least one."""
+    free = free_memory()
+    by_memory = free // WORKER_BYTES if free is not None else num_available()
+    return max(1, min(num_available() // threads, by_memory))
 
 
 def launcher_of(build: Build, *, threads: int | None = None) -> Launcher:

@@ -1,0 +1,166 @@
+"""`nmt translate` with several workers: the bytes of one, whatever dies, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from command_line import start_nmt
+
+from nmt_cli.system.workers import Zygote
+
+pytestmark = pytest.mark.slow
+MODELS = Path(__file__).parents[1] / "models/format-1-init"
+NUM_LINES = 300
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stored model, as its training has left it."""
+    directory = tmp_path_factory.mktemp("stored")
+    shutil.copytree(MODELS, directory, dirs_exist_ok=True)
+    config = directory / "run/config.yaml"
+    config.write_text(config.read_text(encoding="utf-8").replace("@HERE@", str(directory)), encoding="utf-8")
+    return directory / "run"
+
+
+@pytest.fixture(scope="module")
+def text(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lines of many lengths, some of them blank, broken or very long."""
+    draw = random.Random(3)
+    lines = (corpus / "train.en").read_bytes().splitlines()[:NUM_LINES]
+    odd = [b"", b"  ", b"\xff the car", b"<b>the car</b> %s", b"the cat sees the dog and " * 40, "the ‹car› …".encode()]
+    for line in odd:
+        lines[draw.randrange(NUM_LINES)] = line
+    path = tmp_path_factory.mktemp("text") / "in.en"
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 300.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def below(pid: int) -> list[int]:
+    """Return the processes that a process has started, and theirs, those nearer to it first."""
+    found = []
+    for entry in os.listdir("/proc"):
+        with suppress(OSError):
+            if entry.isdigit() and int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry))
+    return [*found, *(far for near in found for far in below(near))]
+
+
+def is_alive(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def test_the_bytes_are_those_of_one_worker_with_every_option(nmt, model: Path, text: Path, tmp_path: Path, monkeypatch):
+    """One worker is a thread of this process here; the others are processes."""
+    prefix, terms = tmp_path / "prefix", tmp_path / "terms.tsv"
+    prefix.write_bytes(b"".join(b"la\n" if number % 3 == 0 else b"\n" for number in range(NUM_LINES)))
+    terms.write_text("car\tbagnole\ncat\tminou\n")
+    ways = (
+        (),
+        ("--format", "jsonl", "--n-best", "3", "--beam-size", "4", "--alignment", "soft", "--confidence"),
+        ("--sample", "--seed", "3", "--markup", "--shard", "2/3"),
+        ("--prefix", prefix, "--glossary", terms, "--format", "moses", "--precision", "int8"),
+        ("--model", model, "--copy-unknown", "--adapt-writing", "--beam-size", "1", "--batch-tokens", "50"),
+    )
+    expected = [nmt("translate", text, "--model", model, *way) for way in ways]
+    assert {one.code for one in expected} == {0}
+    monkeypatch.setattr("nmt_cli.assembly.line_translation.launcher_of", lambda build, **_: Zygote(build))
+    for way, one in zip(ways, expected, strict=True):
+        found = nmt("translate", text, "--model", model, "--workers", 2 if "--n-best" in way else 3, *way)
+        assert found.out == one.out, way
+        told = [line for line in found.err.splitlines() if "sentences/s" not in line]
+        assert told == [line for line in one.err.splitlines() if "sentences/s" not in line]
+
+
+def begun(model: Path, endless: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
+    """Start a translation with two workers, and return when its first lines are written."""
+    process = start_nmt(
+        "translate", endless, "--model", model, "--workers", "2", "--beam-size", "5", "-o", "-", *options,
+        stdout=out.open("wb"), stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    wait_for(lambda: out.stat().st_size or process.poll() is not None)
+    return process
+
+
+@pytest.fixture
+def endless(text: Path, tmp_path: Path) -> Path:
+    """More lines than are translated in a test."""
+    path = tmp_path / "endless.en"
+    path.write_bytes(b"".join(line + b"\n" for line in text.read_bytes().splitlines()) * 200)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (lambda pid: os.killpg(pid, signal.SIGINT), 130),
+        (lambda pid: os.killpg(pid, signal.SIGTERM), 143),
+        (lambda pid: os.kill(pid, signal.SIGTERM), 143),
+        (lambda pid: os.kill(pid, signal.SIGKILL), -9),
+    ],
+    ids=["Ctrl-C", "SIGTERM to all", "SIGTERM", "SIGKILL"],
+)
+def test_whatever_ends_the_command_no_process_is_left(model: Path, endless: Path, tmp_path: Path, end, code: int):
+    process = begun(model, endless, tmp_path / "out")
+    left = below(process.pid)
+    assert len(left) == 3
+    end(process.pid)
+    _, told = process.communicate(timeout=300)
+    assert (process.returncode, b"Traceback" in told) == (code, False)
+    wait_for(lambda: not any(map(is_alive, left)))
+
+
+def test_killed_workers_change_nothing(nmt, model: Path, text: Path, tmp_path: Path):
+    lines = text.read_bytes().splitlines() * 20
+    several = tmp_path / "several.en"
+    several.write_bytes(b"\n".join(lines) + b"\n")
+    expected = nmt("translate", several, "--model", model, "--beam-size", "5")
+    process = begun(model, several, tmp_path / "out")
+    for worker in below(process.pid)[1:]:
+        os.kill(worker, signal.SIGKILL)
+    _, told = process.communicate(timeout=300)
+    assert process.returncode == 0, told
+    assert (tmp_path / "out").read_bytes() == expected.out
+
+
+def test_a_person_who_types_is_told_how_to_end_and_sees_nothing_drawn(model: Path):
+    ours, theirs = pty.openpty()
+    process = start_nmt("translate", "--model", model, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+
+    def shows(wanted: bytes) -> bool:
+        nonlocal shown
+        with suppress(OSError):
+            shown += os.read(ours, 4096)
+        return wanted in shown
+
+    wait_for(lambda: shows(b"Ctrl-D ends"))
+    os.write(ours, b"the car\n")
+    wait_for(lambda: shows(b"the car\r\n") and shown.partition(b"the car\r\n")[2].endswith(b"\r\n"))
+    os.write(ours, b"\x04")
+    wait_for(lambda: shows(b"sentences/s"))
+    assert process.wait(300) == 0
+    os.close(ours)
+    assert shown.count(b"\r\n") == 4  # the hint, the line, its translation, the summary
+    assert b"translating" not in shown
+    assert b"1 line in" in shown
