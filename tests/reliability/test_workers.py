@@ -20,7 +20,7 @@ from nmt_cli.system.workers import Zygote
 
 pytestmark = pytest.mark.slow
 MODELS = Path(__file__).parents[1] / "models/format-1-init"
-NUM_LINES = 300
+NUM_LINES = 60
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def text(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Lines of many lengths, some of them blank, broken or very long."""
     draw = random.Random(3)
     lines = (corpus / "train.en").read_bytes().splitlines()[:NUM_LINES]
-    odd = [b"", b"  ", b"\xff the car", b"<b>the car</b> %s", b"the cat sees the dog and " * 40, "the ‹car› …".encode()]
+    odd = [b"", b"  ", b"\xff the car", b"<b>the car</b> %s", b"the cat sees the dog and " * 8, "the ‹car› …".encode()]
     for line in odd:
         lines[draw.randrange(NUM_LINES)] = line
     path = tmp_path_factory.mktemp("text") / "in.en"
@@ -76,10 +76,10 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(nmt, model: Path, t
     terms.write_text("car\tbagnole\ncat\tminou\n")
     ways = (
         (),
-        ("--format", "jsonl", "--n-best", "3", "--beam-size", "4", "--alignment", "soft", "--confidence"),
+        ("--format", "jsonl", "--n-best", "3", "--beam-size", "3", "--alignment", "soft", "--confidence"),
         ("--sample", "--seed", "3", "--markup", "--shard", "2/3"),
         ("--prefix", prefix, "--glossary", terms, "--format", "moses", "--precision", "int8"),
-        ("--model", model, "--copy-unknown", "--adapt-writing", "--beam-size", "1", "--batch-tokens", "50"),
+        ("--model", model, "--copy-unknown", "--adapt-writing", "--beam-size", "1", "--batch-tokens", "200"),
     )
     expected = [nmt("translate", text, "--model", model, *way) for way in ways]
     assert {one.code for one in expected} == {0}
@@ -105,7 +105,7 @@ def begun(model: Path, endless: Path, out: Path, *options: str) -> subprocess.Po
 def endless(text: Path, tmp_path: Path) -> Path:
     """More lines than are translated in a test."""
     path = tmp_path / "endless.en"
-    path.write_bytes(b"".join(line + b"\n" for line in text.read_bytes().splitlines()) * 200)
+    path.write_bytes(b"".join(line + b"\n" for line in text.read_bytes().splitlines()) * 1000)
     return path
 
 
@@ -130,7 +130,7 @@ def test_whatever_ends_the_command_no_process_is_left(model: Path, endless: Path
 
 
 def test_killed_workers_change_nothing(nmt, model: Path, text: Path, tmp_path: Path):
-    lines = text.read_bytes().splitlines() * 20
+    lines = text.read_bytes().splitlines() * 25
     several = tmp_path / "several.en"
     several.write_bytes(b"\n".join(lines) + b"\n")
     expected = nmt("translate", several, "--model", model, "--beam-size", "5")
