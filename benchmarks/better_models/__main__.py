@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="with multi30k/, captions/ and tatoeba/")
     parser.add_argument("--directory", type=Path, default=Path("runs/better-models"), help="of all stages")
     parser.add_argument("--lanes", type=int, choices=(1, 2), default=2, help="stages side by side, each on one thread")
+    parser.add_argument("--precision", choices=("auto", "fp32", "bf16"), default="auto", help="of all trainings")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these stages and what they need; A-* is a pattern")
     parser.add_argument("--plan", action="store_true", help="print the stages and run nothing")
     parser.add_argument("--show", action="store_true", help="print the scores and run nothing")
@@ -43,7 +44,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="shrink everything, to try the program")
     asked = parser.parse_args()
     root = asked.directory.resolve()
-    table = table_of(asked.data.resolve(), Scale(asked.tiny))
+    table = table_of(asked.data.resolve(), Scale(asked.tiny, asked.precision))
     stages = table.stages
     if asked.only:
         names = [stage.name for stage in stages if any(fnmatch(stage.name, pattern) for pattern in asked.only)]
@@ -60,7 +61,8 @@ def main() -> None:
         show(root)
     else:
         os.setpriority(os.PRIO_PROCESS, 0, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
-        sys.exit(run_all(stages, root, asked.lanes, after=lambda: collect(root)))
+        facts = {"processor": _processor(), "threads": 1, "code": _commit()}
+        sys.exit(run_all(stages, root, asked.lanes, facts=facts, after=lambda: collect(root)))
 
 
 def tests(table: Table, names: Sequence[str], root: Path) -> list[Stage]:
@@ -79,13 +81,12 @@ def tests(table: Table, names: Sequence[str], root: Path) -> list[Stage]:
 
 def collect(root: Path) -> None:
     """Write `results.jsonl`: a line for each stage that has ended and has scores or times."""
-    machine = {"processor": _processor(), "threads": 1, "code": _commit()}
     rows = []
     for path in sorted(root.glob("*/done.json"), key=lambda path: path.stat().st_mtime):
         values = json.loads(path.read_text(encoding="utf-8"))
         result = values.pop("result")
         if "bleu" in result or "curve" in result:
-            rows.append({"stage": path.parent.name, **result, **values, **machine})
+            rows.append({"stage": path.parent.name, **result, **values})
     write_lines(root / "results.jsonl", map(json.dumps, rows))
 
 

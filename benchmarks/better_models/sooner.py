@@ -138,6 +138,7 @@ class _Timed:
             *(f"data.{key}={file}" for key, file in files.items()),
             *(f"seed={self.seed}", "data.test=[]", "training.threads=1", "training.max_epochs=null"),
             *(f"training.validation_freq={epoch}", f"training.checkpoint_freq={epoch}", "training.num_samples=0"),
+            f"training.precision={self.table.scale.precision}",
             *(tiny if self.table.scale.is_tiny else ()),
         )
 

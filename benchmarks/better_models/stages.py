@@ -21,7 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from nmt_cli.system.files import locked
@@ -154,16 +154,24 @@ class Workplace:
             file.write(json.dumps(values) + "\n")
 
 
-def run_all(stages: Sequence[Stage], root: Path, lanes: int, after: Callable[[], None] = lambda: None) -> int:
+def run_all(
+    stages: Sequence[Stage],
+    root: Path,
+    lanes: int,
+    *,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    after: Callable[[], None] = lambda: None,
+) -> int:
     """Do what has not been done, the first stages first, and return an exit code: 0 if all have ended.
 
-    A stage that fails keeps those that need it from running, and no others. `after` is called when one has ended.
+    A stage that fails keeps those that need it from running, and no others. `after` is called when one has ended. Its
+    `done.json` has the `facts` too.
     """
     check(stages)
     root.mkdir(parents=True, exist_ok=True)
     children = Children()
     with locked(root / ".lock", str(root), "wait for the other program"), answered_by(children.stop):
-        failed = _run(stages, root, lanes, children, after)
+        failed = _run(stages, root, lanes, children, facts, after)
     if children.received:
         note(root, "stopped; the same command goes on")
         return exit_code(children.received)
@@ -172,7 +180,14 @@ def run_all(stages: Sequence[Stage], root: Path, lanes: int, after: Callable[[],
     return 1 if failed else 0
 
 
-def _run(stages: Sequence[Stage], root: Path, lanes: int, children: Children, after: Callable[[], None]) -> list[str]:
+def _run(
+    stages: Sequence[Stage],
+    root: Path,
+    lanes: int,
+    children: Children,
+    facts: Mapping[str, Any],
+    after: Callable[[], None],
+) -> list[str]:
     done = {stage.name for stage in stages if is_done(root, stage.name)}
     waiting = [stage for stage in stages if stage.name not in done]
     note(root, f"{len(done)} of {len(stages)} stages have ended before; {lanes} at a time")
@@ -184,7 +199,7 @@ def _run(stages: Sequence[Stage], root: Path, lanes: int, children: Children, af
             ready = [stage for stage in waiting if all(need in done or need not in known for need in stage.needs)]
             for stage in ready[: 0 if children.received else lanes - len(running)]:
                 waiting.remove(stage)
-                running[pool.submit(_do, stage, root, children)] = stage
+                running[pool.submit(_do, stage, root, children, facts)] = stage
             if not running:
                 break  # what is left needs what has failed
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -199,7 +214,7 @@ def _run(stages: Sequence[Stage], root: Path, lanes: int, children: Children, af
     return failed
 
 
-def _do(stage: Stage, root: Path, children: Children) -> None:
+def _do(stage: Stage, root: Path, children: Children, facts: Mapping[str, Any]) -> None:
     place = Workplace(root, stage.name, children)
     began, own = time.monotonic(), time.thread_time()
     seconds, _ = place.processor()
@@ -212,6 +227,7 @@ def _do(stage: Stage, root: Path, children: Children) -> None:
         "processor_minutes": round(seconds / 60, 2),
         "killed": killed,
         "ended": time.strftime("%Y-%m-%d %H:%M:%S"),
+        **facts,
     }
     write_json(place.directory / "done.json", values)
     told = ", ".join(f"{key} {value:.2f}" for key, value in result.items() if isinstance(value, float))

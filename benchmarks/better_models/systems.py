@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.better_models.lines import read_lines, reversed_words, write_lines
 from benchmarks.better_models.stages import Workplace
+from nmt_cli.commands.translate import translate
 
 CHOOSING = "benchmarks.better_models.choosing"
 ONE_THREAD = ("--threads", "1")
+ONE_WORKER = (*ONE_THREAD, *(("--workers", "1") if "workers" in signature(translate).parameters else ()))
+"""The options of `nmt translate` for one process of one thread. Versions with workers would begin one for each core."""
 
 
 class System(Protocol):
@@ -49,7 +53,7 @@ class Models:
             write_lines(tagged, (f"{self.tag} {line}" for line in read_lines(source)))
             source = tagged
         made = place.directory / f"{output.name}.right" if self.reads_from_right else output
-        place.once(made, "translate", source, *self.options(place), "-o", made, *ONE_THREAD)
+        place.once(made, "translate", source, *self.options(place), "-o", made, *ONE_WORKER)
         if self.reads_from_right:
             write_lines(output, map(reversed_words, read_lines(made)))
 
@@ -84,7 +88,7 @@ class Rescored:
         )
         number = str(self.n_best)
         place.once(
-            found, "translate", source, *self.models.options(place), "-o", found, *ONE_THREAD, "--format", "moses",
+            found, "translate", source, *self.models.options(place), "-o", found, *ONE_WORKER, "--format", "moses",
             "--beam-size", number, "--n-best", number, *(("--precision", "int8") if self.is_fast else ()),
         )  # fmt: skip
         arguments: list[str | Path] = [found, "--scores"]
@@ -135,7 +139,7 @@ class Agreeing:
             "translate",
             source,
             *self.models.options(place),
-            *ONE_THREAD,
+            *ONE_WORKER,
             "--format",
             "moses",
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.better_models.lines import read_lines, reversed_words, write_lines
 from benchmarks.better_models.stages import Stage, Workplace
-from benchmarks.better_models.systems import ONE_THREAD, Models, Rescored, System
+from benchmarks.better_models.systems import ONE_WORKER, Models, Rescored, System
 from benchmarks.runs import metrics
 from nmt_cli.config.loader import dump_config, load_config
 from nmt_cli.config.schema import Config
@@ -55,9 +55,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What `--tiny` shrinks, to try the program from beginning to end."""
+    """What is the same for all stages: the precision, and what `--tiny` shrinks to try the program."""
 
     is_tiny: bool
+    precision: str = "auto"
+    """The precision of all trainings. What `auto` finds may differ from run to run on a busy machine."""
 
     def lines(self, number: int) -> int:
         """Return how many lines are read where all would read `number`."""
@@ -69,13 +71,14 @@ class Scale:
     @property
     def sets(self) -> tuple[str, ...]:
         """Settings of every training, which come last."""
+        precision = (f"training.precision={self.precision}",)
         sizes = ("embedding_size", "encoder.hidden_size", "decoder.hidden_size", "attention.size")
         tiny = (
             *(f"model.{key}=16" for key in sizes),
             *("training.max_steps=4", "training.max_epochs=null", "training.validation_freq=2"),
             *("training.warmup_steps=1", "training.schedule=constant", "decoding.max_length_a=1"),
         )
-        return tiny if self.is_tiny else ()
+        return (*precision, *tiny) if self.is_tiny else precision
 
 
 class Table:
@@ -192,7 +195,7 @@ class Table:
                 translator.translate(place, source, made)
             else:
                 fast = ("--beam-size", "5", "--precision", "int8", "--device", "cpu")
-                place.once(made, "translate", source, *translator.options(place), "-o", made, *fast, *ONE_THREAD)
+                place.once(made, "translate", source, *translator.options(place), "-o", made, *fast, *ONE_WORKER)
             sides = (made, source) if language == first else (source, made)
             for end in (corpus.source, corpus.target):
                 (place.directory / f"made.{end}").unlink(missing_ok=True)
