@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +17,20 @@ from nmt_cli.training.checkpoints import MODEL_FILE, Checkpoints
 if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
     from nmt_cli.data.tokenizer import Tokenizer
+    from nmt_cli.text.direction import Direction
+
+DIRECTIONS = "directions"
+"""Directory of what a model of several directions keeps for each of them."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One run's directory."""
+    """One run's directory, as a whole or as the model of one of its directions."""
 
     directory: Path
+    direction: Direction | None = None
+    """One of several directions: the configuration, the tokenizers and the profiles are those of a model that
+    translates in it alone. None is the whole run."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -34,12 +41,32 @@ class Experiment:
     @property
     def directories(self) -> tuple[Path, ...]:
         """The directories that a training makes there."""
-        return (self.tokenizer_path("joint").parent, self.cache_path, self.log_path.parent, self.checkpoints.directory)
+        own = (self.tokenizer_path("joint").parent, self.cache_path, self.log_path.parent, self.checkpoints.directory)
+        return (*own, self.directory / DIRECTIONS)
 
     @property
     def name(self) -> str:
         """Name of the directory, also where it was given as `.`."""
         return Path(os.path.abspath(self.directory)).name
+
+    @property
+    def _own_directory(self) -> Path:
+        """Directory of the files that each direction has of its own."""
+        return self.directory if self.direction is None else self.directory / DIRECTIONS / str(self.direction)
+
+    def within(self, direction: Direction) -> Experiment:
+        """Return this run as the model of one of its directions; a run of one direction stays as it is.
+
+        The direction need not be one in which it was trained, if both languages are known to it.
+        """
+        if len(self.whole_config.data.directions) == 1 and direction == self.whole_config.data.directions[0]:
+            return self
+        return replace(self, direction=direction)
+
+    def of_each_direction(self, config: Config | None = None) -> list[Experiment]:
+        """Return this run as the model of each of its directions, by its own configuration or another one."""
+        directions = (config or self.whole_config).data.directions
+        return [self] if len(directions) == 1 else [replace(self, direction=direction) for direction in directions]
 
     @property
     def config_path(self) -> Path:
@@ -75,18 +102,18 @@ class Experiment:
     @property
     def writing_path(self) -> Path:
         """File with the profile of the writing of the source text, to which lines are adapted."""
-        return self.directory / "writing.json"
+        return self._own_directory / "writing.json"
 
     @property
     def word_pairs_paths(self) -> tuple[Path, Path]:
         """Files of the words that were learned from the training text, and of their translations."""
-        directory = self.cache_path / "word_pairs"
+        directory = self.cache_path / "word_pairs" / ("" if self.direction is None else str(self.direction))
         return directory / "source.txt", directory / "target.txt"
 
     @property
     def confidence_path(self) -> Path:
         """File by which the probability follows that a word of a translation is correct."""
-        return self.directory / "confidence.json"
+        return self._own_directory / "confidence.json"
 
     @property
     def measured_path(self) -> Path:
@@ -111,8 +138,13 @@ class Experiment:
         """True once the run has a checkpoint, from which training goes on."""
         return self.checkpoints.index().last is not None
 
-    @cached_property
+    @property
     def config(self) -> Config:
+        """The effective configuration that the run wrote here, or its part for one direction."""
+        return self.whole_config if self.direction is None else self.whole_config.of(self.direction)
+
+    @cached_property
+    def whole_config(self) -> Config:
         """The effective configuration that the run wrote here."""
         from nmt_cli.config.loader import load_config
 
@@ -126,7 +158,7 @@ class Experiment:
 
     def forget_config(self) -> None:
         """Read the configuration again when it is asked for next: the run has written another one."""
-        self.__dict__.pop("config", None)
+        self.__dict__.pop("whole_config", None)
 
     def tokenizer_path(self, side: str) -> Path:
         """Return the path of one tokenizer; `side` is joint, source or target."""
@@ -143,15 +175,20 @@ class Experiment:
 
     @cached_property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Tokenizers of the source and of the target; a joint tokenizer is returned twice."""
+        """Tokenizers of the source and of the target; a joint tokenizer is returned twice. In one direction the source
+        begins with the tags that the tokenizer knows."""
         from nmt_cli.data.tokenizer import Tokenizer
 
         if self.tokenizer_path("joint").is_file():
-            joint = Tokenizer.load(self.tokenizer_path("joint"))
-            return joint, joint
-        if not self.has_tokenizers(joint=False):
+            source = target = Tokenizer.load(self.tokenizer_path("joint"))
+        elif self.has_tokenizers(joint=False):
+            source, target = (Tokenizer.load(self.tokenizer_path(side)) for side in ("source", "target"))
+        else:
             raise InputError(f"{self.directory}: has no tokenizer yet; `nmt tokenizer --config FILE` trains it")
-        return Tokenizer.load(self.tokenizer_path("source")), Tokenizer.load(self.tokenizer_path("target"))
+        if not source.has_tags:
+            return source, target
+        directions = self.whole_config.data.directions if self.direction is None else (self.direction,)
+        return source.with_tags(directions[0].tags) if len(directions) == 1 else source, target
 
     @property
     def fingerprints(self) -> dict[str, str]:

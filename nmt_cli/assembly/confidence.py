@@ -11,6 +11,7 @@ from nmt_cli.confidence.fitting import Labelled, digest_of, fit
 from nmt_cli.data.output import check_writable
 from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.system.errors import NmtError
+from nmt_cli.system.files import make_directory
 from nmt_cli.training.validation import DevSet
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 
@@ -37,11 +38,13 @@ def calibrate(
         InputError: there is no such checkpoint or device, the model directory cannot be written to, or the text is too
             little to fit to; nothing is written.
     """
+    if experiment.direction is not None:
+        make_directory(experiment.confidence_path.parent)
     check_writable(experiment.confidence_path)
     distance = max(1, -(-len(sources) // MAX_LINES))
     sources, references = sources[::distance], references[::distance]
     path = experiment.checkpoints.resolve(checkpoint)
-    translator = open_translator([experiment.directory], checkpoint=path.name, device=device, threads=threads)
+    translator = open_translator([experiment], checkpoint=path.name, device=device, threads=threads)
     translator.estimator = ConfidenceEstimator()
     lines = []
     with Progress("calibrating", total=len(sources), unit="line") as progress:
@@ -57,12 +60,18 @@ def calibrate(
 
 
 def calibrate_after_training(experiment: Experiment, config: Config, device: str) -> None:
-    """Fit the confidence of the best checkpoint to the dev set, if there is one. The training has ended before, so what
-    goes wrong here is told but does not fail it."""
+    """Fit the confidence of the best checkpoint to the dev set of each direction, if there is one. The training has
+    ended before, so what goes wrong here is told but does not fail it."""
+    for one in experiment.of_each_direction(config):
+        _calibrate_direction(one, one.config if one.direction else config, device)
+
+
+def _calibrate_direction(experiment: Experiment, config: Config, device: str) -> None:
+    """Fit the confidence to the dev set of a model of one direction."""
     if config.data.dev is None:
         return
     try:
-        dev = DevSet.read(config.data.dev.source, config.data.dev.target)
+        dev = DevSet.read(config.data.dev_sets)
         found = calibrate(experiment, dev.sources, dev.references, device=device, threads=config.training.threads)
     except Exception as error:  # even a mistake of the program must not keep a training of hours from its end
         told = error if isinstance(error, NmtError | OSError) else f"{type(error).__name__}: {error}"
@@ -72,4 +81,5 @@ def calibrate_after_training(experiment: Experiment, config: Config, device: str
             result = f"{name} was not written anew, so it still belongs to an earlier checkpoint"
         warn(f"{result}: {told}")
         return
-    log(f"confidence on the dev set: {found.summary()}")
+    of_direction = "" if experiment.direction is None else f" of {experiment.direction}"
+    log(f"confidence on the dev set{of_direction}: {found.summary()}")

@@ -41,7 +41,7 @@ def translate_units(
         InputError: the file cannot be read or is no document of its format, or a model cannot be opened.
     """
     languages = experiments[0].config.data
-    split = splitter(languages.source_lang)
+    split = splitter(languages.direction.source)
     data = _content(str(task.file)) if task.is_document else b""
     translator = open_requested(task, experiments, models, decoding)
     # In a document, tags and placeholders are always carried across.
@@ -110,15 +110,15 @@ def _translate_document(
             data,
             translate,
             split,
-            target_lang=languages.target_lang,
-            source_lang=languages.source_lang,
+            target_lang=languages.direction.target,
+            source_lang=languages.direction.source,
             overwrite=task.overwrite,
         )
         out.write(done.content)
     done.counts.report(name)
-    if other := unlike(done.counts.languages, languages.source_lang):
+    if other := unlike(done.counts.languages, languages.direction.source):
         warn(
-            f"{name}: says that its text is in {other}, but the model translates from {languages.source_lang}; if "
+            f"{name}: says that its text is in {other}, but the model translates from {languages.direction.source}; if "
             f"that is right, use a model that translates from {other}"
         )
     log(f"{name}: {counted(done.counts.segments, 'segment')} with {counted(done.counts.sentences, 'sentence')}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nmt_cli.assembly.tokenizers import trained_tokenizers
-from nmt_cli.assembly.word_pair_corpus import word_pairs_of
+from nmt_cli.assembly.word_pair_corpus import epoch_weights, word_pairs_of
 from nmt_cli.corpora.survey import TRIAL_BYTES
 from nmt_cli.data.pairs import Corpus, LengthLimits, read_pairs
 from nmt_cli.data.sampler import Sampler
@@ -54,7 +54,7 @@ def with_updates(found: Check) -> Check:
     """Return the check with the updates counted, if its text is little and has been cut into pieces."""
 
     config, work, tokenizers = found.config, found.expected.work, found.pieces.tokenizers
-    corpora = [Corpus(c.source, c.target, c.weight) for c in config.data.train]
+    corpora = [Corpus(c.source, c.target) for c in config.data.train]
     if found.problems or work is None or tokenizers is None or _num_bytes(corpora) > TRIAL_BYTES:
         return found
     work = work.with_updates(_updates_an_epoch(corpora, config, tokenizers), config.training)
@@ -68,11 +68,15 @@ def _updates_an_epoch(
 
     texts = [_lines(corpus, config) for corpus in corpora]
     share = 1.0 if num_pairs is None else num_pairs / max(1, sum(map(len, texts)))
-    weights = [share * corpus.weight for corpus in corpora]
-    if config.data.word_pairs and _num_bytes(corpora) <= WORD_PAIRS_BYTES:
-        sides = word_pairs_of([pair for text in texts for pair in text], config, tokenizers)
-        texts.append(list(zip(*sides, strict=True)))
-        weights.append(1.0)
+    data = config.data
+    if data.word_pairs and _num_bytes(corpora) <= WORD_PAIRS_BYTES:
+        of_texts = [data.direction_of(corpus) for corpus in data.train]
+        for direction in data.directions:
+            own = [pair for text, of in zip(texts, of_texts, strict=False) if of == direction for pair in text]
+            sides = word_pairs_of(own, config.of(direction), tokenizers)
+            texts.append(list(zip(*sides, strict=True)))
+    weights = epoch_weights(config, [len(text) for text in texts])
+    weights = [share * weight for weight in weights[: len(corpora)]] + weights[len(corpora) :]
     lengths = [_lengths(text, config, tokenizers) for text in texts]
     source_lengths, target_lengths = np.concatenate(lengths, axis=1)
     if not len(target_lengths):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting, refuse_overwriting_data
+from nmt_cli.assembly.named_models import named_models
 from nmt_cli.data.lines import is_standard_input
 from nmt_cli.data.output import check_writable, open_output
 from nmt_cli.export.evaluation_report import REPORT, read_report
@@ -72,6 +73,9 @@ def evaluate_models(
     _check_together(source, references)
     if source is not None and only:
         raise InputError("--only chooses among the configured test sets; leave it out with --source")
+    if source is None and len(parts := models.of_each_direction()) > 1:
+        _evaluate_each(parts, only, directory, tunes_length_penalty=tunes_length_penalty)
+        return
     experiments = models.experiments()
     config = experiments[0].config
     check_tokenizer(config.scoring.tokenize)
@@ -81,7 +85,7 @@ def evaluate_models(
 
     how: dict[str, Any] = {}
     while how != (named := _named(experiments, models.checkpoint)):  # a training may choose another checkpoint
-        translator = open_translator([experiment.directory for experiment in experiments], **models.loading)
+        translator = open_translator(experiments, **models.loading)
         how = named
     reports = directory or experiments[0].reports_path
     _make_directory(reports, sets, experiments, is_own=directory is None)
@@ -92,6 +96,17 @@ def evaluate_models(
     log(f"translations and {REPORT} -> {reports}")
 
 
+def _evaluate_each(
+    parts: Sequence[ModelOptions], only: Sequence[str], directory: Path | None, *, tunes_length_penalty: bool
+) -> None:
+    """Evaluate the models of several directions in each that has test sets, or some of these names."""
+    _configured_sets(named_models(parts[0].directories)[0], only)  # or they are refused
+    for part in parts:
+        names = [test.name for test in part.experiments()[0].config.data.test if test.name in only or not only]
+        if names:
+            evaluate_models(part, None, (), only=names, directory=directory, tunes_length_penalty=tunes_length_penalty)
+
+
 def calibrate_confidence(models: ModelOptions, source: str | None, references: Sequence[str]) -> None:
     """Fit the confidence of a model to a text with one reference, or to its dev set, and print how good it is.
 
@@ -99,6 +114,10 @@ def calibrate_confidence(models: ModelOptions, source: str | None, references: S
         InputError: several models or references are given, or a file cannot be read.
     """
     _check_together(source, references)
+    if source is None and len(parts := models.of_each_direction()) > 1:
+        for part in parts:
+            calibrate_confidence(part, None, ())
+        return
     experiments = models.experiments()
     if len(experiments) > 1 or len(references) > 1:
         raise InputError("--calibrate: fits one model to one reference; give one --model and one --reference")
@@ -115,7 +134,8 @@ def calibrate_confidence(models: ModelOptions, source: str | None, references: S
         device=models.device,
         threads=models.threads,
     )
-    print(f"confidence: {found.summary()}", flush=True)
+    of_direction = "" if experiment.direction is None else f" of {experiment.direction}"
+    print(f"confidence{of_direction}: {found.summary()}", flush=True)
     log(f"the calibration -> {experiment.confidence_path}")
 
 
@@ -127,11 +147,14 @@ def _check_together(source: str | None, references: Sequence[str]) -> None:
 
 def _dev_set(experiment: Experiment, option: str) -> _TestSet:
     """Return the dev set of a run; `InputError` where it has none, which `option` needs."""
-    dev = experiment.config.data.dev
-    if dev is None:
+    dev = experiment.config.data.dev_sets
+    if not dev:
         way_out = "give --source and --reference" if option == "--calibrate" else f"leave out {option}"
         raise InputError(f"{experiment.config_path}: names no dev set, which {option} needs; {way_out}")
-    return _TestSet.read("dev", dev.source, dev.target)
+    sets = [_TestSet.read("dev", text.source, text.target) for text in dev]
+    files = tuple(path for one in sets for path in one.files)
+    references = [line for one in sets for line in one.references[0]]
+    return _TestSet("dev", files, [line for one in sets for line in one.source], [references])
 
 
 def _configured_sets(experiment: Experiment, only: Sequence[str]) -> list[_TestSet]:
@@ -155,7 +178,7 @@ def _given_set(source: str, references: Sequence[str], config: Config) -> _TestS
     files = [os.path.abspath(path) if path and not is_standard_input(path) else path for path in (source, *references)]
     test = _TestSet.read("", *files)
     stem = Path(next(path for path in files if not is_standard_input(path))).name
-    for ending in (".gz", ".txt", f".{config.data.source_lang}", f".{config.data.target_lang}"):
+    for ending in (".gz", ".txt", f".{config.data.direction.source}", f".{config.data.direction.target}"):
         stem = stem.removesuffix(ending)
     digest = sha256(json.dumps([test.source, *test.references]).encode()).hexdigest()
     return replace(test, name=f"{stem or 'text'}-{digest[:8]}")
@@ -163,7 +186,7 @@ def _given_set(source: str, references: Sequence[str], config: Config) -> _TestS
 
 def _output_path(directory: Path, test: _TestSet, config: Config) -> Path:
     """Return the file of the translations of a set."""
-    return directory / f"{test.name}.{config.data.target_lang}"
+    return directory / f"{test.name}.{config.data.direction.target}"
 
 
 def _make_directory(

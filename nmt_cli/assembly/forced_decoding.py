@@ -19,7 +19,7 @@ from nmt_cli.translation.shortlist import LinkCounts, write_shortlist
 from nmt_cli.translation.windows import windows_of_pairs
 
 
-def open_scorer(model_dirs: Sequence[Path], **loading: Any) -> PairScorer:
+def open_scorer(model_dirs: Sequence[Path | Experiment], **loading: Any) -> PairScorer:
     """Return a scorer of given pairs, which keeps their writing; with the options and errors of `open_translator`."""
     translator = open_translator(model_dirs, adapt_writing=False, **loading)
     return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
@@ -34,7 +34,7 @@ def write_log_probs(source: str, target: str, output: Path | None, models: Model
     refuse_standard_input_twice([source, target])
     experiments = models.experiments()
     refuse_overwriting(output, [source, target], experiments)
-    scorer = open_scorer([experiment.directory for experiment in experiments], **models.loading)
+    scorer = open_scorer(experiments, **models.loading)
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):
             for log_prob in scorer.log_probs([(pair.source, pair.target) for pair in window]):
@@ -51,13 +51,12 @@ def learn_shortlist(
     Raises:
         InputError: as for `write_log_probs`; the model has no attention, or no pair has text.
     """
-    (model_dir,) = models.directories
-    experiment = Experiment(model_dir)
+    (experiment,) = models.experiments()
     refuse_standard_input_twice([source, target])
     refuse_overwriting(output, [source, target], [experiment])
     if output.suffix == ".gz":
         raise InputError(f"{output}: a shortlist cannot be compressed. Leave out .gz")
-    scorer = open_scorer([model_dir], **models.loading)
+    scorer = open_scorer([experiment], **models.loading)
     if not scorer.models.has_attention:
         raise InputError("this model has no attention (model.attention.type: none), so it cannot make a shortlist")
     sides = scorer.tokenizers
@@ -81,7 +80,7 @@ def learn_shortlist(
                 f"{input_name(source)} | {input_name(target)}: no pair has text on both sides; a shortlist is learnt "
                 "from parallel text"
             )
-        made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0] is sides[1])
+        made = counts.shortlist(frequent=frequent, likely=likely, joint=sides[0].is_same(sides[1]))
         write_shortlist(out, made, experiment.fingerprints)
     log(
         f"{output}: {len(made.frequent_F):,} frequent pieces and up to {likely} for each source piece hold "

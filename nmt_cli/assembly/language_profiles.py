@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
-    """Return the profiles of both languages, from the first lines of the training text.
+    """Return the profiles of all languages, from the first lines of the training text.
 
     Raises:
         InputError: a file of the training text is gone.
@@ -23,11 +23,14 @@ def learn_profiles(config: Config) -> dict[str, LanguageProfile]:
     from nmt_cli.data.tokenizer import without_symbols
 
     profiles = {}
-    sides = {config.data.source_lang: "source", config.data.target_lang: "target"}
-    for language, side in sides.items():
+    files: dict[str, dict[str, None]] = {}
+    for corpus in config.data.train:
+        for language, path in zip(config.data.direction_of(corpus), (corpus.source, corpus.target), strict=True):
+            files.setdefault(language, {})[path] = None
+    for language, paths in files.items():
         texts: list[str] = []
-        for corpus in config.data.train:
-            with open_input(getattr(corpus, side)) as stream:
+        for path in paths:
+            with open_input(path) as stream:
                 for line in iter_lines(stream):
                     texts.append(decode_line(line)[0])
                     if len(texts) >= MAX_LINES:
@@ -58,9 +61,6 @@ def read_profiles(experiment: Experiment) -> dict[str, LanguageProfile] | None:
     data = experiment.config.data
     try:
         values = read_json(path)
-        return {
-            language: LanguageProfile.from_json(values[language], str(path))
-            for language in (data.source_lang, data.target_lang)
-        }
+        return {language: LanguageProfile.from_json(values[language], str(path)) for language in data.languages}
     except KeyError as error:
         raise ModelError(f"{path}: has no profile of {error}; delete it, and training writes it") from error

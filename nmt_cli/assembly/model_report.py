@@ -50,14 +50,14 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
     training = config.training
     report: dict[str, Any] = {
         "name": config.name,
-        "languages": f"{config.data.source_lang} -> {config.data.target_lang}",
+        "languages": ", ".join(f"{source} -> {target}" for source, target in config.data.directions),
         "architecture": architecture(config.model),
     }
     if not experiment.has_tokenizers(joint=config.tokenizer.joint):
         report["tokenizer"] = "not trained yet"
     else:
         source, target = experiment.tokenizers
-        sides = {"joint": source} if source is target else {"source": source, "target": target}
+        sides = {"joint": source} if source.is_same(target) else {"source": source, "target": target}
         report["tokenizer"] = {
             side: f"{config.tokenizer.model_type}, {tokenizer.vocab_size:,} pieces, sha256 {tokenizer.fingerprint[:12]}"
             for side, tokenizer in sides.items()
@@ -78,8 +78,9 @@ def report_of(experiment: Experiment) -> dict[str, Any]:
     report["checkpoints"] = {
         name: _describe(meta, checkpoints.path_named(name), ranks.get(name)) for name, meta in metas.items()
     } | {name: f"damaged: {problem}" for name, problem in damaged.items()}
-    if experiment.confidence_path.is_file():
-        report["confidence"] = _confidence(experiment)
+    for one in experiment.of_each_direction():
+        if one.confidence_path.is_file():
+            report[f"confidence{f' {one.direction}' if one.direction else ''}"] = _confidence(one)
     made_by = Provenance(experiment.improvement_path)
     if made_by.path.is_file():
         report |= made_by.sections()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nmt_cli.experiment import Experiment
-from nmt_cli.system.console import log
+from nmt_cli.system.console import log, warn
 from nmt_cli.system.errors import InputError
+from nmt_cli.text.direction import Direction, listed
 
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 """Precisions in which models translate; auto is fp32."""
@@ -28,10 +29,45 @@ class ModelOptions:
     precision: str = "auto"
     workers: int | None = None
     """Processes that translate; None for one for each processor."""
+    source_lang: str | None = None
+    """The direction, which is needed of models that have several."""
+    target_lang: str | None = None
+    zero_shot: bool = False
+    """A direction in which nothing was trained is allowed, if both languages are known."""
 
     def experiments(self) -> list[Experiment]:
-        """Return the models, as `named_models` does."""
-        return named_models(self.directories)
+        """Return the models, as `named_models` does, each as the model of the direction that is asked for.
+
+        Raises:
+            InputError: as of `named_models`; a model has several directions and none is given, or not the given one.
+        """
+        return [self._within(experiment) for experiment in named_models(self.directories)]
+
+    def of_each_direction(self) -> list[ModelOptions]:
+        """Return these options for each direction of the first model; themselves where a direction is given."""
+        directions = named_models(self.directories)[0].config.data.directions
+        if len(directions) == 1 or self.source_lang or self.target_lang:
+            return [self]
+        return [replace(self, source_lang=source, target_lang=target) for source, target in directions]
+
+    def _within(self, experiment: Experiment) -> Experiment:
+        """Return a model as that of the direction that is asked for."""
+        data, source, target = experiment.config.data, self.source_lang, self.target_lang
+        fitting = [one for one in data.directions if source in (None, one.source) and target in (None, one.target)]
+        there = f"{experiment.directory}: translates {listed(data.directions)}"
+        if len(fitting) == 1:
+            return experiment.within(fitting[0])
+        if fitting:
+            raise InputError(f"{there}; choose a direction with --source-lang and --target-lang")
+        asked = f"{source or '?'}-{target or '?'}"
+        if source is None or target is None or not can_try(data.directions, Direction(source, target)):
+            raise InputError(f"{there}, not {asked}")
+        if not self.zero_shot:
+            raise InputError(
+                f"{there}; {asked} was never trained. --zero-shot translates in it all the same, usually badly"
+            )
+        warn(f"{there}; {asked} was never trained, so its translations are usually bad")
+        return experiment.within(Direction(source, target))
 
     @property
     def loading(self) -> dict[str, Any]:
@@ -42,6 +78,12 @@ class ModelOptions:
             "threads": self.threads,
             "precision": self.precision,
         }
+
+
+def can_try(directions: Sequence[Direction], other: Direction) -> bool:
+    """Return True if a model of these directions knows both languages of another: one it reads, the other it writes."""
+    reads, writes = ({direction[side] for direction in directions} for side in (0, 1))
+    return other.source != other.target and other.source in reads and other.target in writes
 
 
 def newest_finished(root: Path) -> Experiment | None:
@@ -57,15 +99,15 @@ def newest_finished(root: Path) -> Experiment | None:
     return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
 
-def named_models(model_dirs: Sequence[Path]) -> list[Experiment]:
-    """Return the runs in these directories, else the one that `$NMT_MODEL` names, else the newest finished run below
-    `runs/`.
+def named_models(model_dirs: Sequence[Path | Experiment]) -> list[Experiment]:
+    """Return the given runs, or those in the given directories, else the one that `$NMT_MODEL` names, else the newest
+    finished run below `runs/`.
 
     Raises:
         InputError: no directory is given, and none is found.
     """
     if model_dirs:
-        return [Experiment(path) for path in model_dirs]
+        return [given if isinstance(given, Experiment) else Experiment(given) for given in model_dirs]
     if named := os.environ.get("NMT_MODEL"):
         log(f"model: {named} (from NMT_MODEL)")
         return [Experiment(Path(named))]

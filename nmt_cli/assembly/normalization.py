@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.system.console import log_once
 from nmt_cli.system.errors import ModelError
+from nmt_cli.system.files import make_directory
 from nmt_cli.system.storage import read_json, write_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 
 
 def keep_writing(experiment: Experiment, config: Config) -> None:
-    """Write the profile of the training text into the model directory, if it is not there."""
+    """Write the profile of the training text into the model directory, for each direction, if it is not there."""
+    for one in experiment.of_each_direction(config):
+        _keep_profile(one, config.of(one.direction) if one.direction else config)
+
+
+def _keep_profile(experiment: Experiment, config: Config) -> None:
+    """Write the profile of the training text of one direction."""
     from nmt_cli.data.tokenizer import without_symbols
     from nmt_cli.data.writing import WritingProfile
     from nmt_cli.translation.numbers import NumberHabits
@@ -33,9 +40,10 @@ def keep_writing(experiment: Experiment, config: Config) -> None:
         """Yield the lines without symbols, whose letters and digits are no text."""
         return without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
 
-    profile = WritingProfile.of(sources(), config.data.source_lang)
+    profile = WritingProfile.of(sources(), config.data.direction.source)
     habits = NumberHabits.of(zip(sources(), (target for _, target in training_lines(config)), strict=True))
     profile = replace(profile, kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
+    make_directory(experiment.writing_path.parent)
     write_json(experiment.writing_path, profile.to_json())
 
 
@@ -61,7 +69,7 @@ def open_writing(experiment: Experiment, decoding: DecodingConfig) -> Writing | 
         return None
     data = experiment.config.data
     return Writing(
-        _profile(experiment), source_lang=data.source_lang, target_lang=data.target_lang,
+        _profile(experiment), source_lang=data.direction.source, target_lang=data.direction.target,
         symbols=experiment.tokenizers[0].symbols(), knows_words=data.word_pairs,
     )  # fmt: skip
 
@@ -80,4 +88,4 @@ def _profile(experiment: Experiment) -> WritingProfile:
         f"{experiment.directory}: keeps no profile of its writing (writing.json), so its tokenizer tells which "
         "characters and words it knows; names in capitals may get small letters, and no full stop is added"
     )
-    return WritingProfile.of_tokenizer(experiment.tokenizers[0], experiment.config.data.source_lang)
+    return WritingProfile.of_tokenizer(experiment.tokenizers[0], experiment.config.data.direction.source)

@@ -25,8 +25,9 @@ from nmt_cli.assembly.training_inputs import (
 )
 from nmt_cli.config.idle import idle_keys
 from nmt_cli.config.loader import load_config, with_absolute_paths
+from nmt_cli.config.schema import TrainingCorpus
 from nmt_cli.config.yaml_text import setting
-from nmt_cli.corpora.advice import Advised, advise
+from nmt_cli.corpora.advice import Advised, advise, joined
 from nmt_cli.corpora.corpus_report import CorpusReport, NamedCorpus, SideReport, analyse
 from nmt_cli.corpora.expectations import (
     OWN_SOURCE,
@@ -42,7 +43,7 @@ from nmt_cli.corpora.sizes import TrainingMemory, training_memory
 from nmt_cli.corpora.survey import TRIAL_BYTES
 from nmt_cli.data.lines import is_special_file
 from nmt_cli.data.pairs import Corpus, LengthLimits
-from nmt_cli.data.sampler import check_weights
+from nmt_cli.data.sampler import check_weights, tempered
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.experiment import Experiment
 from nmt_cli.model.build import build_model
@@ -51,7 +52,8 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import bleu_tokenizer
 
 if TYPE_CHECKING:
-    from nmt_cli.config.schema import Config
+    from nmt_cli.config.schema import Config, TextPair
+    from nmt_cli.text.direction import Direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +103,15 @@ def check_configuration(path: Path, overrides: Sequence[str], *, as_json: bool, 
     for line in idle_keys(given):
         warn(line)
     data = given.data
-    pairs = [*data.train, *([data.dev] if data.dev else []), *data.test]
-    warn_of_exchanged_sides([Corpus(p.source, p.target) for p in pairs], (data.source_lang, data.target_lang))
+    for p in [*data.train, *data.dev_sets, *data.test]:
+        warn_of_exchanged_sides([Corpus(p.source, p.target)], data.direction_of(p))
     found = with_updates(check_all(given, with_absolute_paths(given)))
     if measures:
         found = with_speed(found)
-    tokenize = bleu_tokenizer(data.target_lang)
+    target = data.directions[0].target
+    tokenize = bleu_tokenizer(target) if len(data.directions) == 1 else None  # several are each scored by their own
     if given.scoring.tokenize is None and tokenize is not None:
-        warn(
-            f"scoring.tokenize: BLEU counts words, which {data.target_lang} does not part by blanks; set it to "
-            f"{tokenize}"
-        )
+        warn(f"scoring.tokenize: BLEU counts words, which {target} does not part by blanks; set it to {tokenize}")
     options = ["--config", str(path), *(word for one in overrides for word in ("--set", one))]
     print(json.dumps(as_values(found, options), ensure_ascii=False) if as_json else as_text(found, options))
     if found.problems:
@@ -127,10 +127,11 @@ def check_all(given: Config, effective: Config) -> Check:
     )
     pieces = _find_tokenizers(Experiment(Path(given.model_dir)), given, problems)
     filters = LengthLimits(given.data.max_length, given.data.max_length_ratio, given.data.invalid_utf8)
-    reports = analyse(_corpora(given), filters, pieces.tokenizers)
+    reports, advised = _judged(given, filters, pieces)
     problems += [problem for report in reports for problem in report.problems]
     kept = [report.num_kept for report in reports if report.is_training]
-    weights = [corpus.weight for corpus in given.data.train]
+    evened = tempered(kept, given.data.corpus_temperature)
+    weights = [even * corpus.weight for even, corpus in zip(evened, given.data.train, strict=False)]
     if pieces.tokenizers is not None and len(kept) == len(weights):  # else one is a pipe, which is refused already
         problems += problems_of(lambda: check_weights(kept, weights))
     if not any(kept) and not problems:
@@ -142,28 +143,50 @@ def check_all(given: Config, effective: Config) -> Check:
         disk_space(given, model.memory, reports, max(model.vocab_sizes)),
         expected_quality(sum(kept)),
     )
-    languages = given.data.source_lang, given.data.target_lang
-    return Check(given, pieces, reports, model, problems, advise(reports, languages), expected)
+    return Check(given, pieces, reports, model, problems, advised, expected)
 
 
-def _corpora(config: Config) -> list[NamedCorpus]:
-    """Return all corpora of a configuration with their names, except those that are pipes."""
+def _judged(config: Config, filters: LengthLimits, pieces: Pieces) -> tuple[list[CorpusReport], Advised]:
+    """Return the reports of all corpora, in the order of the configuration, and the advice about them.
+
+    The corpora of each direction are compared with one another alone.
+    """
+    named = _corpora(config)
+    reports: dict[str, CorpusReport] = {}
+    advice = []
+    for direction in config.data.directions:
+        own = [corpus for corpus, of in named if of == direction]
+        tokenizers = pieces.tokenizers and (pieces.tokenizers[0].with_tags(direction.tags), pieces.tokenizers[1])
+        found = analyse(own, filters, tokenizers)
+        advice.append(advise(found, direction))
+        reports |= {report.name: report for report in found}
+    return [reports[corpus.name] for corpus, _ in named], joined(advice)
+
+
+def _corpora(config: Config) -> list[tuple[NamedCorpus, Direction]]:
+    """Return all corpora of a configuration with their names and directions, except those that are pipes."""
     data = config.data
-    several = len(data.train) > 1
-    found = [
-        NamedCorpus(
-            f"train {number}" if several else "train",
-            Corpus(c.source, c.target, c.weight, c.alignment),
-            is_training=True,
-            with_links=c.alignment is not None and bool(config.training.guided_alignment_weight),
-        )
-        for number, c in enumerate(data.train, start=1)
+    several, has_directions = len(data.train) > 1, len(data.directions) > 1
+    texts: list[tuple[str, TextPair]] = [
+        (f"train {number}" if several else "train", corpus) for number, corpus in enumerate(data.train, start=1)
     ]
-    if data.dev:
-        found.append(NamedCorpus("dev", Corpus(data.dev.source, data.dev.target)))
-    found += [NamedCorpus(f"test {test.name}", Corpus(test.source, test.target)) for test in data.test]
-    # A pipe is refused already, and to read it would be to wait for whoever writes.
-    return [named for named in found if not any(is_special_file(path) for path in named.corpus.paths)]
+    of_dev = [data.direction_of(dev) for dev in data.dev_sets]
+    before = [of_dev[:number].count(direction) for number, direction in enumerate(of_dev)]
+    texts += [(f"dev {n + 1}" if n else "dev", dev) for n, dev in zip(before, data.dev_sets, strict=True)]
+    texts += [(f"test {test.name}", test) for test in data.test]
+    found = []
+    for name, text in texts:
+        direction = data.direction_of(text)
+        is_training = isinstance(text, TrainingCorpus)
+        alignment = text.alignment if isinstance(text, TrainingCorpus) else None
+        corpus = Corpus(text.source, text.target, alignment=alignment)
+        # A pipe is refused already, and to read it would be to wait for whoever writes.
+        if any(is_special_file(path) for path in corpus.paths):
+            continue
+        full_name = f"{name} {direction}" if has_directions and not name.startswith("test ") else name
+        with_links = alignment is not None and bool(config.training.guided_alignment_weight)
+        found.append((NamedCorpus(full_name, corpus, is_training=is_training, with_links=with_links), direction))
+    return found
 
 
 def _find_tokenizers(experiment: Experiment, config: Config, problems: list[str]) -> Pieces:

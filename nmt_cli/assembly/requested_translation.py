@@ -176,7 +176,7 @@ def open_requested(
     from nmt_cli.assembly.trained_translator import open_translator
 
     translator = open_translator(
-        [experiment.directory for experiment in experiments], shortlist=task.shortlist, glossary=task.glossary,
+        experiments, shortlist=task.shortlist, glossary=task.glossary,
         confidence=task.confidence, **models.loading, **decoding.values(),
     )  # fmt: skip
     decoding.warn_of_idle()

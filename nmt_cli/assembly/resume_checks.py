@@ -107,6 +107,8 @@ def binding_values(config: Config) -> dict[str, Any]:
     """Return the values by dotted key that a run keeps from its beginning to its end, without the paths of files."""
     values = flat_values(config.model_dump(mode="json"))
     values["data.train.weight"] = [pair["weight"] for pair in values.pop("data.train")]
+    values.pop("data.dev", None)  # a list, of whose files the digests tell
+    values["data.directions"] = list(map(str, config.data.directions))
     return {key: value for key, value in values.items() if key not in MAY_CHANGE | PATHS}
 
 
@@ -242,8 +244,9 @@ def content_digests(
 def _texts(experiment: Experiment, config: Config) -> tuple[list[str], list[str]]:
     """Return the files that are trained on, and the files of the dev set."""
     training = [path for c in config.data.train for path in (c.source, c.target, c.alignment) if path]
-    training += map(str, experiment.word_pairs_paths if config.data.word_pairs else ())
-    return training, [config.data.dev.source, config.data.dev.target] if config.data.dev else []
+    if config.data.word_pairs:
+        training += [str(path) for one in experiment.of_each_direction(config) for path in one.word_pairs_paths]
+    return training, [path for dev in config.data.dev_sets for path in (dev.source, dev.target)]
 
 
 def _digest(path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt_cli.experiment import Experiment
+from nmt_cli.experiment import DIRECTIONS, Experiment
 from nmt_cli.system.errors import NmtError, is_refusal
 from nmt_cli.system.files import atomic_path, locked, remove_made, remove_unfinished
 from nmt_cli.training.checkpoints import META_FILE, PROGRESS_FILE
@@ -21,6 +21,8 @@ def locked_run(experiment: Experiment) -> Iterator[None]:
         remove_unfinished(experiment.directory, *(path.name for path in experiment.files))
         for directory in experiment.directories:
             remove_unfinished(directory)
+        for own in (experiment.directory / DIRECTIONS).glob("*/"):
+            remove_unfinished(own)
         for checkpoint in experiment.checkpoints.directory.glob("step-*"):
             remove_unfinished(checkpoint, PROGRESS_FILE, META_FILE)
         yield
@@ -48,7 +50,10 @@ def _own_paths(experiment: Experiment) -> list[Path]:
     own = [*experiment.files]
     own += [experiment.tokenizer_path("joint").parent, *experiment.tokenizer_paths()]
     own += [experiment.log_path.parent, experiment.log_path]
-    for directory in (experiment.tensorboard_path, experiment.cache_path, experiment.checkpoints.directory):
+    of_directions = experiment.directory / DIRECTIONS
+    for directory in (
+        experiment.tensorboard_path, experiment.cache_path, experiment.checkpoints.directory, of_directions,
+    ):  # fmt: skip
         own += [directory, *sorted(directory.rglob("*"))]
     return [path for path in own if os.path.lexists(path)]
 

@@ -151,7 +151,7 @@ def _newest(experiment: Experiment, checkpoint: str) -> str:
 def _watched(experiment: Experiment, engine: RemoteEngine, seen: str, checkpoint: str) -> Watched:
     """Return a direction with what tells of newer checkpoints and loads them; `seen` is the name of what is loaded."""
     data = experiment.config.data
-    direction = Direction(data.source_lang, data.target_lang, engine, splitter(data.source_lang))
+    direction = Direction(data.direction.source, data.direction.target, engine, splitter(data.direction.source))
     return Watched(direction, partial(_newest, experiment, checkpoint), partial(_reload, experiment, engine), seen)
 
 
@@ -162,10 +162,10 @@ def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
         InputError: it translates between other languages than the server has said.
     """
     served, now = experiment.config.data, Experiment(experiment.directory).config.data
-    if (now.source_lang, now.target_lang) != (served.source_lang, served.target_lang):
+    if now.direction != served.direction:
         raise InputError(
-            f"{experiment.directory}: translates from {now.source_lang} to {now.target_lang} now; begin the server "
-            "again to serve it"
+            f"{experiment.directory}: translates from {now.direction.source} to {now.direction.target} now; begin the "
+            "server again to serve it"
         )
     engine.reload()
 
@@ -181,7 +181,7 @@ def _profiles(experiment: Experiment) -> Mapping[str, LanguageProfile]:
         data = experiment.config.data
         warn(
             f"{experiment.directory}: keeps no profiles of its languages, and its training text is gone, so "
-            f"{data.source_lang} and {data.target_lang} are not detected ({error})"
+            f"{data.direction.source} and {data.direction.target} are not detected ({error})"
         )
         return {}
     lines = counted(len(found), "language")

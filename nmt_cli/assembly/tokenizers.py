@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from nmt_cli.data.tokenizer import Tokenizer
 
 
+TEMPERATURE = 5.0
+"""T of the text that the tokenizer of several languages is trained on."""
+
+
 def train_run_tokenizers(path: Path, overrides: Sequence[str]) -> None:
     """Make the tokenizers of the run that a configuration describes, in its model directory.
 
@@ -95,7 +99,7 @@ def _is_of_a_run(config_path: Path) -> bool:
 def _taken(origin: Path) -> dict[str, Tokenizer]:
     """Return another run's tokenizers by side."""
     source, target = Experiment(origin).tokenizers
-    return {"joint": source} if source is target else {"source": source, "target": target}
+    return {"joint": source} if source.is_same(target) else {"source": source, "target": target}
 
 
 def tokenizers_of(config: Config) -> dict[str, Tokenizer]:
@@ -118,12 +122,13 @@ def trained_tokenizers(config: Config) -> dict[str, Tokenizer]:
     sides = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
     return {
         side: train_tokenizer(
-            _training_lines(config, columns),
+            _training_lines(config, columns) if len(config.data.directions) == 1 else _even_lines(config, columns),
             model_type=settings.model_type,
             vocab_size=settings.vocab_size,
             normalization=settings.normalization,
             character_coverage=settings.character_coverage,
             symbols=settings.symbols,
+            tags=config.data.tags if 0 in columns else (),
         )
         for side, columns in sides.items()
     }
@@ -146,3 +151,31 @@ def _training_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
             if number % stride == 0:
                 yield from ((pair.source, pair.target)[column] for column in columns)
             number += 1
+
+
+def _even_lines(config: Config, columns: tuple[int, ...]) -> Iterator[str]:
+    """Yield the lines of the given sides of corpora in several directions, so that no language has a small part.
+
+    A language with n lines counts n^(1/5) lines (Conneau et al., 2020): some of its lines are left out, or all come
+    several times. Together there are as many lines as in the text, or as a tokenizer is trained on. A pair of files
+    that serves both directions is read once.
+    """
+    data, limit = config.data, config.tokenizer.max_training_lines
+    texts = {
+        tuple(sorted((corpus.source, corpus.target))): (Corpus(corpus.source, corpus.target), data.direction_of(corpus))
+        for corpus in data.train
+    }
+    sizes: dict[str, int] = {}
+    for corpus, languages in texts.values():
+        num_pairs = count_pairs(corpus)
+        for column in columns:
+            sizes[languages[column]] = sizes.get(languages[column], 0) + num_pairs
+    shares = {language: size ** (1.0 / TEMPERATURE) for language, size in sizes.items()}
+    wanted = min(limit, sum(sizes.values())) / max(1.0, sum(shares.values()))
+    rates = {language: wanted * shares[language] / max(1, size) for language, size in sizes.items()}
+    for corpus, languages in texts.values():
+        for number, pair in enumerate(read_pairs(corpus, invalid_utf8=data.invalid_utf8)):
+            for column in columns:
+                rate = rates[languages[column]]
+                for _ in range(int((number + 1) * rate) - int(number * rate)):
+                    yield (pair.source, pair.target)[column]

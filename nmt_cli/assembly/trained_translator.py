@@ -13,6 +13,7 @@ from nmt_cli.assembly.normalization import open_writing
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.config.decoding import DecodingOptions
+from nmt_cli.experiment import Experiment
 from nmt_cli.ops import native
 from nmt_cli.system.console import command_line, log_once, warn
 from nmt_cli.system.distributed import find_device, multiplies_bf16
@@ -28,11 +29,9 @@ from nmt_cli.translation.translator import Translator
 if TYPE_CHECKING:
     import torch
 
-    from nmt_cli.experiment import Experiment
-
 
 def open_translator(
-    model_dirs: Sequence[Path],
+    model_dirs: Sequence[Path | Experiment],
     *,
     checkpoint: str = "best",
     device: str = "auto",
@@ -64,6 +63,8 @@ def open_translator(
     experiments = named_models(list(model_dirs))
     first = experiments[0]
     configs = [experiment.config for experiment in experiments]  # all are read: each may be wrong
+    for config in configs:
+        config.data.direction  # noqa: B018
     tokenizers = first.tokenizers
     for other in experiments[1:]:
         if other.fingerprints != first.fingerprints:

@@ -55,7 +55,8 @@ def check_inputs(experiment: Experiment, config: Config) -> None:
         partial(_check_files, [*paths, *vectors]),
         partial(refuse_unfit_text, paths, invalid_utf8=data.invalid_utf8),
         partial(_check_monolingual, text, pairs),
-        *([partial(_check_dev, data.dev.source, data.dev.target)] if data.dev else []),
+        *(partial(_check_dev, dev.source, dev.target) for dev in data.dev_sets),
+        partial(_refuse_tags, config),
         *(partial(check_embeddings, Path(path), size) for path in vectors if os.path.isfile(path)),
         partial(find_device, config.training.device),
         partial(check_tokenizer, config.scoring.tokenize),
@@ -106,7 +107,7 @@ def check_text_files(config: Config) -> None:
 def _texts(config: Config) -> tuple[list[str], list[str], list[str]]:
     """Return the files of all pairs, the files of text in one language, and all of these with the alignments."""
     data = config.data
-    sets = [*data.train, *data.test, *([data.dev] if data.dev else [])]
+    sets = [*data.train, *data.test, *data.dev_sets]
     pairs = [path for pair in sets for path in (pair.source, pair.target)]
     text = [] if data.monolingual is None else [*data.monolingual.target, *data.monolingual.source]
     return pairs, text, [*pairs, *text, *(corpus.alignment for corpus in data.train if corpus.alignment)]
@@ -129,6 +130,7 @@ def check_tokenizer_inputs(experiment: Experiment, config: Config) -> None:
     _raise_all(
         partial(_check_files, paths),
         partial(refuse_unfit_text, paths, invalid_utf8=config.data.invalid_utf8),
+        partial(_refuse_tags, config),
         partial(_check_origin, experiment, config),
     )
 
@@ -241,11 +243,30 @@ def _check_dev(source: str, target: str) -> None:
         raise InputError(f"{source}: the dev set is empty")
 
 
+def _refuse_tags(config: Config) -> None:
+    """Refuse training text with a tag in it: the program writes the tags, and in text they mean nothing."""
+    tags = [tag.encode() for tag in config.data.tags]
+    paths = dict.fromkeys(path for corpus in config.data.train for path in (corpus.source, corpus.target))
+    problems = []
+    for path in paths if tags else ():
+        try:
+            with open_input(path) as stream:
+                found = next((n, tag) for n, line in enumerate(iter_lines(stream), 1) for tag in tags if tag in line)
+        except (StopIteration, InputError, OSError, EOFError, zlib.error):  # whoever reads on says it
+            continue
+        problems.append(
+            f"{path}:{found[0]}: contains {found[1].decode()}, a tag by which a model of several directions is told "
+            "the language. The program adds it, so take it out of the text"
+        )
+    if problems:
+        raise InputError("\n".join(problems))
+
+
 def tokenizer_origin(config: Config) -> Path | None:
     """Return the run whose tokenizers a training takes, or None if it trains its own.
 
-    A run that `training.init_from` names gives its tokenizers where the languages and the section `tokenizer` are the
-    same. Otherwise it is a parent with another vocabulary.
+    A run that `training.init_from` names gives its tokenizers where the section `tokenizer` is the same, and it has all
+    directions of the new one. Otherwise it is a parent with another vocabulary.
 
     Raises:
         InputError: `training.init_from` names no run.
@@ -253,11 +274,9 @@ def tokenizer_origin(config: Config) -> Path | None:
     if config.training.init_from is None:
         return None
     origin, _ = _origin(config.training.init_from)
-    own, its = (
-        (c.data.source_lang, c.data.target_lang, c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING))
-        for c in (config, origin.config)
-    )
-    return origin.directory if own == its else None
+    own, its = (c.tokenizer.model_dump(mode="json", exclude=OF_EACH_TRAINING) for c in (config, origin.config))
+    has_all = set(config.data.directions) <= set(origin.config.data.directions)
+    return origin.directory if has_all and own == its else None
 
 
 def _origin(init_from: str) -> tuple[Experiment, Path]:
@@ -286,7 +305,7 @@ def _check_origin(experiment: Experiment, config: Config) -> None:
     origin, best = _origin(config.training.init_from)
     path = best / MODEL_FILE
     source, target = origin.tokenizers
-    if config.model.tied_embeddings not in ("none", "target") and source is not target:
+    if config.model.tied_embeddings not in ("none", "target") and not source.is_same(target):
         raise InputError(
             f"training.init_from: model.tied_embeddings is {config.model.tied_embeddings}, which needs a joint "
             f"vocabulary, but {origin.directory} has one for each language. Choose the value that it has"

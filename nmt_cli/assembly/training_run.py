@@ -8,6 +8,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from nmt_cli.assembly.confidence import calibrate_after_training
@@ -30,7 +31,7 @@ from nmt_cli.assembly.resume_checks import (
 from nmt_cli.assembly.run_lock import locked_run, restored_if_refused
 from nmt_cli.assembly.tokenizers import renew_tokenizers, write_config
 from nmt_cli.assembly.training_inputs import check_counts, check_inputs, check_test_files, tokenizer_origin
-from nmt_cli.assembly.word_pair_corpus import keep_word_pairs
+from nmt_cli.assembly.word_pair_corpus import epoch_weights, keep_word_pairs
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.config.idle import idle_keys
 from nmt_cli.config.loader import dump_config
@@ -51,7 +52,7 @@ from nmt_cli.training.recovery import Recovery
 from nmt_cli.training.state import Intervals, TrainingState
 from nmt_cli.training.trainer import Trainer
 from nmt_cli.training.update import BatchLoader
-from nmt_cli.training.validation import DevSet, Validator
+from nmt_cli.training.validation import DevSet, DirectionsValidator, Validator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,7 +166,11 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
     trainer.finish(reason)  # killed before, the same command makes the confidence again
     log(f"finished: {reason}{described}{rewinds}")
-    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory)}")
+    directions = config.data.directions
+    languages = (
+        () if len(directions) == 1 else ("--source-lang", directions[0].source, "--target-lang", directions[0].target)
+    )
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory, *languages)}")
 
 
 def _take_over(experiment: Experiment, config: Config) -> None:
@@ -215,9 +220,13 @@ def _prepare(experiment: Experiment, config: Config) -> None:
 
 def _corpora(experiment: Experiment, config: Config) -> list[Corpus]:
     """Return what is trained on: the corpora of the configuration, and the word pairs that were learned from them."""
-    corpora = [Corpus(c.source, c.target, c.weight, c.alignment) for c in config.data.train]
-    source, target = map(str, experiment.word_pairs_paths)
-    return [*corpora, Corpus(source, target)] if config.data.word_pairs else corpora
+    data = config.data
+    corpora = [Corpus(c.source, c.target, c.weight, c.alignment, data.direction_of(c).tags) for c in data.train]
+    if data.word_pairs:
+        for one, direction in zip(experiment.of_each_direction(config), data.directions, strict=True):
+            source, target = map(str, one.word_pairs_paths)
+            corpora.append(Corpus(source, target, tags=direction.tags))
+    return corpora
 
 
 def _open_store(experiment: Experiment, config: Config, world: World) -> PairStore:
@@ -244,12 +253,22 @@ def _target_counts(experiment: Experiment, config: Config, store: PairStore, wor
     return torch.from_numpy(store.target_counts(experiment.tokenizers[1].vocab_size))
 
 
-def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | None:
-    """Return what translates and scores the dev set; None where there is none."""
+def _build_validator(experiment: Experiment, config: Config, world: World) -> Validator | DirectionsValidator | None:
+    """Return what translates and scores the dev sets; None where there is none."""
     if config.data.dev is None:
         return None
+    parts = experiment.of_each_direction(config)
+    if len(parts) == 1:
+        return _validator(experiment, config, world)
+    return DirectionsValidator(
+        {str(one.direction): _validator(one, config.of(one.direction), world) for one in parts if one.direction}
+    )
+
+
+def _validator(experiment: Experiment, config: Config, world: World) -> Validator:
+    """Return what translates and scores the dev set of one direction."""
     return Validator(
-        DevSet.read(config.data.dev.source, config.data.dev.target),
+        DevSet.read(config.data.dev_sets),
         experiment.tokenizers,
         DecodingOptions.of(config.decoding),
         world=world,
@@ -290,7 +309,7 @@ def _build_loader(experiment: Experiment, config: Config, store: PairStore, worl
     training = config.training
     sampler = Sampler(
         store.source_lengths, store.target_lengths, bounds=store.bounds, target_pieces=store.target_pieces,
-        weights=[corpus.weight for corpus in _corpora(experiment, config)], batch_size=training.batch_size,
+        weights=epoch_weights(config, np.diff(store.bounds).tolist()), batch_size=training.batch_size,
         batch_type=training.batch_type, seed=config.seed,
     )  # fmt: skip
     if world.size > 1 and sampler.sentences_a_batch < world.size:
@@ -305,6 +324,12 @@ def _build_loader(experiment: Experiment, config: Config, store: PairStore, worl
     return BatchLoader(sampler, make_batch, world)
 
 
+def _early_stopping_metric(config: Config) -> str:
+    """Return the name of the score by which a training stops, as validation names it."""
+    metric, direction = config.training.early_stopping_metric, config.training.early_stopping_direction
+    return metric if direction is None or len(config.data.directions) == 1 else f"{metric}_{direction}"
+
+
 def _build_trainer(
     experiment: Experiment, config: Config, model: Seq2Seq, store: PairStore, world: World,
     target_counts: Tensor | None, *, bf16: bool, text: str,
@@ -317,7 +342,7 @@ def _build_trainer(
         logging_freq=training.logging_freq,
         keep_best=training.keep_best,
         keep_last=training.keep_last,
-        early_stopping_metric=training.early_stopping_metric,
+        early_stopping_metric=_early_stopping_metric(config),
         plateau_factor=training.plateau_factor if training.schedule == "plateau" else 1.0,
         plateau_patience=training.plateau_patience,
     )

@@ -49,7 +49,7 @@ def align_pairs(
     experiments = models.experiments()
     refuse_overwriting(output, inputs, experiments)
     sure, possible = ([], []) if gold is None else _read_gold(gold)
-    scorer = open_scorer([experiment.directory for experiment in experiments], **models.loading)
+    scorer = open_scorer(experiments, **models.loading)
     if not scorer.models.has_attention:
         without = scorer.models.without_attention
         raise InputError(f"{without} (model.attention.type: none), so it cannot align")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.normalization import training_lines
+from nmt_cli.data.sampler import tempered
 from nmt_cli.data.tokenizer import without_symbols
 from nmt_cli.data.writing import WORD, WritingProfile, lower
 from nmt_cli.system.console import counted, log
@@ -22,12 +23,19 @@ if TYPE_CHECKING:
 
 
 def keep_word_pairs(experiment: Experiment, config: Config) -> None:
-    """Write the word pairs of the training text into the model directory, if the configuration wants them.
+    """Write the word pairs of the training text into the model directory, for each direction, if the configuration
+    wants them.
 
     A run that has begun keeps those with which it began.
     """
+    for one in experiment.of_each_direction(config) if config.data.word_pairs else ():
+        _keep_pairs(one, config.of(one.direction) if one.direction else config)
+
+
+def _keep_pairs(experiment: Experiment, config: Config) -> None:
+    """Write the word pairs of one direction."""
     paths = experiment.word_pairs_paths
-    if not config.data.word_pairs or (experiment.has_begun and all(path.exists() for path in paths)):
+    if experiment.has_begun and all(path.exists() for path in paths):
         return
     began = time.monotonic()
     sides = word_pairs_of(training_lines(config), config, experiment.tokenizers)
@@ -36,15 +44,33 @@ def keep_word_pairs(experiment: Experiment, config: Config) -> None:
             written = "".join(f"{word}\n" for word in words)
             (temporary / path.name).write_text(written, encoding="utf-8", newline="")
     learned = f"{counted(len(sides[0]), 'word pair')} learned from the training text"
+    if experiment.direction is not None:
+        learned += f" of {experiment.direction}"
     log(f"{learned} in {time.monotonic() - began:.0f} s -> {paths[0].parent}")
+
+
+def epoch_weights(config: Config, sizes: Sequence[int]) -> list[float]:
+    """Return how often an epoch reads each corpus: evened out by the temperature, times its weight.
+
+    `sizes` are the pairs of the corpora, and then those of the word pairs of each direction, if there are any. The word
+    pairs are read as often as the sentences of their direction.
+    """
+    data, num_texts = config.data, len(config.data.train)
+    factors = tempered(sizes[:num_texts], data.corpus_temperature)
+    weights = [factor * corpus.weight for factor, corpus in zip(factors, data.train, strict=True)]
+    for direction in data.directions if len(sizes) > num_texts else ():
+        own = [number for number, corpus in enumerate(data.train) if data.direction_of(corpus) == direction]
+        total = sum(sizes[number] for number in own)
+        is_even = data.corpus_temperature == 1.0 or not total
+        weights.append(1.0 if is_even else sum(factors[number] * sizes[number] for number in own) / total)
+    return weights
 
 
 def word_pairs_of(
     lines: Iterable[tuple[str, str]], config: Config, tokenizers: Sequence[Tokenizer]
 ) -> tuple[list[str], list[str]]:
     """Return the sources and the targets of the word pairs that parallel lines teach, as a training reads them."""
-    languages = (config.data.source_lang, config.data.target_lang)
-    sides = [_Side(*side) for side in zip(languages, tokenizers, strict=True)]
+    sides = [_Side(*side) for side in zip(config.data.direction, tokenizers, strict=True)]
     lines = list(lines)
     texts = [list(without_symbols([pair[side] for pair in lines], config.tokenizer.symbols)) for side in range(2)]
     pairs = learn_word_pairs(

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, SourceText, TargetText, Threads
+from nmt_cli.commands.options import (
+    Checkpoint,
+    Device,
+    ModelDirs,
+    OutputFile,
+    SourceLang,
+    SourceText,
+    TargetLang,
+    TargetText,
+    Threads,
+    ZeroShot,
+)
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +48,9 @@ def align(
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
+    zero_shot: ZeroShot = False,
 ) -> None:  # fmt: skip
     """Align the words of given pairs by the model's attention.
 
@@ -50,5 +64,13 @@ def align(
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.assembly.word_alignment import align_pairs
 
-    models = ModelOptions(model or (), checkpoint, device, threads)
+    models = ModelOptions(
+        model or (),
+        checkpoint,
+        device,
+        threads,
+        source_lang=source_lang,
+        target_lang=target_lang,
+        zero_shot=zero_shot,
+    )
     align_pairs(source, target, output, models, format_=format_, level=level, gold=gold)

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, Threads
+from nmt_cli.commands.options import (
+    Checkpoint,
+    Device,
+    ModelDirs,
+    SourceLang,
+    TargetLang,
+    Threads,
+    ZeroShot,
+)
 from nmt_cli.system.errors import InputError
 
 
@@ -50,6 +58,9 @@ def evaluate(
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
+    zero_shot: ZeroShot = False,
 ) -> None:  # fmt: skip
     """Translate and score test sets, and write the translations and a report.
 
@@ -61,7 +72,15 @@ def evaluate(
     from nmt_cli.assembly.evaluation import calibrate_confidence, evaluate_models
     from nmt_cli.assembly.named_models import ModelOptions
 
-    models = ModelOptions(model or (), checkpoint, device, threads)
+    models = ModelOptions(
+        model or (),
+        checkpoint,
+        device,
+        threads,
+        source_lang=source_lang,
+        target_lang=target_lang,
+        zero_shot=zero_shot,
+    )
     if calibrate:
         unused = {"--only": only, "--output": output, "--tune-length-penalty": tune_length_penalty}
         if given := [option for option, value in unused.items() if value]:

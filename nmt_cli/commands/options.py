@@ -37,6 +37,19 @@ def _directories(several: str) -> Any:
 ModelDirs = Annotated[list[Path] | None, _directories("make an ensemble")]
 DescribedDirs = Annotated[list[Path] | None, _directories("give a section each")]
 DirectionDirs = Annotated[list[Path] | None, _directories("give several directions of translation")]
+SourceLang = Annotated[
+    str | None,
+    typer.Option(
+        "--source-lang", metavar="XX", help="The language of the source. Needed of a model of several directions."
+    ),
+]
+TargetLang = Annotated[str | None, typer.Option("--target-lang", metavar="YY", help="The language to translate into.")]
+ZeroShot = Annotated[
+    bool,
+    typer.Option(
+        "--zero-shot", help="Allow a direction that was never trained, of two languages that the model knows."
+    ),
+]
 InputFile = Annotated[
     str | None,
     typer.Argument(help="A text file, a sentence on each line; - or nothing for standard input.", metavar="[FILE]"),

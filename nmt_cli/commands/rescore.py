@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDirs, OutputFile, SourceText, TargetText, Threads
+from nmt_cli.commands.options import (
+    Checkpoint,
+    Device,
+    ModelDirs,
+    OutputFile,
+    SourceLang,
+    SourceText,
+    TargetLang,
+    TargetText,
+    Threads,
+    ZeroShot,
+)
 
 
 def rescore(
@@ -13,6 +24,9 @@ def rescore(
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
+    zero_shot: ZeroShot = False,
 ) -> None:
     """Print how probable the model finds each given translation.
 
@@ -24,4 +38,17 @@ def rescore(
     from nmt_cli.assembly.forced_decoding import write_log_probs
     from nmt_cli.assembly.named_models import ModelOptions
 
-    write_log_probs(source, target, output, ModelOptions(model or (), checkpoint, device, threads))
+    write_log_probs(
+        source,
+        target,
+        output,
+        ModelOptions(
+            model or (),
+            checkpoint,
+            device,
+            threads,
+            source_lang=source_lang,
+            target_lang=target_lang,
+            zero_shot=zero_shot,
+        ),
+    )

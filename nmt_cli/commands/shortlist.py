@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, ModelDir, SourceText, TargetText, Threads, output_file
+from nmt_cli.commands.options import (
+    Checkpoint,
+    Device,
+    ModelDir,
+    SourceLang,
+    SourceText,
+    TargetLang,
+    TargetText,
+    Threads,
+    ZeroShot,
+    output_file,
+)
 
 
 def shortlist(
@@ -37,6 +48,9 @@ def shortlist(
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
+    zero_shot: ZeroShot = False,
 ) -> None:  # fmt: skip
     """Learn which target pieces go with a source piece, for `nmt translate --shortlist`.
 
@@ -45,5 +59,13 @@ def shortlist(
     from nmt_cli.assembly.forced_decoding import learn_shortlist
     from nmt_cli.assembly.named_models import ModelOptions
 
-    models = ModelOptions([model], checkpoint, device, threads)
+    models = ModelOptions(
+        [model],
+        checkpoint,
+        device,
+        threads,
+        source_lang=source_lang,
+        target_lang=target_lang,
+        zero_shot=zero_shot,
+    )
     learn_shortlist(source, target, output, models, likely=likely, frequent=frequent)

@@ -30,9 +30,12 @@ from nmt_cli.commands.options import (
     Sample,
     Seed,
     Shortlist,
+    SourceLang,
+    TargetLang,
     Temperature,
     Workers,
     WorkerThreads,
+    ZeroShot,
 )
 
 
@@ -98,6 +101,9 @@ def translate(
     threads: WorkerThreads = None,
     workers: Workers = None,
     checkpoint: Checkpoint = "best",
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
+    zero_shot: ZeroShot = False,
 ) -> None:  # fmt: skip
     """Translate lines of text. As many lines come out as go in, in order.
 
@@ -122,4 +128,8 @@ def translate(
         seed=seed, no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens, adapt_writing=adapt_writing,
         glossary_weight=glossary_weight, copy_unknown=copy_unknown, markup=markup, alignment=alignment != "none",
     )  # fmt: skip
-    translate_file(task, ModelOptions(model or (), checkpoint, device, threads, precision, workers), decoding)
+    models = ModelOptions(
+        model or (), checkpoint, device, threads, precision, workers, source_lang=source_lang, target_lang=target_lang,
+        zero_shot=zero_shot,
+    )  # fmt: skip
+    translate_file(task, models, decoding)

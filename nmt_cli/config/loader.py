@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
 from nmt_cli.config.paths import made_absolute
-from nmt_cli.config.schema import IGNORED_KEYS, REMOVED_KEYS, Config
+from nmt_cli.config.schema import IGNORED_KEYS, ONE, REMOVED_KEYS, SEVERAL, Config
 from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import ConfigError, InputError
@@ -22,7 +22,7 @@ from nmt_cli.system.errors import ConfigError, InputError
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")
 _Location = tuple[str | int, ...]
-_NEEDED_NAMES = {"name", "model_dir", "source_lang", "target_lang"}
+_NEEDED_NAMES = {"name", "model_dir"}
 
 
 def load_config(
@@ -118,7 +118,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
     pydantic compares keys with each other only where each is right. So the wrong keys are left out, needed ones get a
     stand-in, and the rest is looked at again. Problems that come from leaving a key out are not reported.
     """
-    problems: list[Any] = error.errors()
+    problems = _errors(error)
     rest: Any = json.loads(json.dumps(values, default=str))
     left_out: set[str] = set()
     filled_in: set[_Location] = set()
@@ -129,7 +129,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
         except ValidationError as next_error:
             known = {line for problem in problems for line in _lines(problem)}
             new = []
-            for problem in next_error.errors():
+            for problem in _errors(next_error):
                 if problem["type"] == "missing":  # because it was wrong and is left out
                     new.append(problem)
                 elif problem["type"] == "value_error":
@@ -138,6 +138,14 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
                     if not known.issuperset(found):
                         problems.append(new[-1])
     return problems, None
+
+
+def _errors(error: ValidationError) -> list[Any]:
+    """Return the problems of an error, whose places have the keys and numbers of the configuration alone."""
+    return [
+        {**problem, "loc": tuple(part for part in problem["loc"] if part not in (ONE, SEVERAL))}
+        for problem in error.errors()
+    ]
 
 
 def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: set[_Location]) -> bool:

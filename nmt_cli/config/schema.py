@@ -6,10 +6,10 @@ Only commands and `model.build` know these classes; everything else takes plain 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from nmt_cli.config.decoding import DecodingConfig
 from nmt_cli.config.model import ModelConfig
@@ -24,6 +24,12 @@ from nmt_cli.config.section import (
     matching,
     refuse,
 )
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.direction import Direction, listed
+from nmt_cli.text.language_codes import bleu_tokenizer
+
+ONE, SEVERAL = "(one)", "(several)"
+"""Names of the two forms of `data.dev`, which pydantic puts into the places of its errors."""
 
 
 class TextPair(Section):
@@ -33,6 +39,10 @@ class TextPair(Section):
     """A text file in the source language."""
     target: DataPath
     """Its translation, line by line."""
+    source_lang: Name | None = None
+    """Language of the source, in a model of several directions; null: that of `data`."""
+    target_lang: Name | None = None
+    """Language of the target, in a model of several directions; null: that of `data`."""
 
 
 class TrainingCorpus(TextPair):
@@ -50,6 +60,9 @@ class TestSet(TextPair):
     __test__ = False  # not a class of tests, whatever its name begins with
     name: Name
     """The name in reports."""
+
+
+Text = TypeVar("Text", bound=TextPair)
 
 
 class MonolingualText(Section):
@@ -73,10 +86,10 @@ class MonolingualText(Section):
 class DataConfig(Section):
     """The corpora and what is left out of them."""
 
-    source_lang: Name
-    """Language code of the source, such as `en`."""
-    target_lang: Name
-    """Language code of the target."""
+    source_lang: Name | None = None
+    """Language code of the source, such as `en`; null where every corpus has its own."""
+    target_lang: Name | None = None
+    """Language code of the target; null where every corpus has its own."""
     licence: (
         Annotated[
             str,
@@ -88,11 +101,23 @@ class DataConfig(Section):
     """Licence of the training data, best by its SPDX name such as `CC-BY-4.0`; `nmt card` shows it."""
     train: Annotated[tuple[TrainingCorpus, ...], Field(min_length=1)]
     """One corpus or several."""
+    corpus_temperature: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = 1.0
+    """T: each corpus counts n^(1/T) instead of n pairs, before its weight (Arivazhagan et al., 2019). An epoch stays as
+    long. 1 leaves the corpora as they are, and 5 evens out the directions of a model."""
+    source_tags: bool = False
+    """Sources begin with a tag of their own language too. Where there are several target languages, they begin with a
+    tag of the target in any case."""
     word_pairs: bool = False
     """Train on words with their translations too, which are learned from the training text. A model that knows
     sentences only turns a single word into a sentence."""
-    dev: TextPair | None = None
-    """Held-out text for validation; never filtered."""
+    dev: (
+        Annotated[
+            Annotated[TextPair, Tag(ONE)] | Annotated[tuple[TextPair, ...], Field(min_length=1), Tag(SEVERAL)],
+            Discriminator(lambda given: SEVERAL if isinstance(given, (list, tuple)) else ONE),
+        ]
+        | None
+    ) = None
+    """Held-out text for validation, or a list of such texts; never filtered. Each direction of a model needs one."""
     test: tuple[TestSet, ...] = ()
     """Sets that `nmt evaluate` translates and scores. They may change at any time: run `nmt train` again."""
     monolingual: MonolingualText | None = None
@@ -110,6 +135,111 @@ class DataConfig(Section):
         if len(set(names)) < len(names):
             raise ValueError("test: every test set needs a name of its own")
         return self
+
+    @model_validator(mode="after")
+    def _texts_have_languages(self) -> Self:
+        named = [
+            *((f"train.{number}", corpus) for number, corpus in enumerate(self.train)),
+            *(
+                (f"dev.{number}" if isinstance(self.dev, tuple) else "dev", text)
+                for number, text in enumerate(self.dev_sets)
+            ),
+            *((f"test.{number}", test) for number, test in enumerate(self.test)),
+        ]
+        problems = [
+            f"{side}: is missing; name the language here, or with every corpus"
+            for side in ("source_lang", "target_lang")
+            if getattr(self, side) is None and all(getattr(corpus, side) is None for corpus in self.train)
+        ]
+        if not problems:
+            problems = [
+                f"{key}: has no languages; give it source_lang and target_lang"
+                for key, text in named
+                if not all(self.direction_of(text))
+            ]
+        refuse(problems or self._problems_of_directions(named))
+        return self
+
+    def _problems_of_directions(self, named: Sequence[tuple[str, TextPair]]) -> list[str]:
+        """Return what is wrong with the directions of the texts, whose keys stand beside them."""
+        directions = self.directions
+        problems = [
+            f"{key}: is in the direction {self.direction_of(text)}, in which nothing is trained; there are: "
+            f"{listed(directions)}"
+            for key, text in named
+            if self.direction_of(text) not in directions
+        ]
+        if len(directions) == 1:
+            return problems
+        for direction in directions:
+            if direction.source == direction.target:
+                problems.append(f"train: the direction {direction} has the same language twice")
+            elif not direction.has_plain_codes:
+                problems.append(f"train: {direction}: a model of several directions needs codes such as zh or zh_TW")
+            if direction not in map(self.direction_of, self.dev_sets):
+                problems.append(f"dev: has no text in the direction {direction}; every direction needs one")
+        return problems
+
+    @property
+    def dev_sets(self) -> tuple[TextPair, ...]:
+        """All held-out texts for validation."""
+        return () if self.dev is None else self.dev if isinstance(self.dev, tuple) else (self.dev,)
+
+    def direction_of(self, text: TextPair) -> Direction:
+        """Return the direction of a text: its own, else that of this section, else the only one of the corpora."""
+        source, target = text.source_lang or self.source_lang, text.target_lang or self.target_lang
+        if not isinstance(text, TrainingCorpus) and not (source and target) and len(self.directions) == 1:
+            source, target = source or self.directions[0].source, target or self.directions[0].target
+        return Direction(source or "", target or "")
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions in which a model is trained, in the order of the corpora."""
+        return tuple(dict.fromkeys(map(self.direction_of, self.train)))
+
+    @property
+    def direction(self) -> Direction:
+        """The only direction.
+
+        Raises:
+            InputError: there are several.
+        """
+        if len(self.directions) > 1:
+            raise InputError(
+                f"the model translates in several directions ({listed(self.directions)}); choose one with "
+                "--source-lang and --target-lang"
+            )
+        return self.directions[0]
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All languages, sources first."""
+        return tuple(dict.fromkeys(language for side in zip(*self.directions, strict=True) for language in side))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags with which sources may begin; none for one direction."""
+        if len(self.directions) == 1:
+            return ()
+        of_sources, of_targets = (dict.fromkeys(side) for side in zip(*(d.tags for d in self.directions), strict=True))
+        return (*(of_sources if self.source_tags else ()), *(of_targets if len(of_targets) > 1 else ()))
+
+    def of(self, direction: Direction) -> Self:
+        """Return what belongs to one direction, as the data of a model of this direction alone."""
+
+        def own(texts: Sequence[Text]) -> tuple[Text, ...]:
+            return tuple(text for text in texts if self.direction_of(text) == direction)
+
+        dev = own(self.dev_sets)
+        return self.model_copy(
+            update={
+                "source_lang": direction.source,
+                "target_lang": direction.target,
+                "train": own(self.train),
+                "dev": dev[0] if len(dev) == 1 else dev or None,
+                "test": own(self.test),
+            }
+        )
 
 
 class TokenizerConfig(Section):
@@ -210,6 +340,8 @@ class TrainingConfig(Section):
     """Updates between two checkpoints; a checkpoint is also written with each validation."""
     early_stopping_metric: Literal["bleu", "chrf", "loss", "perplexity"] = "bleu"
     """The score on the dev set that `patience`, `plateau` and the best checkpoints go by."""
+    early_stopping_direction: str | None = None
+    """The direction, such as `vi-en`, whose score on the dev set that is; null: the mean of all."""
     patience: PositiveInt | None = 5
     """Validations without a better score after which training ends."""
     keep_best: PositiveInt = 1
@@ -302,6 +434,11 @@ class Config(Section):
             problems.append(f"model.tied_embeddings: {self.model.tied_embeddings} needs tokenizer.joint: true")
         if self.data.dev is None and (self.training.schedule == "plateau"):
             problems.append("training.schedule: plateau needs data.dev")
+        chosen, directions = self.training.early_stopping_direction, self.data.directions
+        if chosen is not None and chosen not in map(str, directions):
+            problems.append(
+                f"training.early_stopping_direction: {chosen} is not trained; there are: {listed(directions)}"
+            )
         if self.model.attention.type == "none" and self.training.guided_alignment_weight:
             problems += [
                 f"data.train.{place}.alignment: guides attention, of which model.attention.type none has nothing; "
@@ -313,3 +450,11 @@ class Config(Section):
             problems.append("model.pretrained.freeze: training.weight_decay would shrink what is frozen; leave one out")
         refuse(problems)
         return self
+
+    def of(self, direction: Direction) -> Self:
+        """Return the configuration of a model as that of one of its directions, which BLEU scores by the language."""
+        if len(self.data.directions) == 1:
+            return self
+        tokenize = self.scoring.tokenize or bleu_tokenizer(direction.target)
+        scoring = self.scoring.model_copy(update={"tokenize": tokenize})
+        return self.model_copy(update={"data": self.data.of(direction), "scoring": scoring})

@@ -87,7 +87,7 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
     """Return advice about suspicious pairs in these corpora, worst first."""
     training = [report for report in reports if report.is_training]
     copies, leaks = _divided(reports, "overlap", training)
-    dev = next((report for report in reports if report.name == "dev"), None)
+    dev = next((report for report in reports if report.is_dev), None)
     copies_of_dev, leaks_of_dev = _divided(reports, "dev_overlap", [dev] if dev else [])
     found, inactive_filters, cleaned, with_links = [], {}, {}, {}
     for report in reports:
@@ -118,6 +118,18 @@ def advise(reports: Sequence[CorpusReport], languages: tuple[str, str]) -> Advis
         command = clean_command(dev, without=leaks_of_dev)
         found.append(_leak(report, "dev_overlap", "the source stands in the dev set", DEV_LEAK, command))
     return Advised(sorted(found, key=lambda one: -one.severity), inactive_filters, cleaned, with_links)
+
+
+def joined(parts: Sequence[Advised]) -> Advised:
+    """Return the advice about the corpora of several directions as one, worst first."""
+    if len(parts) == 1:
+        return parts[0]
+    return Advised(
+        sorted((one for part in parts for one in part.advice), key=lambda one: -one.severity),
+        {name: filters for part in parts for name, filters in part.inactive_filters.items()},
+        {name: paths for part in parts for name, paths in part.cleaned.items()},
+        {name: links for part in parts for name, links in part.with_links.items()},
+    )
 
 
 def counts_of_part(source: str, target: str) -> FilterCounts:

@@ -107,6 +107,11 @@ class CorpusReport:
     findings: dict[str, Finding] = field(default_factory=lambda: {name: Finding() for name in FINDINGS})
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def is_dev(self) -> bool:
+        """True of the dev set, whose name may be followed by its direction."""
+        return self.name.partition(" ")[0] == "dev"
+
 
 def analyse(
     corpora: Sequence[NamedCorpus], limits: LengthLimits, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
@@ -130,7 +135,7 @@ def analyse(
         for reader, indexed in zip(held_out, kept_apart, strict=True):
             reader.report.findings["overlap"] = indexed.overlap(trained_on)
             for dev in kept_apart:
-                if dev is not indexed and dev.readers[0].report.name == "dev":
+                if dev is not indexed and dev.readers[0].report.is_dev:
                     reader.report.findings["dev_overlap"] = indexed.overlap(dev)
     return [reader.report for reader in readers]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from nmt_cli.config.schema import Config, TrainingConfig
 from nmt_cli.corpora.corpus_report import CorpusReport
 from nmt_cli.corpora.sizes import PIECES_PER_WORD, TrainingMemory
+from nmt_cli.data.sampler import tempered
 
 BOUND_BYTES = 8
 """Bytes of the place where a line begins in the tokenised text."""
@@ -93,8 +94,9 @@ def workload(config: Config, reports: Sequence[CorpusReport], *, in_pieces: bool
     training = [report for report in reports if report.is_training]
     factor = 1.0 if in_pieces else PIECES_PER_WORD
     pairs = tokens = sources = 0.0
-    for report, corpus in zip(training, config.data.train, strict=False):
-        kept = corpus.weight * report.num_kept
+    factors = tempered([report.num_kept for report in training], config.data.corpus_temperature)
+    for report, corpus, even in zip(training, config.data.train, factors, strict=False):
+        kept = even * corpus.weight * report.num_kept
         source, target = (factor * side.num_units / max(1, report.num_pairs) for side in report.sides)
         pairs, sources, tokens = pairs + kept, sources + kept * source, tokens + kept * (target + 1)
     if not pairs:

@@ -24,6 +24,8 @@ class Corpus:
     target: str
     weight: float = 1.0
     alignment: str | None = None
+    tags: tuple[str, ...] = ()
+    """The tags of its direction, in a model of several."""
 
     @property
     def paths(self) -> list[str]:

@@ -71,6 +71,18 @@ def _shares(sizes: Numbers, weights: Sequence[float]) -> tuple[Numbers, Numbers]
     return sizes * whole.astype(np.int64), np.round(sizes * fraction).astype(np.int64)
 
 
+def tempered(sizes: Sequence[int], temperature: float) -> list[float]:
+    """Return how often each corpus is read in an epoch, so that it counts n^(1/T) instead of n pairs.
+
+    All of them together count as many pairs as before.
+    """
+    if temperature == 1.0:
+        return [1.0] * len(sizes)
+    shares = [size ** (1.0 / temperature) for size in sizes]
+    pairs_a_share = sum(sizes) / max(sum(shares), 1.0)
+    return [pairs_a_share * share / size if size else 1.0 for share, size in zip(shares, sizes, strict=True)]
+
+
 class Sampler:
     """Samples the batches of a training, from any place on, as numbers of pairs."""
 

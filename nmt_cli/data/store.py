@@ -160,6 +160,7 @@ def open_store(
         "filters": asdict(limits),
         "with_links": with_links,
         "content": [_content(corpus, root) for corpus in corpora],
+        **({"tags": tags} if any(tags := [tokenizers[0].with_tags(corpus.tags).tags for corpus in corpora]) else {}),
     }
     directory = root / hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     if not _is_whole(directory):
@@ -276,13 +277,14 @@ def _make(
                 report = reports.setdefault(f"{corpus.source} | {corpus.target}", FilterReport())
                 pairs = read_pairs(corpus, invalid_utf8=limits.invalid_utf8, report=report)
                 first, first_piece, num_missing = sides[1].num_rows, sides[1].num_values, 0
+                source, target = tokenizers[0].with_tags(corpus.tags), tokenizers[1]
                 while chunk := list(islice(pairs, CHUNK)):
-                    kept = list(_kept(chunk, tokenizers, limits, report, threads))
+                    kept = list(_kept(chunk, (source, target), limits, report, threads))
                     for ids_of_side, rows in zip(sides, zip(*(ids for _, ids in kept), strict=True), strict=False):
                         ids_of_side.add(rows)
+                    in_words = [_in_words(pair, source, target) for pair, _ in kept] if words else []
                     for side, words_of_side in enumerate(words):
-                        texts = [(pair.source, pair.target)[side] for pair, _ in kept]
-                        words_of_side.add([_counted_words(tokenizers[side].encode_words(text)) for text in texts])
+                        words_of_side.add([[of_pair[side].num_words, *of_pair[side].words] for of_pair in in_words])
                     for alignment in links:
                         linked = [(pair, _links(corpus, pair)) for pair, _ in kept]
                         alignment.add([list(chain.from_iterable(own)) for _, own in linked])
@@ -312,7 +314,7 @@ def _kept(
     report: FilterReport,
     threads: int,
 ) -> Iterator[tuple[Pair, tuple[list[int], list[int]]]]:
-    sources = tokenizers[0].encode_all([pair.source for pair in chunk], threads=threads)
+    sources = map(tokenizers[0].tagged, tokenizers[0].encode_all([pair.source for pair in chunk], threads=threads))
     targets = tokenizers[1].encode_all([pair.target for pair in chunk], threads=threads)
     for pair, source, target in zip(chunk, sources, targets, strict=True):
         reason = limits.why_left_out(len(source), len(target))
@@ -323,9 +325,9 @@ def _kept(
             report.leave_out(reason)
 
 
-def _counted_words(pieces: PieceWords) -> list[int]:
-    """Return the number of words, and the word of each piece."""
-    return [pieces.num_words, *pieces.words]
+def _in_words(pair: Pair, source: Tokenizer, target: Tokenizer) -> tuple[PieceWords, PieceWords]:
+    """Return both sides of a pair as pieces with their words."""
+    return source.tagged_words(source.encode_words(pair.source)), target.encode_words(pair.target)
 
 
 def _links(corpus: Corpus, pair: Pair) -> list[tuple[int, int]]:

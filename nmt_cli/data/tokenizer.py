@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -84,6 +85,8 @@ def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> Adapted:
 class Tokenizer:
     """A trained SentencePiece model; `origin` is named in errors."""
 
+    tags: tuple[int, ...] = ()
+    """The ids that a source begins with: of the tags of a model of several directions."""
     _adapt: Adapt = Adapted
     """A function that changes a text before it is cut."""
 
@@ -124,10 +127,38 @@ class Tokenizer:
         other._adapt = adapt
         return other
 
+    def with_tags(self, names: Iterable[str]) -> Tokenizer:
+        """Return the same tokenizer for sources that begin with those of some tags that are in its vocabulary.
+
+        A tag is a control piece, so no text is ever cut into it.
+        """
+        found = (self._processor.piece_to_id(name) for name in names)
+        tags = tuple(id_ for id_ in found if id_ > EOS and self._processor.is_control(id_))
+        if tags == self.tags:
+            return self
+        other = copy(self)
+        other.tags = tags
+        return other
+
+    def tagged(self, ids: Sequence[int]) -> list[int]:
+        """Return the ids of a source with its tags before them, or none where there are none."""
+        return [*self.tags, *ids] if ids else []
+
+    def tagged_words(self, pieces: PieceWords) -> PieceWords:
+        """Return the pieces of a source with its tags before them, which belong to no word of it."""
+        if not pieces.ids or not self.tags:
+            return pieces
+        words = (*(pieces.num_words for _ in self.tags), *pieces.words)
+        return PieceWords((*self.tags, *pieces.ids), words, pieces.num_words)
+
+    def is_same(self, other: Tokenizer) -> bool:
+        """Return True if both are the same model, with the same tags or not."""
+        return self.model is other.model
+
     def once(self, make: Callable[[Tokenizer], Made]) -> Made:
         """Return `make(self)`, a table that depends on the vocabulary alone; it is computed once, also for copies."""
         if make not in self._made:  # two threads may both make it
-            self._made[make] = make(self.adapting(Adapted))
+            self._made[make] = make(self.with_tags(()).adapting(Adapted))
         made: Made = self._made[make]
         return made
 
@@ -147,9 +178,18 @@ class Tokenizer:
         return bool(self._processor.is_byte(self._processor.piece_to_id("<0x0A>")))
 
     def banned_ids(self) -> tuple[int, ...]:
-        """Return the ids that no translation may have: padding, <s>, line feeds, and <unk> with byte fallback."""
+        """Return the ids that no translation may have: padding, <s>, tags, line feeds, and <unk> with byte fallback."""
         line_feed = (self._processor.piece_to_id("<0x0A>"),) if self.spells_bytes else ()
-        return (PAD, BOS, *((UNK,) if self.spells_bytes else ()), *line_feed)
+        return (PAD, BOS, *((UNK,) if self.spells_bytes else ()), *self._tag_ids(), *line_feed)
+
+    @property
+    def has_tags(self) -> bool:
+        """True of the tokenizer of a model of several directions whose sources begin with tags."""
+        return any(self._tag_ids())
+
+    def _tag_ids(self) -> Iterator[int]:
+        """Yield the ids of all tags, which stand between </s> and the user-defined symbols."""
+        return takewhile(self._processor.is_control, range(EOS + 1, self.vocab_size))
 
     def fixed_ids(self) -> frozenset[int]:
         """Return the ids that segmentation does not choose: special pieces, user-defined symbols and bytes."""
@@ -162,7 +202,7 @@ class Tokenizer:
     def symbols(self) -> frozenset[str]:
         """Return the user-defined symbols, each of which is one piece wherever it stands."""
         first_byte = self._processor.piece_to_id("<0x00>") if self.spells_bytes else EOS + 1
-        return frozenset(self.pieces(range(EOS + 1, first_byte)))
+        return frozenset(self.pieces(range(EOS + 1 + sum(1 for _ in self._tag_ids()), first_byte)))
 
     def scores(self) -> list[float]:
         """Return the score of each piece: its log-probability (unigram), or minus the rank of its merge (BPE)."""
@@ -290,8 +330,11 @@ def train_tokenizer(
     normalization: str,
     character_coverage: float,
     symbols: Sequence[str] = (),
+    tags: Sequence[str] = (),
 ) -> Tokenizer:
     """Return a SentencePiece tokenizer trained on lines of text; `symbols` are always pieces of their own.
+
+    `tags` are pieces that no text has: the lines may have the same characters, which stay text.
 
     Raises:
         InputError: the text does not allow the vocabulary; the size that it does is named.
@@ -311,6 +354,7 @@ def train_tokenizer(
                 character_coverage=character_coverage,
                 byte_fallback=model_type != "word",
                 user_defined_symbols=list(symbols),
+                control_symbols=list(tags),
                 pad_id=PAD,
                 unk_id=UNK,
                 bos_id=BOS,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nmt_cli.config.schema import Config
     from nmt_cli.data.store import CorpusRecord
     from nmt_cli.experiment import Experiment
+    from nmt_cli.text.direction import Direction
 
 LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 """Metrics of `nmt evaluate`, with their names in the card."""
@@ -88,9 +89,7 @@ def plain(text: str) -> str:
 def _front_matter(models: Sequence[_Model]) -> dict[str, Any]:
     """Return what hubs search by."""
     configs = [model.config for model in models]
-    languages = dict.fromkeys(
-        language for config in configs for language in (config.data.source_lang, config.data.target_lang)
-    )
+    languages = dict.fromkeys(language for config in configs for language in config.data.languages)
     licences = {config.data.licence for config in configs}
     licence = licences.pop() if len(licences) == 1 else None
     datasets = dict.fromkeys(name for model in models for name in model.datasets())
@@ -119,6 +118,11 @@ def _dataset(corpus: Any) -> str:
     names = [PurePath(path).name.removesuffix(".gz") for path in (corpus.source, corpus.target)]
     stems = [name.rpartition(".")[0] or name for name in names]
     return stems[0] if stems[0] == stems[1] else " ".join(names)
+
+
+def _from_to(direction: Direction) -> str:
+    """Return a direction in words."""
+    return f"from {plain(direction.source)} to {plain(direction.target)}"
 
 
 class _Model:
@@ -158,9 +162,11 @@ class _Model:
     def result(self, measured: Measured) -> dict[str, Any]:
         """Return the scores of a set as hubs read them."""
         data = self.config.data
+        of_test = (data.direction_of(test) for test in data.test if test.name == measured.name)
+        direction = next(of_test, data.directions[0])
         chosen = {} if measured.length_penalty is None else {"length_penalty": measured.length_penalty}
         return {
-            "task": {"type": "translation", "name": f"Translation {data.source_lang}-{data.target_lang}"},
+            "task": {"type": "translation", "name": f"Translation {direction}"},
             "dataset": {"name": measured.name, "type": measured.name},
             "metrics": [
                 {
@@ -179,7 +185,7 @@ class _Model:
         yield f"# {plain(self.config.name)}"
         yield ""
         yield (
-            f"Translates from {plain(data.source_lang)} to {plain(data.target_lang)}: a recurrent encoder-decoder "
+            f"Translates {' and '.join(_from_to(one) for one in data.directions)}: a recurrent encoder-decoder "
             f"{'without' if self.config.model.attention.type == 'none' else 'with'} attention, trained with nmt "
             f"{plain(str(self.meta.get('nmt', f'(version {UNKNOWN})')))}."
         )
@@ -216,8 +222,8 @@ class _Model:
             yield ""
             yield f"Pairs were left out that are {plain(', '.join(sorted(left_out)))}."
         yield ""
-        dev = UNKNOWN if data.dev is None else plain(PurePath(data.dev.source).name)
-        yield f"Dev set, by which checkpoints were chosen: {dev if data.dev is not None else 'none'}."
+        dev = ", ".join(plain(PurePath(text.source).name) for text in data.dev_sets)
+        yield f"Dev set, by which checkpoints were chosen: {dev or 'none'}."
         if self.config.training.init_from:
             yield ""
             yield f"Training went on from another model, {plain(PurePath(self.config.training.init_from).name)}."
@@ -262,7 +268,7 @@ class _Model:
             **architecture(self.config.model),
             "vocabulary": f"SentencePiece {tokenizer.model_type}, "
             + " and ".join(f"{one.vocab_size:,}" for one in {one.fingerprint: one for one in self.tokenizers}.values())
-            + f" pieces{', shared by both languages' if self.tokenizers[0] is self.tokenizers[1] else ''}",
+            + f" pieces{', shared by both languages' if self.tokenizers[0].is_same(self.tokenizers[1]) else ''}",
             "normalisation of text": tokenizer.normalization,
             "checkpoint": self.checkpoint.name,
             "epochs trained": _epochs(self.checkpoint),

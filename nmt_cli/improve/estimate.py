@@ -176,7 +176,7 @@ def _read_check(told: str, speed: Speed, *, num_pairs: int) -> None:
 
 
 def _count(config: Config) -> int:
-    return 0 if config.data.dev is None else len(_head(config.data.dev.source, 1_000_000))
+    return sum(len(_head(dev.source, 1_000_000)) for dev in config.data.dev_sets)
 
 
 def _head(path: str, number: int) -> list[bytes]:

@@ -148,7 +148,7 @@ class _Planner:
         data = self._config.data
         if data.monolingual is None:
             return []
-        known = [*([data.dev] if data.dev else []), *data.test, *data.train]
+        known = [*data.dev_sets, *data.test, *data.train]
         without = [Path(getattr(pair, side)) for pair in known]
         found: list[_Text] = []
         for path, lines in zip(getattr(data.monolingual, side), getattr(self._amounts, side), strict=True):
@@ -228,7 +228,7 @@ class _Planner:
         direction, whose source is then the translation.
         """
         data = self._config.data
-        ending = data.target_lang if side == "target" else data.source_lang
+        ending = data.direction.target if side == "target" else data.direction.source
         corpora = []
         for text in texts:
             made = self._translate(name, purpose, text, models, ending)
@@ -278,7 +278,7 @@ class _Planner:
 
     def _distil(self, pairs: list[Corpus], made: list[Corpus], sources: list[_Text], teachers: list[Path]) -> None:
         """Train one model on what the teachers make of the sources, and on the text that was translated back."""
-        ending, purpose = self._config.data.target_lang, "distil: translate by the teachers"
+        ending, purpose = self._config.data.direction.target, "distil: translate by the teachers"
         taught = []
         for pair in pairs:
             text = _Text(pair.source, pair.lines)

@@ -105,7 +105,7 @@ class Ledger:
         make_directory(self.plan_path.parent)
         made = {path for stage in stages for path in stage.outputs}
         given = dict.fromkeys(path for stage in stages for path in stage.inputs if path not in made)
-        dev = [] if config.data.dev is None else [Path(config.data.dev.source), Path(config.data.dev.target)]
+        dev = [Path(path) for text in config.data.dev_sets for path in (text.source, text.target)]
         inputs = self.hashes([*given, *dev])
         values = {"config": config.model_dump(mode="json"), "recipe": asdict(recipe), "inputs": inputs}
         write_json(self.plan_path, {"format": FORMAT, "directory": str(self.directory), **values})

@@ -99,7 +99,7 @@ class Snapshot:
 
 def sign(metric: str) -> float:
     """Return -1 if a lower value of a metric is better (loss, perplexity), else 1 (BLEU, chrF)."""
-    return -1.0 if metric in ("loss", "perplexity") else 1.0
+    return -1.0 if metric.startswith(("loss", "perplexity")) else 1.0
 
 
 @dataclass(frozen=True, slots=True)

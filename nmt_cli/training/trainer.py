@@ -23,7 +23,7 @@ from nmt_cli.training.optim import Schedule
 from nmt_cli.training.recovery import MAX_SKIPPED_IN_A_ROW, Recovery
 from nmt_cli.training.state import Intervals, StoppingCriteria, TrainingState
 from nmt_cli.training.update import BatchLoader, GradientAccumulator
-from nmt_cli.training.validation import Validator
+from nmt_cli.training.validation import DirectionsValidator, Validator
 from nmt_cli.training.weights import Weights
 
 
@@ -79,7 +79,7 @@ class Trainer:
         clip_grad_norm: float | None,
         stopping: StoppingCriteria,
         intervals: Intervals,
-        validator: Validator | None,
+        validator: Validator | DirectionsValidator | None,
         metrics: MetricsLog,
         world: World,
     ) -> None:
@@ -298,7 +298,9 @@ class Trainer:
             self._is_stopping = True
             log("stopping during the validation. It is done again when the training goes on")
             return None
-        described = "  ".join(f"{name} {value:.2f}" for name, value in values.items())
+        of_directions = [name for name in values if name.startswith("bleu_")]
+        shown = [name for name in values if "_" not in name] + of_directions
+        described = "  ".join(f"{name.replace('_', ' ')} {values[name]:.2f}" for name in shown)
         log(f"validation at update {step:,}: {described}  ({note}; {time.monotonic() - began:.1f} s)")
         record = {**values, "seconds": time.monotonic() - began}
         if self._recovery.is_saved(step):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import make_batch
-from nmt_cli.data.pairs import Corpus, read_pairs
+from nmt_cli.data.pairs import Corpus, Pair, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.scoring import score_corpus
@@ -27,6 +27,15 @@ BATCH_TOKENS = 4096
 Result = TypeVar("Result")
 
 
+class ParallelText(Protocol):
+    """The names of two files."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class DevSet:
     """The pairs of a dev set; none is left out, whatever its length."""
@@ -35,15 +44,18 @@ class DevSet:
     references: tuple[str, ...]
 
     @classmethod
-    def read(cls, source: str, target: str) -> DevSet:
-        """Return the dev set of two files.
+    def read(cls, texts: Iterable[ParallelText]) -> DevSet:
+        """Return the dev set of some texts, one after the other.
 
         Raises:
-            InputError: they have unequal numbers of lines, or are empty.
+            InputError: two files have unequal numbers of lines, or are empty.
         """
-        pairs = list(read_pairs(Corpus(source, target), invalid_utf8="replace"))
-        if not pairs:
-            raise InputError(f"{source}: the dev set is empty")
+        pairs: list[Pair] = []
+        for text in texts:
+            own = list(read_pairs(Corpus(text.source, text.target), invalid_utf8="replace"))
+            if not own:
+                raise InputError(f"{text.source}: the dev set is empty")
+            pairs += own
         return cls(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs))
 
 
@@ -74,7 +86,7 @@ class Validator:
         self._dev, self._options, self._world, self._writing = dev, options, world, writing
         self._tokenizers = tokenizers
         self._tokenize, self._lowercase, self._num_samples = tokenize, lowercase, num_samples
-        sources = tokenizers[0].encode_all(dev.sources)
+        sources = list(map(tokenizers[0].tagged, tokenizers[0].encode_all(dev.sources)))
         targets = tokenizers[1].encode_all(dev.references)
         order = sorted(range(len(sources)), key=lambda index: (len(targets[index]), len(sources[index])))
         self._batches = [
@@ -148,6 +160,29 @@ class Validator:
             log(f"  source      {self._dev.sources[index]}")
             log(f"  reference   {self._dev.references[index]}")
             log(f"  hypothesis  {hypotheses[index]}")
+
+
+class DirectionsValidator:
+    """Validates a model of several directions on the dev set of each."""
+
+    def __init__(self, validators: Mapping[str, Validator]) -> None:
+        self._validators = validators
+
+    def __call__(self, model: Seq2Seq, signals: Deferred) -> dict[str, float] | None:
+        """Return the mean of each score over all directions, then each score of each direction, such as `bleu_vi-en`.
+
+        None if a signal comes first; `PredictionError` as `Validator` raises it.
+        """
+        found: dict[str, dict[str, float]] = {}
+        for direction, validate in self._validators.items():
+            log(f"direction {direction}")
+            scores = validate(model, signals)
+            if scores is None:
+                return None
+            found[direction] = scores
+        names = list(next(iter(found.values())))
+        means = {name: sum(scores[name] for scores in found.values()) / len(found) for name in names}
+        return means | {f"{name}_{own}": scores[name] for own, scores in found.items() for name in names}
 
 
 def _chunks(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:

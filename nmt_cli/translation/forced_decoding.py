@@ -88,7 +88,11 @@ class PairScorer:
         order; without weights these are (T, 0)."""
         source_tokenizer, target_tokenizer = self.tokenizers
         encoded = [
-            _Pair(index, source_tokenizer.encode_words(source), target_tokenizer.encode_words(target))
+            _Pair(
+                index,
+                source_tokenizer.tagged_words(source_tokenizer.encode_words(source)),
+                target_tokenizer.encode_words(target),
+            )
             for index, (source, target) in enumerate(pairs)
         ]
         force = partial(self._force, with_weights=with_weights)

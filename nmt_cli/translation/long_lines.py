@@ -17,7 +17,7 @@ import numpy as np
 from nmt_cli.data.tokenizer import SEGMENT_LENGTH, Tokenizer
 from nmt_cli.text.alignment import MAX_WEIGHTS, Link, hard_links
 from nmt_cli.translation.prefix import Prefix
-from nmt_cli.translation.results import Part, Translation
+from nmt_cli.translation.results import NO_WORD, Part, Translation
 
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
@@ -103,10 +103,14 @@ def parts_of(
         of_segments = [own for _, own in of_line]
         ids = tuple(chain.from_iterable(ids for ids, _ in of_segments))
         words = tuple(chain.from_iterable(words for _, words in of_segments))
-        cuts = _cuts(tokenizer, ids, max_pieces)
+        cuts = _cuts(tokenizer, ids, max(1, max_pieces - len(tokenizer.tags)))
         for start, end in zip([0, *cuts], cuts, strict=False):
             if end > start:
-                parts.append(Part(line, numbers[line], next_part[line], ids[start:end], words[start:end]))
+                own_words = (*(NO_WORD for _ in tokenizer.tags), *words[start:end]) if words else ()
+                own_ids = (*tokenizer.tags, *ids[start:end])
+                parts.append(
+                    Part(line, numbers[line], next_part[line], own_ids, own_words, num_tags=len(tokenizer.tags))
+                )
                 next_part[line] += 1
     return parts
 

@@ -74,6 +74,10 @@ class TermUse:
         )
 
 
+NO_WORD = 2**31
+"""Number of a word beyond the last of any line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Pieces to translate together: a line, or a part of a long one."""
@@ -95,6 +99,8 @@ class Part:
     """Terms of the glossary in it that the prefix translates."""
     keeps_numbers: bool = False
     """True if the translation may have only the digits of its terms and its prefix."""
+    num_tags: int = 0
+    """Tags of languages with which `ids` begin. They belong to no word: their number is `NO_WORD`."""
     words_of_terms: tuple[int, ...] = ()
     """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
 
@@ -110,7 +116,7 @@ class Part:
     @property
     def first_word(self) -> int:
         """The number of its first word in the line."""
-        return self.words[0] if self.words else 0
+        return self.words[self.num_tags] if self.words else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,9 +125,11 @@ class TermFinder:
         of_parts, begins = [], dict.fromkeys(lengths, 0)
         for part in parts:
             begin = begins[part.line]
-            begins[part.line] = end = begin + len(part.ids)
+            begins[part.line] = end = begin + len(part.ids) - part.num_tags
             own_terms = slice(*(bisect_left(firsts.get(part.line, []), place) for place in (begin, end)))
-            of_parts.append(tuple(term.within(begin, end) for term in found.get(part.line, [])[own_terms]))
+            of_parts.append(
+                tuple(term.within(begin - part.num_tags, end) for term in found.get(part.line, [])[own_terms])
+            )
         return of_parts
 
     def _places(self, text: str) -> list[_Place]:

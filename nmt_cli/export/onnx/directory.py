@@ -92,7 +92,7 @@ def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision
         model,
         banned=tokenizers[1].banned_ids(),
         quantised=precision == "int8",
-        description=f"{config.name}, {config.data.source_lang} -> {config.data.target_lang}",
+        description=f"{config.name}, {config.data.direction.source} -> {config.data.direction.target}",
     )
     files = {"encoder.onnx": graphs.encoder(), "decoder.onnx": graphs.decoder()}
     sides = ["joint"] if tokenizers[0] is tokenizers[1] else ["source", "target"]
@@ -119,8 +119,8 @@ def _defaults(experiment: Experiment, sides: list[str], precision: str, *, has_a
         "format": FORMAT,
         "nmt": __version__,
         "name": config.name,
-        "source_lang": config.data.source_lang,
-        "target_lang": config.data.target_lang,
+        "source_lang": config.data.direction.source,
+        "target_lang": config.data.direction.target,
         "precision": precision,
         "opset": OPSET,
         "tokenizers": {"source": f"{sides[0]}.model", "target": f"{sides[-1]}.model"},

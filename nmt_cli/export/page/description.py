@@ -70,10 +70,10 @@ def _head(experiment: Experiment) -> Record:
     return {
         "format": FORMAT,
         "name": config.name,
-        "source": data.source_lang,
-        "target": data.target_lang,
-        "sourceName": english_name(data.source_lang),
-        "targetName": english_name(data.target_lang),
+        "source": data.direction.source,
+        "target": data.direction.target,
+        "sourceName": english_name(data.direction.source),
+        "targetName": english_name(data.direction.target),
         "search": {
             "bos": BOS,
             "eos": EOS,

@@ -38,7 +38,7 @@ def check_request(experiments: Sequence[Experiment], path: Path, precision: str)
     check_replaceable(path)
     pairs: set[tuple[str, str]] = set()
     for experiment in experiments:
-        pair = (experiment.config.data.source_lang, experiment.config.data.target_lang)
+        pair = (experiment.config.data.direction.source, experiment.config.data.direction.target)
         if pair in pairs:
             raise InputError(f"two models translate from {pair[0]} to {pair[1]}; a page holds one of them")
         pairs.add(pair)
@@ -54,6 +54,6 @@ def export(loaded: Sequence[tuple[Experiment, Seq2Seq]], path: Path, *, checkpoi
     for experiment, model in loaded:
         data = experiment.config.data
         packed = packed_model(experiment, model)
-        names = (english_name(data.source_lang), english_name(data.target_lang))
+        names = (english_name(data.direction.source), english_name(data.direction.target))
         models.append(PageModel(packed, *names, card([experiment], checkpoint)))
     return Exported(write(models, path), tuple(models))

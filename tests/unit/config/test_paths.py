@@ -16,7 +16,8 @@ from nmt_cli.config.section import PathKind
 
 NO_PATHS = {
     *("name", "data.source_lang", "data.target_lang", "data.licence", "data.test.0.name"),
-    *("tokenizer.symbols.0", "training.device", "scoring.tokenize"),
+    *("tokenizer.symbols.0", "training.device", "scoring.tokenize", "training.early_stopping_direction"),
+    *(f"data.{text}.{side}_lang" for text in ("train.0", "dev", "dev.0", "test.0") for side in ("source", "target")),
 }
 """Keys with text that is no path. A new key with text stands here, or has the type `DataPath` or `DirectoryPath`."""
 DIRECTORIES = {"model_dir", "training.init_from"}
@@ -27,7 +28,7 @@ def keys_of_text(schema: dict[str, Any], key: tuple[str, ...] = ()) -> Iterator[
     """Yield the dotted keys of a JSON Schema that hold free text; an entry of a list has the number 0."""
     if "$ref" in schema:
         yield from keys_of_text(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], key)
-    for choice in (*schema.get("anyOf", ()), *schema.get("allOf", ())):
+    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
         yield from keys_of_text(choice, key)
     for name, inner in schema.get("properties", {}).items():
         yield from keys_of_text(inner, (*key, name))
@@ -37,7 +38,9 @@ def keys_of_text(schema: dict[str, Any], key: tuple[str, ...] = ()) -> Iterator[
         yield ".".join(key)
 
 
-PATH_KEYS = sorted({*keys_of_text(SCHEMA)} - NO_PATHS)
+OTHER_FORM = {"data.dev.0.source", "data.dev.0.target"}
+"""The dev sets as a list, in the place of one."""
+PATH_KEYS = sorted({*keys_of_text(SCHEMA)} - NO_PATHS - OTHER_FORM)
 
 
 @pytest.fixture
@@ -63,6 +66,14 @@ def test_every_text_in_the_schema_is_a_path_or_known_to_be_none(full: Config):
 def test_every_path_is_made_absolute(full: Config):
     absolute = with_absolute_paths(full)
     assert {named.key: named.path for named in paths_in(absolute)} == {key: str(Path.cwd() / key) for key in PATH_KEYS}
+
+
+def test_the_paths_of_a_list_of_dev_sets_are_known(tmp_path: Path):
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG.format(model_dir="run", corpus="corpus"), encoding="utf-8")
+    several = load_config(file, ["data.dev=[{source: data.dev.0.source, target: data.dev.0.target}]"])
+    assert {named.path for named in paths_in(several)} > OTHER_FORM
+    assert all(named.path.startswith("/") for named in paths_in(with_absolute_paths(several)))
 
 
 def test_a_configuration_without_optional_files_names_none(tmp_path: Path):
