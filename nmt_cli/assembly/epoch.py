@@ -40,7 +40,10 @@ def updates_of_text(corpora: Sequence[Corpus], config: Config, num_pairs: int) -
 
     if _num_bytes(corpora) > TRIAL_BYTES:
         return None
-    train = [config.data.train[0].model_copy(update={"source": c.source, "target": c.target}) for c in corpora]
+    given = config.data.train if len(config.data.directions) > 1 else [config.data.train[0]] * len(corpora)
+    train = tuple(
+        one.model_copy(update={"source": c.source, "target": c.target}) for one, c in zip(given, corpora, strict=True)
+    )
     data = config.data.model_copy(update={"train": train, "invalid_utf8": "skip"})
     config = config.model_copy(update={"data": data})
     try:

@@ -64,12 +64,7 @@ def configure_run(
     if dev_corpus is not None:
         refuse_one_file(dev_corpus.paths)
         files += dev_corpus.paths
-    named_by = "--name" if name is not None else f"-o {output}, which names the run too"
-    name = name if name is not None else (output.stem if output.stem != "config" else "_".join(languages))
-    _check_name(name, named_by)
-    if output.absolute() == Path("runs", name, "config.yaml").absolute():
-        raise InputError(f"{output}: the run keeps its own configuration under this name. Choose another name")
-    header = Header(name, seed, *languages)
+    header = Header(run_name(output, name, "_".join(languages)), seed, *languages)
     refuse_unfit_text(files)
     if pairs:
         with imported(pairs, str(output.with_suffix("")), languages) as made:
@@ -88,6 +83,20 @@ def configure_run(
     _offer_cleaning(corpora, output, header, dev_corpus)
     config = shlex.quote(str(output))
     log(f"try: nmt check --config {config}; nmt train --config {config}")
+
+
+def run_name(output: Path, name: str | None, languages: str) -> str:
+    """Return the name of a run: the one that is given, else that of its configuration.
+
+    Raises:
+        InputError: a run cannot have it, or would write its own configuration over this one.
+    """
+    named_by = "--name" if name is not None else f"-o {output}, which names the run too"
+    name = name if name is not None else (output.stem if output.stem != "config" else languages)
+    _check_name(name, named_by)
+    if output.absolute() == Path("runs", name, "config.yaml").absolute():
+        raise InputError(f"{output}: the run keeps its own configuration under this name. Choose another name")
+    return name
 
 
 def _configure(output: Path, header: Header, corpora: list[Corpus], dev: Corpus | None) -> None:
@@ -154,7 +163,7 @@ def _offer_cleaning(corpora: list[Corpus], output: Path, header: Header, dev: Co
 def _command(files: list[tuple[str, str]], output: Path, header: Header, dev: Corpus | None) -> str:
     """Return the command that configures the cleaned files beside this configuration."""
     words = [word for pair in files for word in ("--source", pair[0], "--target", pair[1])]
-    words += ["--source-lang", header.source_lang, "--target-lang", header.target_lang]
+    words += ["--source-lang", str(header.source_lang), "--target-lang", str(header.target_lang)]
     if dev is not None:
         words += ["--dev-source", dev.source, "--dev-target", dev.target]
     if header.seed != 1:
@@ -190,16 +199,21 @@ def _check_options(
     if "-" in (*source, *target, *dev):
         raise InputError("standard input cannot be read twice; give files")
     refuse_odd_languages(languages)
+    if specials := [path for path in (*source, *target, *dev) if is_special_file(path)]:
+        raise InputError(
+            f"{', '.join(map(str, specials))}: is a pipe or a device, but this text is read more than once. Give a file"
+        )
+    check_output(output)
+
+
+def check_output(output: Path) -> None:
+    """Refuse a configuration that cannot be written."""
     if str(output) == "-":
         raise InputError(
             "-o -: the configuration must be a file, because the run takes its name from it. Give -o NAME.yaml"
         )
     if output.suffix == ".gz":
         raise InputError(f"{output}: a configuration is read as plain text; leave out .gz")
-    if specials := [path for path in (*source, *target, *dev) if is_special_file(path)]:
-        raise InputError(
-            f"{', '.join(map(str, specials))}: is a pipe or a device, but this text is read more than once. Give a file"
-        )
     if output.exists() or output.is_symlink():
         raise InputError(f"{output}: exists already and is not overwritten; choose another name, or move it away")
     if not output.parent.is_dir():

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt_cli.commands.options import output_file
+from nmt_cli.system.errors import InputError
 
 
 def init(
@@ -32,8 +33,6 @@ def init(
             help="A file that `nmt import` reads, in the place of --source and --target. May be repeated.",
         ),
     ] = None,
-    source_lang: Annotated[str, typer.Option("--source-lang", metavar="XX", help="Language code, such as en.")],
-    target_lang: Annotated[str, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")],
     output: Annotated[
         Path,
         typer.Option(
@@ -44,6 +43,24 @@ def init(
             help="The configuration to write. The file must not exist.",
         ),
     ],
+    source_lang: Annotated[
+        str | None, typer.Option("--source-lang", metavar="XX", help="Language code, such as en.")
+    ] = None,
+    target_lang: Annotated[
+        str | None, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")
+    ] = None,
+    direction: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--direction",
+            metavar="XX-YY=FILE[,FILE]...",
+            help="A direction of a model of several, with files that `nmt import` reads, in the place of the options "
+            "above. May be repeated.",
+        ),
+    ] = None,
+    both: Annotated[
+        bool, typer.Option("--both", help="With --direction: train each direction the other way round too.")
+    ] = False,
     dev_source: Annotated[
         str | None,
         typer.Option(
@@ -76,6 +93,23 @@ def init(
 
     Example: nmt init --source a.en --target a.de --source-lang en --target-lang de -o en_de.yaml
     """
+    if direction:
+        of_one = {
+            "--source": source, "--target": target, "--pairs": pairs, "--source-lang": source_lang,
+            "--target-lang": target_lang, "--dev-source": dev_source, "--dev-target": dev_target,
+        }  # fmt: skip
+        if given := [option for option, value in of_one.items() if value]:
+            raise InputError(f"{', '.join(given)}: --direction names the languages and the files; leave it out")
+        from nmt_cli.assembly.new_directions import configure_directions
+
+        configure_directions(output, direction, both=both, name=name, seed=seed)
+        return
+    if both:
+        raise InputError("--both: goes with --direction XX-YY=FILE")
+    if source_lang is None or target_lang is None:
+        raise InputError(
+            "give --source-lang and --target-lang, or for a model of several directions --direction XX-YY=FILE"
+        )
     from nmt_cli.assembly.new_configuration import configure_run
 
     configure_run(

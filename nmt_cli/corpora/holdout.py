@@ -58,6 +58,42 @@ def hold_out(corpora: Sequence[Corpus], *, num_whole: int, seed: int, dev: Files
     return split
 
 
+def hold_out_of_each(
+    corpora: Sequence[tuple[Corpus, tuple[str, str]]], *, sizes: Sequence[int], seed: int,
+    dev: Sequence[Files], train: Sequence[Files],
+) -> list[Split]:  # fmt: skip
+    """Divide each of some corpora as `hold_out` does, in several pairs of languages, which stand beside them.
+
+    A sentence of a held-out pair, on either side, stands in no pair for training of any corpus: a sentence may have
+    translations in several languages. `sizes` are the pairs of each corpus with text on both sides.
+    """
+    held_out: list[dict[int, Pair]] = []
+    sentences: dict[str, set[str]] = {}
+    for (corpus, languages), num_whole in zip(corpora, sizes, strict=True):
+        drawn = set(random.Random(seed).sample(range(num_whole), number_to_hold_out(num_whole)))
+        held_out.append({ordinal: pair for ordinal, pair in _numbered([corpus]) if ordinal in drawn})
+        for pair in held_out[-1].values():
+            for language, text in zip(languages, (pair.source, pair.target), strict=True):
+                sentences.setdefault(language, set()).add(text.strip())
+    splits = []
+    for (corpus, languages), own, dev_files, train_files in zip(corpora, held_out, dev, train, strict=True):
+        split = Split()
+        known = [sentences[language] for language in languages]
+        for ordinal, pair in _numbered([corpus]):
+            if ordinal in own:
+                split.held_out += 1
+                _write(dev_files, pair)
+            elif not is_whole(pair):
+                split.without_text += 1
+            elif pair.source.strip() in known[0] or pair.target.strip() in known[1]:
+                split.left_out += 1
+            else:
+                split.training += 1
+                _write(train_files, pair)
+        splits.append(split)
+    return splits
+
+
 def _numbered(corpora: Sequence[Corpus]) -> Iterator[tuple[int, Pair]]:
     """Yield all pairs. The whole ones are numbered from 0, the others are -1."""
     ordinal = 0

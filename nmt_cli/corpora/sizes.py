@@ -141,7 +141,7 @@ def _validation_freq(num_updates: int) -> int:
     return max(1, _round(num_updates / NUM_VALIDATIONS))
 
 
-def sizes_for(text: TextSurvey) -> Sizes:
+def sizes_for(text: TextSurvey, *, smallest: int | None = None) -> Sizes:
     """Return the sizes for the pairs of a text, between the sizes of `_ANCHORS`, adapted to the text.
 
     The vocabulary has at most as many pieces as the distinct words are good for, above the characters and bytes, and at
@@ -150,10 +150,15 @@ def sizes_for(text: TextSurvey) -> Sizes:
 
     Epochs are added, up to 100, until there are 3,000 updates. The warm-up is at most a tenth of the updates; there are
     about 15 validations, and a checkpoint at least every 1,000 updates.
+
+    For several directions, of which `smallest` is the number of pairs of the one with the least text, the text is that
+    of all of them. Its dropout is that of an amount between, because the smallest is read more often than the others:
+    of the geometric mean. A vocabulary that is shared by several languages is never halved for ideographs.
     """
     at = _Between.of(text.num_pairs)
     low, high, nearest = at.low, at.high, at.nearest
-    share = IDEOGRAPHIC_SHARE if _has_ideographs(text) else 1.0
+    is_single = smallest is None
+    share = IDEOGRAPHIC_SHARE if _has_ideographs(text) and is_single else 1.0
     usual = int(_two_digits(share * at.size(low.vocab_size, high.vocab_size)))
     batch_size = int(_two_digits(at.size(low.batch_size, high.batch_size)))
     has_many = text.distinct_characters > MANY_CHARACTERS
@@ -162,7 +167,8 @@ def sizes_for(text: TextSurvey) -> Sizes:
     usual_epochs = round(at.size(low.max_epochs, high.max_epochs))
     max_epochs = min(MAX_EPOCHS, max(usual_epochs, -int(-MIN_UPDATES // updates_an_epoch)))
     num_updates = max(1, round(updates_an_epoch * max_epochs))
-    rates = (at.rate(*pair) for pair in zip(low.dropout, high.dropout, strict=True))
+    wet = at if smallest is None else _Between.of(round(math.sqrt(smallest * text.num_pairs)))
+    rates = (wet.rate(*pair) for pair in zip(wet.low.dropout, wet.high.dropout, strict=True))
     return Sizes(
         vocab_size=vocab_size,
         usual_vocab_size=usual,

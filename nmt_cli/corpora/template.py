@@ -19,6 +19,7 @@ from nmt_cli.data.output import open_new_outputs
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.system.console import counted, log, warn
 from nmt_cli.system.errors import InputError
+from nmt_cli.text.direction import Direction
 from nmt_cli.text.language_codes import bleu_tokenizer
 
 SCHEDULES = {
@@ -26,6 +27,8 @@ SCHEDULES = {
     "cosine": "down to 0 at the end of max_epochs, so the last epochs gain the most",
 }
 COMMENT_COLUMN = 29
+TEMPERATURE = 5.0
+"""`data.corpus_temperature` of several directions (Arivazhagan et al., 2019)."""
 SMALL_DEV = 100
 """Pairs of a dev set; with fewer, BLEU moves by several points from one draw of sentences to another."""
 FEW_PAIRS = 1_000
@@ -36,12 +39,12 @@ CountUpdates = Callable[[Config, int], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The name, the seed and the languages of a run."""
+    """The name, the seed and the languages of a run, which are None where each of its corpora has its own."""
 
     name: str
     seed: int
-    source_lang: str
-    target_lang: str
+    source_lang: str | None
+    target_lang: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,16 @@ class Plan:
     train: Sequence[Corpus]
     num_pairs: int
     """To train on."""
-    dev: Corpus
+    dev: Corpus | Sequence[Corpus]
+    """The dev set, or that of each direction."""
     dev_comment: str
     skips_invalid: bool = False
+    directions: Sequence[Direction] = ()
+    """The direction of each corpus, and of each dev set, where there are several."""
+    smallest: int | None = None
+    """Pairs of the direction with the least text, where there are several."""
+    readings: int = 1
+    """Times that an epoch reads each pair: twice for both directions."""
 
 
 def write_configuration(
@@ -133,6 +143,8 @@ def warn_of_small_dev(num_pairs: int) -> None:
 
 def _paths_of_split(output: Path, directory: Path, header: Header) -> list[Path]:
     """Return the paths of source and target of the new dev set and training text; refuse to overwrite any."""
+    assert header.source_lang is not None
+    assert header.target_lang is not None
     endings = (header.source_lang, header.target_lang)
     if endings[0] == endings[1]:
         endings = (f"source.{endings[0]}", f"target.{endings[1]}")
@@ -150,9 +162,11 @@ def configuration(header: Header, plan: Plan, text: TextSurvey, count_updates: C
 
     The number of updates, and with it the time between validations, is estimated unless `count_updates` tells it.
     """
-    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs))
+    sizes = sizes_for(replace(text, num_pairs=plan.num_pairs), smallest=plan.smallest)
     written, config = _filled(_values(header, plan, sizes))
     updates_an_epoch = count_updates(config, plan.num_pairs) if count_updates is not None else None
+    if updates_an_epoch is None and plan.readings > 1:
+        updates_an_epoch = plan.readings * sizes.num_updates / sizes.max_epochs
     if updates_an_epoch is not None:
         written, _ = _filled(_values(header, plan, sizes.with_updates(updates_an_epoch)))
     return written
@@ -168,7 +182,7 @@ def _filled(values: Mapping[str, object]) -> tuple[str, Config]:
             continue
         filled, remark = (Template(part).substitute(values) for part in (setting, comment))
         lines.append(f"{filled:<{COMMENT_COLUMN - 1}} # {remark}" if mark and setting else filled + mark + remark)
-    written = "\n".join(lines) + "\n"
+    written = "\n".join(lines).replace("\n  dev: \n", "\n  dev:\n") + "\n"
     place = "--name, --source-lang or a path"
     return written, validate(parse_yaml(written, place), place)
 
@@ -178,18 +192,24 @@ def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
     limit = ""
     if sizes.vocab_size != sizes.usual_vocab_size:
         limit = f", and this text has {'few words' if sizes.vocab_size < sizes.usual_vocab_size else 'many characters'}"
-    tokenize = bleu_tokenizer(header.target_lang)
+    tokenize = None if header.target_lang is None else bleu_tokenizer(header.target_lang)
+    directions: Sequence[Direction | None] = plan.directions
+    devs = [plan.dev] if isinstance(plan.dev, Corpus) else plan.dev
+    dev = [_paths(*each) for each in zip(devs, directions or [None] * len(devs), strict=True)]
     return {
         **asdict(sizes),
         "checkpoint_freq": sizes.checkpoint_freq,
         "name": scalar(header.name),
         "model_dir": scalar(f"runs/{header.name}"),
         "seed": header.seed,
-        "source_lang": scalar(header.source_lang),
-        "target_lang": scalar(header.target_lang),
+        "source_lang": header.source_lang and scalar(header.source_lang),
+        "target_lang": header.target_lang and scalar(header.target_lang),
         "num_pairs": f"{plan.num_pairs:,}",
-        "train": "\n".join(f"    - {_paths(corpus)}" for corpus in plan.train),
-        "dev": _paths(plan.dev),
+        "train": "\n".join(
+            f"    - {_paths(*each)}" for each in zip(plan.train, directions or [None] * len(plan.train), strict=True)
+        ),
+        "corpus_temperature": f"{TEMPERATURE:g}" if directions else None,
+        "dev": "".join(f"\n    - {one}" for one in dev) if directions else dev[0],
         "dev_comment": plan.dev_comment,
         "invalid_utf8": "skip" if plan.skips_invalid else None,
         "limit": limit,
@@ -203,5 +223,6 @@ def _values(header: Header, plan: Plan, sizes: Sizes) -> dict[str, object]:
     }
 
 
-def _paths(corpus: Corpus) -> str:
-    return f"{{source: {scalar(corpus.source)}, target: {scalar(corpus.target)}}}"
+def _paths(corpus: Corpus, direction: Direction | None = None) -> str:
+    languages = "" if direction is None else ", source_lang: {}, target_lang: {}".format(*map(scalar, direction))
+    return f"{{source: {scalar(corpus.source)}, target: {scalar(corpus.target)}{languages}}}"

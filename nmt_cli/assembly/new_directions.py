@@ -1,0 +1,194 @@
+"""A new configuration for several directions: what `nmt init --direction` imports, holds out, measures and writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt_cli.assembly.epoch import updates_of_text
+from nmt_cli.assembly.imported_pairs import imported
+from nmt_cli.assembly.named_files import refuse_odd_languages
+from nmt_cli.assembly.new_configuration import check_output, run_name
+from nmt_cli.corpora.holdout import Split, hold_out_of_each
+from nmt_cli.corpora.survey import survey
+from nmt_cli.corpora.template import Header, Plan, configuration, warn_of_few_pairs, warn_of_small_dev
+from nmt_cli.data.lines import is_special_file
+from nmt_cli.data.output import check_new, open_new_outputs
+from nmt_cli.data.pairs import Corpus
+from nmt_cli.system.console import log
+from nmt_cli.system.errors import InputError
+from nmt_cli.text.direction import Direction
+
+
+class _Text(NamedTuple):
+    """The files of a pair of languages, as they are given."""
+
+    direction: Direction
+    files: tuple[str, ...]
+
+
+def configure_directions(output: Path, given: Sequence[str], *, both: bool, name: str | None, seed: int) -> None:
+    """Write a configuration for a model of several directions, with its training text and dev sets.
+
+    The files of each direction are imported. Of each pair of languages some pairs are held out as dev set, and their
+    sentences stand in no training text, whatever its languages are.
+
+    Args:
+        output: the configuration, which gives the run its name if `name` is None.
+        given: the directions, each as `XX-YY=FILE[,FILE]...`.
+        both: each direction is also trained the other way round.
+        name: the name of the run.
+        seed: for the pairs that are held out, and for the training.
+
+    Raises:
+        InputError: a direction or a file is wrong, or an output exists already.
+    """
+    texts = [_parsed(one) for one in given]
+    directions = [text.direction for text in texts]
+    if both:
+        directions += [Direction(*reversed(direction)) for direction in directions]
+    _refuse_repeats(directions)
+    if len(directions) == 1:
+        raise InputError(
+            f"--direction {given[0]}: is the only one. Give further ones, or --both, or else --pairs with "
+            "--source-lang and --target-lang for a model of one direction"
+        )
+    check_output(output)
+    header = Header(run_name(output, name, "_".join(texts[0].direction)), seed, None, None)
+    directory = output.parent / f"{output.stem}.data"
+    is_new = not directory.exists()
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{directory}: cannot be made: {(error.strerror or str(error)).lower()}") from error
+    try:
+        _write(output, directory, header, texts, directions)
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # somebody else has put something into it
+                directory.rmdir()
+        raise
+    config = shlex.quote(str(output))
+    log(f"configuration: {output}")
+    log(f"try: nmt check --config {config}; nmt train --config {config}")
+
+
+def _parsed(given: str) -> _Text:
+    """Return the direction and the files that an option names."""
+    languages, equals, files = given.partition("=")
+    found = re.fullmatch(r"([^-]+)-([^-]+)", languages)
+    names = tuple(name for name in files.split(",") if name)
+    if not equals or found is None or not names:
+        raise InputError(
+            f"--direction {given}: must be XX-YY=FILE[,FILE]..., such as vi-en=vie-eng.zip; a language such as zh-TW "
+            "is written zh_TW"
+        )
+    refuse_odd_languages((found[1], found[2]))
+    if found[1] == found[2]:
+        raise InputError(f"--direction {given}: has the same language twice")
+    for name in names:
+        if name == "-" or is_special_file(name):
+            raise InputError(f"--direction {given}: this text is read more than once; give files")
+        if not os.path.exists(name):
+            raise InputError(f"{name}: there is no such file")
+    return _Text(Direction(found[1], found[2]), names)
+
+
+def _refuse_repeats(directions: Sequence[Direction]) -> None:
+    """Refuse a direction that is given twice."""
+    for number, direction in enumerate(directions):
+        if direction in directions[:number]:
+            raise InputError(
+                f"--direction {direction}: is given twice, or once and the other way round with --both. Give all its "
+                "files together, separated by commas"
+            )
+
+
+def _write(
+    output: Path, directory: Path, header: Header, texts: Sequence[_Text], directions: Sequence[Direction]
+) -> None:
+    """Import the texts into a directory, divide them, and write the configuration."""
+    paths = {
+        part: [[directory / f"{one.direction}.{part}.{ending}" for ending in one.direction] for one in texts]
+        for part in ("train", "dev")
+    }
+    new = [path for of_part in paths.values() for pair in of_part for path in pair]
+    check_new([output, *new])
+    with ExitStack() as stack:
+        corpora = []
+        for text in texts:
+            prefix = str(directory / f"{text.direction}.all")
+            found = stack.enter_context(imported(text.files, prefix, text.direction))
+            corpora.append(Corpus(str(found.source), str(found.target)))
+        surveys = [survey([corpus]) for corpus in corpora]
+        for text, one in zip(texts, surveys, strict=True):
+            if one.num_whole < 2:
+                raise InputError(f"{', '.join(text.files)}: there is nothing to train on and to hold out")
+            warn_of_few_pairs(one.num_whole)
+        with open_new_outputs([output, *new]) as (config_file, *files):
+            both_sides = list(zip(files[::2], files[1::2], strict=True))
+            splits = hold_out_of_each(
+                [(corpus, text.direction) for corpus, text in zip(corpora, texts, strict=True)],
+                sizes=[one.num_whole for one in surveys], seed=header.seed,
+                train=both_sides[: len(texts)], dev=both_sides[len(texts) :],
+            )  # fmt: skip
+            _tell(texts, splits)
+            plan = _plan(texts, directions, paths, splits)
+            count = partial(
+                updates_of_text, [_turned(corpora[n % len(texts)], n < len(texts)) for n in range(len(directions))]
+            )
+            readings = plan.readings
+            content = configuration(
+                header, plan, survey(corpora), lambda config, num_pairs: count(config, readings * num_pairs)
+            )
+            config_file.write(content.encode("utf-8"))
+
+
+def _turned(corpus: Corpus, is_forward: bool) -> Corpus:
+    """Return a corpus, or the same with its sides exchanged."""
+    return corpus if is_forward else Corpus(corpus.target, corpus.source)
+
+
+def _plan(
+    texts: Sequence[_Text], directions: Sequence[Direction], paths: dict[str, list[list[Path]]], splits: Sequence[Split]
+) -> Plan:
+    """Return what the configuration trains on: each text in its direction, and perhaps the other way round too."""
+    by_part: dict[str, list[Corpus]] = {}
+    for part, of_part in paths.items():
+        files = [Corpus(str(source), str(target)) for source, target in of_part]
+        by_part[part] = [_turned(files[n % len(texts)], n < len(texts)) for n in range(len(directions))]
+    held_out = sum(split.held_out for split in splits)
+    left_out = sum(split.left_out for split in splits)
+    return Plan(
+        by_part["train"],
+        sum(split.training for split in splits),
+        by_part["dev"],
+        f"{held_out:,} pairs held out by the seed; {left_out:,} others with one of their sentences are in neither set.",
+        directions=directions,
+        smallest=min(split.training for split in splits),
+        readings=len(directions) // len(texts),
+    )
+
+
+def _tell(texts: Sequence[_Text], splits: Sequence[Split]) -> None:
+    """Log how each text was divided.
+
+    Raises:
+        InputError: nothing is left to train on.
+    """
+    for text, split in zip(texts, splits, strict=True):
+        if not split.training:
+            raise InputError(
+                f"{', '.join(text.files)}: nothing is left to train on when the sentences of all dev sets are held out"
+            )
+        log(
+            f"{text.direction}: {split.training:,} pairs to train on, {split.held_out:,} held out as the dev set, "
+            f"{split.left_out:,} left out because a side stands in a dev set"
+        )
+        warn_of_small_dev(split.held_out)

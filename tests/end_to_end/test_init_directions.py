@@ -1,0 +1,79 @@
+"""`nmt init --direction`: what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from command_line import run_here
+
+from nmt_cli.config.loader import load_config
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with two tables, en-fr and en-vi, in which half of the English sentences are the same."""
+    draw = random.Random(1)
+    words = [f"w{number}" for number in range(300)]
+    english = [" ".join(draw.choice(words) for _ in range(5)) for _ in range(1_500)]
+    for language, chosen in (("fr", english[:1_000]), ("vi", english[500:])):
+        rows = [f"{text}\t{' '.join(language + word for word in text.split())}\n" for text in chosen]
+        (tmp_path / f"{language}.tsv").write_text("".join(rows))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_no_dev_sentence_stands_in_any_training_text(here: Path):
+    found = run_here("init", "--direction", "en-fr=fr.tsv", "--direction", "en-vi=vi.tsv", "--both", "-o", "m.yaml")
+    assert found.code == 0, found.err
+    data = load_config(here / "m.yaml").data
+    assert [str(direction) for direction in data.directions] == ["en-fr", "en-vi", "fr-en", "vi-en"]
+    assert data.corpus_temperature == 5.0
+    assert [data.direction_of(dev) for dev in data.dev_sets] == list(data.directions)
+    trained: dict[str, set[str]] = {}
+    held_out: dict[str, set[str]] = {}
+    for texts, sentences in ((data.train, trained), (data.dev_sets, held_out)):
+        for text in texts:
+            for language, path in zip(data.direction_of(text), (text.source, text.target), strict=True):
+                sentences.setdefault(language, set()).update(Path(path).read_text().splitlines())
+    assert {language: len(lines) for language, lines in held_out.items()} == {"en": 100, "fr": 50, "vi": 50} or (
+        len(held_out["en"]) < 100  # the same sentence was drawn of both
+    )
+    for language, lines in held_out.items():
+        assert not lines & trained[language]
+    # Sentences of the other dev set were taken out too.
+    assert sum(len(Path(text.source).read_text().splitlines()) for text in data.train[:2]) < 2_000 - 100
+
+
+def test_a_model_of_both_directions_can_be_checked(here: Path):
+    found = run_here("init", "--direction", "en-fr=fr.tsv", "--both", "-o", "m.yaml")
+    assert found.code == 0, found.err
+    checked = run_here("check", "--config", "m.yaml", "--no-measure")
+    assert checked.code == 0, checked.err
+    shown = checked.out.decode()
+    assert all(f"train {number} {way}" in shown for number, way in ((1, "en-fr"), (2, "fr-en")))
+    assert all(f"dev {way}" in shown for way in ("en-fr", "fr-en"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--direction", "en-en=fr.tsv"], "--direction en-en=fr.tsv: has the same language twice"),
+        (["--direction", "en-fr=fr.tsv", "--direction", "en-fr=vi.tsv"], "--direction en-fr: is given twice"),
+        (["--direction", "en-fr=fr.tsv", "--direction", "fr-en=fr.tsv", "--both"], "is given twice, or once and the"),
+        (["--direction", "en-fr=fr.tsv"], "is the only one. Give further ones, or --both"),
+        (["--direction", "fr.tsv"], "must be XX-YY=FILE[,FILE]..., such as vi-en=vie-eng.zip"),
+        (["--direction", "en-fr=none.tsv", "--both"], "none.tsv: there is no such file"),
+        (["--direction", "en-fr=fr.tsv", "--pairs", "fr.tsv"], "--pairs: --direction names the languages"),
+        (["--both"], "--both: goes with --direction"),
+        (["--pairs", "fr.tsv"], "give --source-lang and --target-lang"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_message(here: Path, options: list[str], message: str):
+    before = {*here.iterdir()}
+    found = run_here("init", *options, "-o", "m.yaml")
+    assert (found.code, found.out) == (2, b"")
+    assert message in found.err
+    assert found.err.count("\n") == 1
+    assert {*here.iterdir()} == before
