@@ -268,7 +268,7 @@ class _Model:
             **architecture(self.config.model),
             "vocabulary": f"SentencePiece {tokenizer.model_type}, "
             + " and ".join(f"{one.vocab_size:,}" for one in {one.fingerprint: one for one in self.tokenizers}.values())
-            + f" pieces{', shared by both languages' if self.tokenizers[0].is_same(self.tokenizers[1]) else ''}",
+            + f" pieces{', shared by both languages' if self.tokenizers[0].fingerprint == self.tokenizers[1].fingerprint else ''}",
             "normalisation of text": tokenizer.normalization,
             "checkpoint": self.checkpoint.name,
             "epochs trained": _epochs(self.checkpoint),
