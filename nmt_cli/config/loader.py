@@ -22,7 +22,7 @@ from nmt_cli.system.errors import ConfigError, InputError
 MAX_CONFIG_BYTES = 1_000_000
 STANDARD_INPUT = Path("-")
 _Location = tuple[str | int, ...]
-_NEEDED_NAMES = {"name", "model_dir"}
+_NEEDED_NAMES = {"name", "model_dir", "source_lang", "target_lang"}
 
 
 def load_config(
@@ -163,7 +163,10 @@ def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: s
         first, others = _keys_of(problem)
         gone = [key for key in first if _leave_out(values, key)] or [key for key in others if _leave_out(values, key)]
         left_out |= {str(key[-1]) for key in gone}
-        changed |= bool(gone)
+        missing = [key for key in first if key[-1] in _NEEDED_NAMES and key not in filled_in and key not in gone]
+        filled_in.update(missing)
+        filled = [_fill_in(values, key) for key in missing]
+        changed |= bool(gone) or any(filled)
     return changed
 
 

@@ -130,13 +130,6 @@ class DataConfig(Section):
     """Training text that is not UTF-8: stop with file and line, leave the pair out, or put U+FFFD in its place."""
 
     @model_validator(mode="after")
-    def _test_names_differ(self) -> Self:
-        names = [test.name for test in self.test]
-        if len(set(names)) < len(names):
-            raise ValueError("test: every test set needs a name of its own")
-        return self
-
-    @model_validator(mode="after")
     def _texts_have_languages(self) -> Self:
         named = [
             *((f"train.{number}", corpus) for number, corpus in enumerate(self.train)),
@@ -158,6 +151,13 @@ class DataConfig(Section):
                 if not all(self.direction_of(text))
             ]
         refuse(problems or self._problems_of_directions(named))
+        return self
+
+    @model_validator(mode="after")
+    def _test_names_differ(self) -> Self:
+        names = [test.name for test in self.test]
+        if len(set(names)) < len(names):
+            raise ValueError("test: every test set needs a name of its own")
         return self
 
     def _problems_of_directions(self, named: Sequence[tuple[str, TextPair]]) -> list[str]:

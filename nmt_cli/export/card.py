@@ -262,13 +262,15 @@ class _Model:
         tokenizer = self.config.tokenizer
         shapes: Mapping[str, Sequence[int]] = self.meta["shapes"]
         size = (self.checkpoint / "model.safetensors").stat().st_size
+        different = {one.fingerprint: one for one in self.tokenizers}
+        shared = "both" if len(self.config.data.languages) <= 2 else "all"
         rows = {
             "parameters": f"{sum(math.prod(shape) for shape in shapes.values()):,}",
             "size of the weights": f"{size / 1e6:,.1f} MB in float32",
             **architecture(self.config.model),
             "vocabulary": f"SentencePiece {tokenizer.model_type}, "
-            + " and ".join(f"{one.vocab_size:,}" for one in {one.fingerprint: one for one in self.tokenizers}.values())
-            + f" pieces{', shared by both languages' if self.tokenizers[0].fingerprint == self.tokenizers[1].fingerprint else ''}",
+            + " and ".join(f"{one.vocab_size:,}" for one in different.values())
+            + f" pieces{'' if len(different) > 1 else f', shared by {shared} languages'}",
             "normalisation of text": tokenizer.normalization,
             "checkpoint": self.checkpoint.name,
             "epochs trained": _epochs(self.checkpoint),

@@ -163,11 +163,11 @@ def test_files_and_disagreements_are_named_also_where_needed_keys_are_missing_or
     assert err == (
         "nmt: wrong.yaml: name: must be a string, is [1]\n"
         "wrong.yaml: missing key 'model_dir'\n"
-        "wrong.yaml: missing key 'data.target_lang'\n"
         "wrong.yaml: missing key 'data.train.0.target'\n"
         "wrong.yaml: unknown key 'data.train.0.targt'; did you mean 'target'?\n"
         "wrong.yaml: data.dev.target: must be a string, is 5\n"
         "wrong.yaml: unknown key 'tokenizer.nothing'; `nmt schema` lists the keys\n"
+        "wrong.yaml: data.target_lang: is missing; name the language here, or with every corpus\n"
         "wrong.yaml: data.test: every test set needs a name of its own\n"
         "wrong.yaml: model.tied_embeddings: all needs tokenizer.joint: true\n"
         "nil.en: there is no such file\n"
