@@ -64,7 +64,7 @@ def open_translator(
     first = experiments[0]
     configs = [experiment.config for experiment in experiments]  # all are read: each may be wrong
     for config in configs:
-        config.data.direction  # noqa: B018
+        config.data.refuse_several()
     tokenizers = first.tokenizers
     for other in experiments[1:]:
         if other.fingerprints != first.fingerprints:

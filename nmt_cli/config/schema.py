@@ -194,22 +194,23 @@ class DataConfig(Section):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions in which a model is trained, in the order of the corpora."""
-        return tuple(dict.fromkeys(map(self.direction_of, self.train)))
+        """The directions in which a model is trained, in the order of the corpora; at least one."""
+        without_corpora = Direction(self.source_lang or "", self.target_lang or "")  # as of a direction to try
+        return tuple(dict.fromkeys(map(self.direction_of, self.train))) or (without_corpora,)
 
     @property
     def direction(self) -> Direction:
-        """The only direction.
+        """The only direction; `InputError` where there are several."""
+        self.refuse_several()
+        return self.directions[0]
 
-        Raises:
-            InputError: there are several.
-        """
+    def refuse_several(self) -> None:
+        """Raise `InputError` where there are several directions, and say how one is chosen."""
         if len(self.directions) > 1:
             raise InputError(
                 f"the model translates in several directions ({listed(self.directions)}); choose one with "
                 "--source-lang and --target-lang"
             )
-        return self.directions[0]
 
     @property
     def languages(self) -> tuple[str, ...]:
