@@ -119,7 +119,8 @@ def test_help_shows_the_options_in_groups_each_once(nmt):
         for name, text in zip(sections[::2], sections[1::2], strict=True)
     }
     assert list(options) == ["Arguments", "Options", "Search", "Output", "Speed"]
-    assert {"--model", "--output", "--checkpoint", "--help"} == set(options["Options"])
+    of_direction = {"--source-lang", "--target-lang", "--zero-shot"}
+    assert {"--model", "--output", "--checkpoint", "--help"} | of_direction == set(options["Options"])
     assert {"--beam-size", "--n-best", "--sample"} < set(options["Search"])
     assert {"--format", "--alignment"} < set(options["Output"])
     assert {"--threads", "--precision"} < set(options["Speed"])
