@@ -18,6 +18,7 @@ from nmt_cli.assembly.named_files import refuse_overwriting
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, lines_of_shard, open_input
 from nmt_cli.data.output import open_output
+from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import Progress, counted, log, warn
 from nmt_cli.system.workers import called, launcher_of, num_workers
 from nmt_cli.translation.line_tasks import LineResult, LineTask, translated
@@ -28,7 +29,6 @@ from nmt_cli.translation.windows import windows_of_lines
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions
-    from nmt_cli.experiment import Experiment
 
     WithPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]
     "A function that gives each window of lines the prefixes of its translations."
@@ -102,8 +102,10 @@ def _opened_pool(
     Raises:
         InputError: as `line_work` does.
     """
-    directories, own = [experiment.directory for experiment in experiments], replace(models, threads=None)
-    build = partial(called, "nmt_cli.assembly.line_work", "line_work", task, directories, own, decoding)
+    # Anew, without what they have read: a worker reads for itself.
+    runs = [Experiment(experiment.directory, experiment.direction) for experiment in experiments]
+    own = replace(models, threads=None)
+    build = partial(called, "nmt_cli.assembly.line_work", "line_work", task, runs, own, decoding)
     launcher = launcher_of(build, threads=models.threads)
     workers = models.workers or num_workers(models.threads or 1)
     with Pool(launcher, workers=workers) as pool:

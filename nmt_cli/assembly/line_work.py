@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from nmt_cli.assembly.named_models import ModelOptions
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, need_attention, open_requested
@@ -17,19 +16,19 @@ from nmt_cli.translation.output_formats import formatter
 
 
 def line_work(
-    task: TranslationTask, model_dirs: Sequence[Path], models: ModelOptions, decoding: RequestedDecoding
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
 ) -> Work:
     """Return what translates the `LineTask`s of a task; on a GPU, the worker itself builds it.
 
     Raises:
         InputError: as `translator_work` does.
     """
-    build = partial(translator_work, task, model_dirs, models, decoding)
+    build = partial(translator_work, task, experiments, models, decoding)
     return BuiltLater(build) if find_device(models.device).type == "cuda" else build()
 
 
 def translator_work(
-    task: TranslationTask, model_dirs: Sequence[Path], models: ModelOptions, decoding: RequestedDecoding
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
 ) -> OneByOne:
     """Return what translates the `LineTask`s of a task with one translator.
 
@@ -37,7 +36,7 @@ def translator_work(
         InputError: a model cannot be loaded, has no attention that is needed, or has a smaller beam than translations
             of a line are wanted.
     """
-    translator = open_requested(task, [Experiment(directory) for directory in model_dirs], models, decoding)
+    translator = open_requested(task, experiments, models, decoding)
     need_attention(translator)
     options = translator.options
     if options.sampling_temperature is None and decoding.n_best > options.beam_size:
