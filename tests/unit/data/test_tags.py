@@ -52,7 +52,7 @@ def test_every_part_of_a_long_line_begins_with_the_tags(tokenizer: Tokenizer):
     (segments,) = rounds([text], with_words=True)
 
     def parts(of: Tokenizer, limit: int):
-        return parts_of(segments, of, max_pieces=limit, with_words=[True], first_line=0, num_parts=[0])
+        return parts_of(segments, of, max_pieces=limit, with_words=[True], numbers=[0], num_parts=[0])
 
     own, plain = parts(tagged, 11), parts(tokenizer, 10)
     assert len(own) > 3
