@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,8 @@ from nmt_cli.assembly.named_files import readable_again, refuse_odd_languages
 from nmt_cli.data.lines import input_name
 from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
 from nmt_cli.formats.importing import plan, read_job
-from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.members import FORMATS, Settings
+from nmt_cli.formats.languages import Languages, language_of_name
+from nmt_cli.formats.members import FORMATS, ONE_SIDE, Settings, recognised
 from nmt_cli.formats.opening import Input, spreadsheets_unpacked
 from nmt_cli.formats.report import ImportReport
 from nmt_cli.system.console import Progress, counted, log, warn
@@ -43,10 +44,23 @@ def import_corpus(files: Sequence[str], prefix: str, settings: Settings) -> None
     check_prefix(prefix, example=f"-o corpus for corpus.{languages.source}")
     if settings.format is not None and settings.format not in FORMATS:
         raise InputError(f"--format {settings.format}: must be one of {', '.join(FORMATS)}")
+    if settings.separator is not None and len(settings.separator) != 1:
+        raise InputError(f"--separator {settings.separator}: must be one character, or tab")
     made = import_pairs(files, prefix, settings)
+    if settings.is_single:
+        return
     source, target, config = (shlex.quote(str(name)) for name in (made.source, made.target, f"{prefix}.yaml"))
     given = f"--source-lang {languages.source} --target-lang {languages.target}"
     log(f"try: nmt init --source {source} --target {target} {given} -o {config}")
+
+
+def languages_of(source_lang: str | None, target_lang: str | None, lang: str | None) -> Languages:
+    """Return the languages of an import: two, or one twice; `InputError` where they are not given."""
+    if lang is not None and source_lang is None and target_lang is None:
+        return Languages(lang, lang)
+    if lang is not None or source_lang is None or target_lang is None:
+        raise InputError("give --source-lang XX and --target-lang YY, or --lang XX for text in one language")
+    return Languages(source_lang, target_lang)
 
 
 def _imported_paths(prefix: str, languages: tuple[str, str]) -> Imported:
@@ -69,13 +83,53 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
     Raises:
         InputError: a file is not understood, holds no pair, or an output exists already.
     """
-    made = _imported_paths(prefix, (settings.languages.source, settings.languages.target))
+    if settings.is_single:
+        refuse_odd_languages((settings.languages.source,), ("--lang",))
+        text = Path(f"{prefix}.{settings.languages.source}")
+        made = Imported(text, text, Path(f"{prefix}.report.json"))
+        check_new([made.source, made.report])
+    else:
+        made = _imported_paths(prefix, (settings.languages.source, settings.languages.target))
+    files = _listed(files, settings)
     with readable_again(files) as paths:
         packed = [Input(path, shown=input_name(file)) for path, file in zip(paths, files, strict=True)]
         with spreadsheets_unpacked(packed) as inputs:
             report = _written(inputs, made, settings)
     _tell(report, made)
     return made
+
+
+def _listed(files: Sequence[str], settings: Settings) -> list[str]:
+    """Return the files, with those in place of a directory that can be imported; what else is in it is logged.
+
+    Of text and subtitles in it, which belong together by twos, those are taken that are named after the languages.
+
+    Raises:
+        InputError: nothing in a directory can be imported.
+    """
+    listed = []
+    for name in files:
+        if not os.path.isdir(name):
+            listed.append(name)
+            continue
+        found = []
+        for path in sorted(Path(name).rglob("*")):
+            if not path.is_file() or any(part.startswith(".") for part in path.relative_to(name).parts):
+                continue
+            try:
+                kinds, _ = recognised(Input(str(path)), settings)
+            except InputError as error:
+                log(f"not read: {error}")
+                continue
+            is_side = any(one.format in ONE_SIDE for one in kinds)
+            if is_side and not settings.is_single and language_of_name(path.name, settings.languages) is None:
+                log(f"not read: {path}: is text in one language, and its name has none of the two languages")
+            else:
+                found.append(str(path))
+        if not found:
+            raise InputError(f"{name}: no file in this directory can be imported")
+        listed += found
+    return listed
 
 
 def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> ImportReport:
@@ -87,17 +141,19 @@ def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> Imp
     for name in dict.fromkeys(name for job in jobs for name in job.ignored):
         log(f"not read: {name}")
     # The report is named last: where it is, the texts are.
-    outputs = open_new_outputs([made.report, made.target, made.source])
-    with outputs as (report_file, target_file, source_file), Progress("importing", unit="pair") as progress:
+    outputs = open_new_outputs(list(dict.fromkeys([made.report, made.target, made.source])))
+    unit = "line" if settings.is_single else "pair"
+    with outputs as (report_file, *text_files), Progress("importing", unit=unit) as progress:
         for job in jobs:
             for source, target in read_job(job, settings, report):
-                source_file.write(f"{source}\n".encode())
-                target_file.write(f"{target}\n".encode())
+                for text_file, text in zip(text_files, (target, source), strict=False):
+                    text_file.write(f"{text}\n".encode())
                 if not report.pairs % _TICK:
                     progress.advance(_TICK)
         if not report.pairs:
             names = ", ".join(given.file for given in inputs)
-            raise InputError(f"{names}: no pair was found; {_losses(report) or 'nothing is in it'}")
+            what = "text" if settings.is_single else "pair"
+            raise InputError(f"{names}: no {what} was found; {_losses(report) or 'nothing is in it'}")
         values = json.dumps(report.as_values(), ensure_ascii=False, indent=1)
         report_file.write(values.encode(errors="backslashreplace") + b"\n")
     return report
@@ -129,7 +185,9 @@ def _tell(report: ImportReport, made: Imported) -> None:
     """Log what was recognised, what was left out, and where the result is."""
     for seen in report.inputs:
         name = " and ".join(seen["files"])
-        if "columns" in seen:
+        if len(seen.get("columns", ())) == 1:
+            log(f"{name}: text in column {seen['columns'][0]}")
+        elif "columns" in seen:
             source, target = seen["columns"]
             if "columns_by" in seen:
                 reason = seen["columns_by"]
@@ -147,7 +205,10 @@ def _tell(report: ImportReport, made: Imported) -> None:
         log(f"{counted(report.joined, 'pair')} had line ends inside a side; each became a space")
     if report.notes:
         log(f"noted {'; '.join(f'{number:,}: {what}' for what, number in report.notes.items())}")
-    log(f"{counted(report.pairs, 'pair')} written to {made.source} and {made.target}")
+    if made.source == made.target:
+        log(f"{counted(report.pairs, 'line')} written to {made.source}")
+    else:
+        log(f"{counted(report.pairs, 'pair')} written to {made.source} and {made.target}")
     log(f"format, encoding and skipped pairs are in {made.report}")
 
 

@@ -69,9 +69,9 @@ def refuse_one_file(pair: Sequence[str]) -> None:
         raise InputError(f"{source}: is given as source and as target. Give two files")
 
 
-def refuse_odd_languages(languages: Sequence[str]) -> None:
-    """Raise `InputError` where --source-lang or --target-lang cannot be the ending of a file's name."""
-    for option, language in zip(("--source-lang", "--target-lang"), languages, strict=True):
+def refuse_odd_languages(languages: Sequence[str], options: Sequence[str] = ("--source-lang", "--target-lang")) -> None:
+    """Raise `InputError` where a language that one of the options names cannot be the ending of a file's name."""
+    for option, language in zip(options, languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", language):
             raise InputError(f"{option} {language}: must be a language code, such as en or pt_BR")
 

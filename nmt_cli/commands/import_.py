@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.formats.languages import Languages
 from nmt_cli.formats.members import Settings
 
 
@@ -15,14 +14,22 @@ def import_(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Files with both languages, or pairs of files with one each; also packed; - for standard input.",
+            help="Files with both languages, pairs of files with one each, or directories; also packed; - for stdin.",
         ),
     ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="PREFIX", help="Write PREFIX.XX, PREFIX.YY, PREFIX.report.json.")
     ],
-    source_lang: Annotated[str, typer.Option("--source-lang", metavar="XX", help="Language code, such as en.")],
-    target_lang: Annotated[str, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")],
+    source_lang: Annotated[
+        str | None, typer.Option("--source-lang", metavar="XX", help="Language code, such as en.")
+    ] = None,
+    target_lang: Annotated[
+        str | None, typer.Option("--target-lang", metavar="YY", help="Language code, such as de.")
+    ] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option("--lang", metavar="XX", help="Take the text in this language alone, and write PREFIX.XX."),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option("--columns", metavar="S,T", help="Columns of a table, source first: numbers or names."),
@@ -34,8 +41,13 @@ def import_(
     format_: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="F", help="text, tsv, csv, tmx, xliff, po, jsonl, srt, vtt, xlsx or ods; else found."
+            "--format",
+            metavar="F",
+            help="text, tsv, csv, tmx, xliff, po, jsonl, srt, vtt, html, xlsx or ods; else found.",
         ),
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option("--separator", metavar="C", help="Character between the cells of a table, or tab.")
     ] = None,
     sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a spreadsheet.")] = None,
     member: Annotated[str | None, typer.Option("--member", metavar="NAME", help="File in a zip archive.")] = None,
@@ -52,7 +64,17 @@ def import_(
 
     Example: nmt import fra-eng.zip -o tatoeba --source-lang en --target-lang fr
     """
-    from nmt_cli.assembly.imported_pairs import import_corpus
+    from nmt_cli.assembly.imported_pairs import import_corpus, languages_of
 
-    languages = Languages(source_lang, target_lang)
-    import_corpus(files, output, Settings(languages, columns, encoding, format_, sheet, member, with_unfinished))
+    settings = Settings(
+        languages_of(source_lang, target_lang, lang),
+        columns=columns,
+        encoding=encoding,
+        format=format_,
+        sheet=sheet,
+        member=member,
+        with_unfinished=with_unfinished,
+        separator={"tab": "\t", "\\t": "\t"}.get(separator or "", separator),
+        is_single=lang is not None,
+    )
+    import_corpus(files, output, settings)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from nmt_cli.formats.segments import Atom, Kind, Segment
 from nmt_cli.formats.subtitles import MARKUP, SPEAKER
+from nmt_cli.text.language_codes import primary
 
 MAX_CUES = 8
 """Cues that a sentence may span; without a full stop they go on and on."""
@@ -15,14 +16,27 @@ MAX_PAUSE = 3.0
 _ENDS = (".", "!", "?", "…", ":", "♪", "♫", "。", "！", "？")
 _I = re.compile(r"I\b")
 """A word that is written with a capital letter within sentences."""
+_CAPITAL_NOUNS = ("de", "lb")
+_BEGINNINGS = """
+aber als also auch auf aus bei da dann das dein deine dem den denn der des die dies diese dieser doch du ein eine
+einen einer er es für gibt hab habe haben hat hier hör ich ihr ihre im immer in ist ja jetzt kann kannst kein komm
+können lass mach man mein meine mit muss nein nicht nichts noch nun nur ob oder schon sei sein seine sie sind so und
+uns unser vielleicht vom von vor war warte warum was weil weißt wenn wer wie wieso will willst wir wo zu zum
+"""
+"""Words with which sentences begin; a cue that goes on within a sentence hardly ever begins with their capitals."""
 _CLOSING = "\"'»”’)]"
 
 
-def with_cues_joined(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Yield the segments; those with times that a sentence spans come as one, with seams between its parts."""
+def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Segment]:
+    """Yield the segments; those with times that a sentence spans come as one, with seams between its parts.
+
+    In a language that writes its nouns with a capital letter, one at the beginning of a cue begins a sentence only if
+    the word is written with a small one elsewhere.
+    """
     chain: list[Segment] = []
+    beginnings = _small_words(segments) if primary(language) in _CAPITAL_NOUNS else None
     for segment in segments:
-        if chain and not _goes_on(chain, segment):
+        if chain and not _goes_on(chain, segment, beginnings):
             yield _joined(chain)
             chain = []
         chain.append(segment)
@@ -30,7 +44,15 @@ def with_cues_joined(segments: Iterable[Segment]) -> Iterator[Segment]:
         yield _joined(chain)
 
 
-def _goes_on(chain: Sequence[Segment], cue: Segment) -> bool:
+def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
+    """Return the words that begin with a small letter in some cue, and frequent ones."""
+    texts = (line for segment in segments if segment.time is not None for line in _bare_lines(segment))
+    return frozenset(_BEGINNINGS.split()) | {
+        word for text in texts for word in re.findall(r"\w+", text) if word[0].islower()
+    }
+
+
+def _goes_on(chain: Sequence[Segment], cue: Segment, beginnings: frozenset[str] | None) -> bool:
     """Return whether the sentence at the end of a chain goes on in the cue."""
     last = chain[-1]
     if last.time is None or cue.time is None or last.is_alone or cue.is_alone:
@@ -40,7 +62,7 @@ def _goes_on(chain: Sequence[Segment], cue: Segment) -> bool:
         len(chain) < MAX_CUES
         and 0 <= cue.time[0] - last.time[1] <= MAX_PAUSE
         and not _is_end(lines[0][-1])
-        and not _begins_anew(lines[1][0], lines[0][-1])
+        and not _begins_anew(lines[1][0], lines[0][-1], beginnings)
         and not any(SPEAKER.match(line) for line in (*lines[0], *lines[1]))
     )
 
@@ -49,10 +71,16 @@ def _bare_lines(segment: Segment) -> list[str]:
     return MARKUP.sub("", "".join(atom.raw for atom in segment.atoms)).splitlines() or [""]
 
 
-def _begins_anew(line: str, before: str) -> bool:
-    """Return whether a line after another begins a sentence: with a capital letter, or as nothing but a number."""
+def _begins_anew(line: str, before: str, beginnings: frozenset[str] | None) -> bool:
+    """Return whether a line after another begins a sentence: with a capital letter, or as nothing but a number.
+
+    With `beginnings`, a capital letter counts only in one of these words.
+    """
     if line.strip(" .,:;!?").isdecimal():
         return True
+    word = re.search(r"\w+", line)
+    if beginnings is not None and word is not None and word[0].lower() not in beginnings:
+        return False
     letter = next(filter(str.isalnum, line), "")
     is_capital = letter.isupper() and not before.isupper() and _I.match(line.lstrip()) is None
     return is_capital and not before.rstrip().endswith((",", ";", "-", "–", "—"))

@@ -118,7 +118,9 @@ def translate_document(
     check_document(name, data)
     document = document_of(name, data, kind.charset, Languages(source_lang, target_lang or ""))
     content = kind(document, work)
-    text, counts = _in_place(content, translate, split, target_lang=target_lang, overwrite=overwrite)
+    text, counts = _in_place(
+        content, translate, split, target_lang=target_lang, source_lang=source_lang, overwrite=overwrite
+    )
     content_bytes, note = encoded(document, text, kind.charset, has_references=kind.HAS_REFERENCES)
     counts.notes += [] if note is None else [note]
     return Translated(content_bytes, counts)
@@ -135,7 +137,13 @@ def check_document(name: str, data: bytes) -> None:
 
 
 def _in_place(
-    content: Content, translate: Translate, split: Splitter, *, target_lang: str | None, overwrite: bool = False
+    content: Content,
+    translate: Translate,
+    split: Splitter,
+    *,
+    target_lang: str | None,
+    source_lang: str = "",
+    overwrite: bool = False,
 ) -> tuple[str, DocumentCounts]:
     """Return a document with its new segments translated, and the others too if they are to be overwritten."""
     document, segments = content.document, []
@@ -153,7 +161,7 @@ def _in_place(
         else:
             segments.append(segment)
     counts = DocumentCounts(notes=list(document.notes), languages=content.languages)
-    segments = list(with_cues_joined(segments))
+    segments = list(with_cues_joined(segments, source_lang))
     num_subflows = sum(segment.has_subflow for segment in segments)
     found = _translated(segments, translate, split, counts, content.work, keeps_codes=True, content=content)
     edits = [edit for edits in found.edits for edit in edits]

@@ -9,13 +9,25 @@ from itertools import chain, dropwhile, islice
 
 from nmt_cli.formats.languages import LIKE_NUMBERS, Languages, language_in, named_by, order_of, other_language
 from nmt_cli.formats.recognise import HEADER_WORDS
+from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import primary
+from nmt_cli.text.language_codes import ALIASES, primary
 
 SAMPLE_ROWS = 2_000
+
+
+class NoText(str):
+    """A cell of a spreadsheet that is no text, such as a date, though a program might write it as one."""
+
+    __slots__ = ()
+
+
 _SIDES = ({"source", "src", "original"}, {"target", "tgt", "trg", "translation", "translated"})
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
+_REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|amp|quot|apos|lt|gt|nbsp);")
+_LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»", ")")
 _OTHER_HEADERS = frozenset(
     (
         *("id", "number", "nr", "no", "note", "notes", "comment", "comments", "attribution", "license", "licence"),
@@ -60,7 +72,8 @@ def rows_as_pairs(
         report.inputs[-1]["header"] = [cell.strip() for cell in sample[0][1]]
     report.inputs[-1]["columns_by"] = columns.reason
     source, target, needed = columns.source, columns.target, max(columns.source, columns.target) + 1
-    for place, cells in islice(chain(sample, rows), int(columns.has_header), None):
+    body = islice(chain(sample, rows), int(columns.has_header), None)
+    for (place, cells), is_cut in _with_cuts(body, columns.width if not is_grid and needed > 1 else 0):
         if len(cells) < 2 and not any(cells):
             report.note("blank lines")
         elif not is_grid and len(cells) > columns.width and any(cells[columns.width :]):
@@ -68,11 +81,100 @@ def rows_as_pairs(
             report.skip(f"more cells than the {others} a separator in the text", f"{name}:{place}")
         elif not is_grid and len(cells) == 1:
             report.skip("one cell only", f"{name}:{place}")
+        elif is_cut:
+            report.skip("a row that goes on in the next line, or is the rest of one", f"{name}:{place}")
         else:
             cells += [""] * (needed - len(cells))
             if columns.attribution is not None and len(cells) > columns.attribution:
                 report.attribute(cells[columns.attribution])
-            yield Found(place, cells[source], cells[target])
+            yield from _pair(place, cells[source], cells[target], name, report)
+
+
+def rows_as_texts(
+    rows: Iterable[tuple[str | int, list[str]]],
+    name: str,
+    language: str,
+    asked: str | None,
+    report: ImportReport,
+    *,
+    is_grid: bool = False,
+) -> Iterator[Found]:
+    """Yield the cells of one column, each as both sides."""
+    rows = dropwhile(lambda row: not any(cell.strip() for cell in row[1]), rows)
+    sample = list(islice(rows, SAMPLE_ROWS))
+    column, width, has_header = choose_column([cells for _, cells in sample], name, language, asked)
+    report.inputs[-1] |= {"columns": [column + 1], "header_row": has_header}
+    body = islice(chain(sample, rows), int(has_header), None)
+    for (place, cells), is_cut in _with_cuts(body, 0 if is_grid or width < 2 else width):
+        if is_cut:
+            report.skip("a row that goes on in the next line, or is the rest of one", f"{name}:{place}")
+        elif any(cells):
+            cell = cells[column] if len(cells) > column else ""
+            yield from _pair(place, cell, cell, name, report)
+
+
+def _pair(place: str | int, source: str, target: str, name: str, report: ImportReport) -> Iterator[Found]:
+    """Yield the two sides of a row, without the references that programs of the web leave in tables."""
+    if isinstance(source, NoText) or isinstance(target, NoText):
+        report.skip("a date, a formatted number or the like, which is no text", f"{name}:{place}")
+        return
+    sides = [unescape(side) if _REFERENCE.search(side) else side for side in (source, target)]
+    if sides != [source, target]:
+        report.note("pairs with references such as &#039;, which were read as characters")
+    yield Found(place, *sides)
+
+
+def _with_cuts(
+    rows: Iterable[tuple[str | int, list[str]]], width: int
+) -> Iterator[tuple[tuple[str | int, list[str]], bool]]:
+    """Yield each row, and whether it is a part of one whose cell broke over lines; with a width of 0, none is.
+
+    A row of one cell goes on with the row before it, if that does not end with a sentence, and so do two short rows
+    that have the cells of one together.
+    """
+    before: tuple[str | int, list[str]] | None = None
+    was_cut = False
+    num_short = 0
+    for num_rows, row in enumerate(rows, start=1):
+        cells = row[1]
+        num_short += len(cells) < width
+        is_rest = width > 1 and len(cells) == 1 and bool(cells[0].strip())
+        if before is not None:
+            is_half = len(before[1]) < width > 2 and len(before[1]) + len(cells) - 1 == width and len(cells) > 1
+            is_rest |= is_half and 10 * num_short <= num_rows + 10
+            goes_on = is_rest and any(before[1]) and not before[1][-1].rstrip().endswith(_SENTENCE_ENDS)
+            yield before, was_cut or goes_on
+        before, was_cut = row, is_rest
+    if before is not None:
+        yield before, was_cut
+
+
+def choose_column(rows: Sequence[list[str]], name: str, language: str, asked: str | None) -> tuple[int, int, bool]:
+    """Return the column with the text in one language, the number of columns, and whether there is a header row.
+
+    Raises:
+        InputError: several columns are possible; the message has the commands that settle it.
+    """
+    filled = [row for row in rows if any(cell.strip() for cell in row)]
+    if not filled:
+        raise InputError(f"{name}: holds no rows")
+    widths = [len(row) for row in filled]
+    width = max({*widths}, key=lambda width: (widths.count(width), width))
+    has_names = asked is not None and asked.strip() in [cell.strip() for cell in filled[0]]
+    has_header = has_names or is_header(_own_cells(filled), Languages(language, language), filled[1:])
+    header, body = (filled[0], filled[1:]) if has_header else (None, filled)
+    if asked is not None:
+        return _asked_column(asked.strip(), header, max(widths), name, asked), width, has_header
+    if header is not None and (named := _column_of(header, body, language)) is not None:
+        return named, width, has_header
+    texts = [column for column in range(width) if _is_text(body, column)]
+    if len(texts) != 1:
+        likely = _like_sentences(body, texts or list(range(width)))
+        tries = "; or ".join(f"--columns {column + 1}" for column in likely[:4])
+        raise InputError(
+            f"{name}: it is not certain which column is {language}. Run the same command with what is right: {tries}"
+        )
+    return texts[0], width, has_header
 
 
 def choose_columns(
@@ -87,8 +189,8 @@ def choose_columns(
     if not filled:
         raise InputError(f"{name}: holds no rows")
     own = _own_cells(filled)
-    is_header = rows[0] is filled[0] and (_is_header(own) or _has_names(own, asked))
-    header = filled[0] if is_header else None
+    has_header = rows[0] is filled[0] and (is_header(own, languages, filled[1:]) or _has_names(own, asked))
+    header = filled[0] if has_header else None
     body = filled[1:] if header else filled
     widths = [len(row) for row in filled]
     if is_grid:
@@ -112,7 +214,7 @@ def choose_columns(
         )
     texts = [column for column in range(width) if column != attribution and _is_text(body, column)]
     if len(texts) != 2:
-        raise InputError(_doubt(name, filled[0], texts if len(texts) > 2 else list(range(width))))
+        raise InputError(_doubt(name, filled[0], _like_sentences(body, texts if len(texts) > 2 else range(width))))
     first, second = texts
     order = order_of((row[first] for row in body if len(row) > second), _cells(body, second), languages)
     if not order.is_certain:
@@ -133,14 +235,48 @@ def _own_cells(rows: Sequence[list[str]]) -> list[str]:
     return ["" if 2 * n >= len(below) > 0 else cell for cell, n in zip(rows[0], num_same, strict=True)]
 
 
-def _is_header(row: list[str]) -> bool:
-    """Return True if two cells are different names of sides or languages, or every cell names one or is no text."""
+def is_header(row: list[str], languages: Languages | None = None, body: Sequence[list[str]] = ()) -> bool:
+    """Return True if two cells are different names of sides or languages, or every cell names one or is no text.
+
+    The name of one of the languages asked for is enough if all cells are short, and so is a name in another script
+    than the cells of its column.
+    """
     cells = [cell.strip().lstrip("\ufeff").lower() for cell in row if cell.strip()]
     if all(side & {*cells} for side in _SIDES) or len({cell for cell in cells if other_language(cell)}) > 1:
         return True
+    are_short = len(cells) > 1 and all(len(cell.split()) <= 3 and cell[-1] not in ".!?。！？…" for cell in cells)
+    if languages is not None and are_short:
+        asked = {primary(language) for language in languages}
+        if any(
+            other_language(cell) and primary(ALIASES.get(cell, cell)) in asked and cell not in LIKE_NUMBERS
+            for cell in cells
+        ):
+            return True
+        if any(_is_of_other_script(body, column, cell) for column, cell in enumerate(row)):
+            return True
     return len(cells) > 1 and len({*filter(_names_side, cells)}) > 1 and all(
         _names_side(cell) or set(re.split(r"[\W_]+", cell)) & _OTHER_HEADERS for cell in cells
     )  # fmt: skip
+
+
+def _is_of_other_script(body: Sequence[list[str]], column: int, name: str) -> bool:
+    """Return whether the cells of a column are in another script than its name, and longer."""
+    cells = [cell for cell in _cells(body, column) if _LETTER.search(cell)]
+    if len(cells) < 2 or not _LETTER.search(name):
+        return False
+    is_latin = _LATIN.search(name) is not None
+    return all((_LATIN.search(cell) is None) == is_latin and len(cell) > len(name) for cell in cells)
+
+
+def _like_sentences(rows: Sequence[list[str]], columns: Iterable[int]) -> list[int]:
+    """Return columns, those first whose cells have most words; two that are alike stay in their order."""
+
+    def num_words(column: int) -> float:
+        cells = [cell for cell in _cells(rows, column) if _LETTER.search(cell)]
+        return sum(len(cell.split()) + len(cell) / 1000 for cell in cells) / max(1, len(rows))
+
+    ordered = sorted(columns, key=num_words, reverse=True)
+    return [*sorted(ordered[:2]), *ordered[2:]]
 
 
 def _names_side(cell: str) -> bool:
@@ -229,7 +365,7 @@ def _asked_column(part: str, header: list[str] | None, width: int, name: str, as
 
 
 def _doubt(name: str, row: list[str], columns: list[int]) -> str:
-    shown = "; ".join(f"{c + 1}: {row[c][:40]!r}" for c in columns if c < len(row))
+    shown = "; ".join(f"{c + 1}: {row[c][:40]!r}" for c in sorted(columns) if c < len(row))
     first, second, *others = (column + 1 for column in columns)
     other = f"{first},{others[0]}" if others else f"{second},{first}"
     return (

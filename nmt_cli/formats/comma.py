@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from nmt_cli.formats.columns import is_header
 from nmt_cli.formats.encoding import TextFacts
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.report import ImportReport
@@ -14,13 +17,15 @@ from nmt_cli.system.errors import InputError
 DELIMITERS = ",;\t|"
 
 
-def read_csv(given: Input, facts: TextFacts, head: str, report: ImportReport) -> Iterator[tuple[int, list[str]]]:
+def read_csv(
+    given: Input, facts: TextFacts, head: str, report: ImportReport, separator: str | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows with the number of the line where each begins.
 
     Raises:
-        InputError: no character separates the cells of most rows alike, or a quoted cell does not end.
+        InputError: no character separates the cells of most rows alike, several do, or a quoted cell does not end.
     """
-    delimiter = find_delimiter(given.name, head)
+    delimiter = separator or find_delimiter(given.name, head)
     report.inputs[-1]["separator"] = delimiter
     for number, cells in quoted_rows(given, facts, delimiter):
         if number > 1 or not _is_separator_line(cells[0] + delimiter):
@@ -32,37 +37,80 @@ def _is_separator_line(line: str) -> bool:
     return len(line) == 5 and line.lower().startswith("sep=")
 
 
+class _Reading(NamedTuple):
+    """The rows of the head of a table as one separator cuts them."""
+
+    delimiter: str
+    rows: list[list[str]]
+    is_strict: bool
+    """Quotes stand as they should."""
+
+    @property
+    def share(self) -> float:
+        """The share of the rows that have the usual number of cells; 0 if that is one."""
+        widths = [len(row) for row in self.rows]
+        usual = max(set(widths), key=lambda width: (widths.count(width), width), default=0)
+        return widths.count(usual) / len(widths) if usual > 1 else 0.0
+
+    @property
+    def is_in_text(self) -> bool:
+        """True if a blank follows each separator, as after a comma in a sentence."""
+        return all(cell.startswith(" ") for row in self.rows for cell in row[1:])
+
+
 def find_delimiter(name: str, head: str) -> str:
-    """Return the character that separates the cells in most rows alike."""
+    """Return the character that separates the cells in most rows alike.
+
+    The separator that gives all rows the same number of cells goes before those that do not, then the one with which
+    the first row names columns, and then those that no blank follows.
+
+    Raises:
+        InputError: there is none, or several are left.
+    """
     lines = head.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if _is_separator_line(lines[0]):
         return lines[0][4]
-    enough, delimiter = (False, 0.05), ""
-    for candidate in DELIMITERS:
-        widths, is_strict = _widths(lines[:2000], candidate)
-        usual = max(set(widths), key=lambda width: (widths.count(width), width), default=0)
-        share = widths.count(usual) / max(1, len(widths))
-        if usual > 1 and (is_strict, share) > enough:
-            enough, delimiter = (is_strict, share + 0.05), candidate
-    if not delimiter:
+    readings = [_Reading(one, *_rows(lines[:2000], one)) for one in DELIMITERS]
+    likely = [one for one in readings if one.share > 0.05]
+    for choice in (
+        lambda one: one.is_strict,
+        lambda one: one.share == 1,
+        lambda one: is_header(one.rows[0]),
+        lambda one: not one.is_in_text,
+    ):
+        likely = [one for one in likely if choice(one)] or likely
+    best = max((one.share for one in likely), default=0.0)
+    likely = [one for one in likely if one.share >= best - 0.05]
+    if not likely:
         raise InputError(
             f"{name}: is no table: no comma, semicolon, tab or vertical bar separates columns in its rows. If it is "
             "plain text, give --format text and the file of the translations too"
         )
-    return delimiter
+    if len(likely) > 1:
+        shown = "; or ".join(f"{' | '.join(cell[:30] for cell in one.rows[-1])!r}" for one in likely)
+        tries = "; or ".join(f"--separator {shlex.quote(shown_separator(one.delimiter))}" for one in likely)
+        raise InputError(
+            f"{name}: several characters cut its rows alike: {shown}. Run the same command with what is right: {tries}"
+        )
+    return likely[0].delimiter
 
 
-def _widths(lines: list[str], delimiter: str) -> tuple[list[int], bool]:
-    """Return the number of cells of each row, and False if quotes do not stand as they should with this delimiter.
+def shown_separator(separator: str) -> str:
+    """Return a separator as --separator takes it."""
+    return "tab" if separator == "\t" else separator
+
+
+def _rows(lines: list[str], delimiter: str) -> tuple[list[list[str]], bool]:
+    """Return the rows that a separator gives, and False if quotes do not stand as they should with it.
 
     A cell that is still open after the last line may be closed after the head of the file.
     """
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    widths: list[int] = []
+    found: list[list[str]] = []
     try:
         for row in rows:
-            widths += [len(row)] * bool(row)
+            found += [row] * bool(row)
     except csv.Error:
         if rows.line_num < len(lines):
-            return [len(row) for row in csv.reader(lines, delimiter=delimiter) if row], False
-    return widths, True
+            return [row for row in csv.reader(lines, delimiter=delimiter) if row], False
+    return found, True

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nmt_cli.formats.characters import decoded, facts_of
-from nmt_cli.formats.columns import rows_as_pairs
+from nmt_cli.formats.columns import rows_as_pairs, rows_as_texts
 from nmt_cli.formats.comma import read_csv
 from nmt_cli.formats.contents import CONTENTS
-from nmt_cli.formats.encoding import TextFacts, asked_codec, is_plainly_utf8, text_facts, text_head
-from nmt_cli.formats.jsonl import read_json_lines
+from nmt_cli.formats.encoding import TextFacts, asked_codec, is_plainly_utf8, read_lines, text_facts, text_head
+from nmt_cli.formats.jsonl import read_json_lines, read_json_texts
 from nmt_cli.formats.languages import language_of_name
 from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
-from nmt_cli.formats.pairs import pairs_of
+from nmt_cli.formats.pairs import pairs_of, texts_of
 from nmt_cli.formats.parallel import in_order, in_twos, read_parallel
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
 from nmt_cli.formats.segments import Content
@@ -66,12 +66,14 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
             (singles if one.format in ONE_SIDE else whole).append(one)
     _refuse_doubles([*singles, *whole])
     _refuse_tables_by_language(whole, singles, settings)
+    if settings.is_single:
+        whole, singles = [*singles, *whole], []
     if len(singles) % 2:
         one = singles[-1]
         what = "plain text in one language" if one.format == "text" else f"{one.format} in one language"
         raise InputError(
             f"{one.given.name}: is {what}; give the file with its translations too, or if it is a table, say so with "
-            "--format tsv or --format csv"
+            "--format tsv or --format csv. `nmt import FILE -o PREFIX --lang XX` takes a text in one language"
         )
     names = [one.given.inner_name for one in singles]
     jobs = [
@@ -107,6 +109,7 @@ def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
         ("--sheet", settings.sheet, formats & {"XLSX", "ODS"}),
         ("--encoding", settings.encoding, formats - {"XLSX", "ODS"}),
         ("--member", settings.member, is_zip),
+        ("--separator", settings.separator, formats & {"TSV", "CSV"}),
         ("--with-unfinished", True if settings.with_unfinished else None, formats & {"PO", "XLIFF"}),
     ):
         if value is not None and not matters:
@@ -190,7 +193,8 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
     )
     given, num_before = job.inputs[0][0], report.pairs
     try:
-        yield from whole_pairs(_found(job, settings, report), given.name, report)
+        found = _texts(job, settings, report) if settings.is_single else _found(job, settings, report)
+        yield from whole_pairs(found, given.name, report, is_single=settings.is_single)
     except InputError as error:
         if job.format != "XLSX" or not (advice := advice_on_formulas(given, settings.sheet)):
             raise
@@ -209,7 +213,7 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
     if job.format == "TSV":
         return rows_as_pairs(read_tsv(given, facts, report), given.name, languages, columns, report)
     if job.format == "CSV":
-        table = read_csv(given, facts, text_head(given, facts), report)
+        table = read_csv(given, facts, text_head(given, facts), report, settings.separator)
         return rows_as_pairs(table, given.name, languages, columns, report)
     if job.format == "JSON lines":
         return read_json_lines(given, facts, languages, columns, report)
@@ -230,7 +234,31 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
     return matched(cues[0], cues[1], (source.name, target.name), report)
 
 
+def _texts(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found]:
+    """Yield the texts of a file in one language, each as both sides."""
+    ((given, facts),) = job.inputs
+    language, columns = settings.languages.source, settings.columns
+    if job.format == "XLSX" or facts is None:
+        is_xlsx = job.format == "XLSX"
+        rows = read_xlsx(given, settings.sheet, 1) if is_xlsx else read_ods(given, settings.sheet, 1)
+        return rows_as_texts(rows, given.name, language, columns, report, is_grid=True)
+    if job.format == "TSV":
+        return rows_as_texts(read_tsv(given, facts, report), given.name, language, columns, report)
+    if job.format == "CSV":
+        table = read_csv(given, facts, text_head(given, facts), report, settings.separator)
+        return rows_as_texts(table, given.name, language, columns, report)
+    if job.format == "JSON lines":
+        return read_json_texts(given, facts, language, columns, report)
+    if job.format == "TMX":
+        return _memory(given, facts, settings, report)
+    if job.format == "text":
+        lines = enumerate(read_lines(given, facts), start=1)
+        return (Found(number, bare, bare) for number, line in lines for bare in [line.rstrip("\r\n")])
+    content = CONTENTS[job.format](decoded(given, facts))
+    return texts_of(content, language, report, with_unfinished=settings.with_unfinished)
+
+
 def _memory(given: Input, facts: TextFacts, settings: Settings, report: ImportReport) -> Iterator[Found]:
-    events = TmxEvents(given.name, settings.languages, report)
+    events = TmxEvents(given.name, settings.languages, report, is_single=settings.is_single)
     yield from read_events(given, facts, events)
     events.finish()

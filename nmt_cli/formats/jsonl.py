@@ -42,6 +42,39 @@ def read_json_lines(
             yield Found(number, *map(str, texts))
 
 
+def read_json_texts(
+    given: Input, facts: TextFacts, language: str, asked: str | None, report: ImportReport
+) -> Iterator[Found]:
+    """Yield one field of each object as both sides; lines without it are counted.
+
+    Raises:
+        InputError: it is not certain which field is meant.
+    """
+    records = _records(given, facts, report)
+    sample = list(islice(records, SAMPLE_ROWS))
+    fields = list(dict.fromkeys(key for _, record in sample for key in record))
+    texts = [key for key in fields if any(isinstance(record.get(key), str) for _, record in sample)]
+    found = (
+        [fields[place] for place in named_by(fields, language)]
+        or [key for key in ("text", "sentence") if key in texts]
+        or texts
+    )
+    if asked is not None:
+        found = [asked] if asked in fields else []
+    if len(found) != 1:
+        tries = "; or ".join(f"--columns {shlex.quote(key)}" for key in texts[:4]) or "--columns FIELD"
+        raise InputError(
+            f"{given.name}: it is not certain which field is {language}. Run the same command with what is right: "
+            f"{tries}"
+        )
+    report.inputs[-1]["columns"] = found
+    for number, record in chain(sample, records):
+        if isinstance(text := record.get(found[0]), str):
+            yield Found(number, text, text)
+        else:
+            report.skip(f"the field {found[0]} is missing or not a string", f"{given.name}:{number}")
+
+
 def _records(given: Input, facts: TextFacts, report: ImportReport) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number of each line that holds an object, and the fields of it or of its `translation`."""
     is_universal = facts.line_ends in ("CR", "mostly CR", "mixed")

@@ -7,7 +7,7 @@ Cyrillic one. Nothing is guessed of other languages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
@@ -63,6 +63,15 @@ def warn_of_region(name: str, code: str, language: str) -> None:
     """Warn if the text of a file is of another region or script than the language that is asked for."""
     if not is_exactly(code, language) and all(re.search(r"\w[-_@]\w", given) for given in (code, language)):
         warn(f"{name}: its {code.strip()} is taken for {language}")
+
+
+def warn_of_mixture(name: str, codes: Mapping[str, int], language: str) -> None:
+    """Warn if texts in several regions or scripts are taken for one language, with the number of each."""
+    if len({code.strip().lower().replace("_", "-") for code in codes}) > 1:
+        each = ", ".join(f"{number:,} in {code.strip()}" for code, number in codes.items())
+        warn(
+            f"{name}: mixes regions or scripts of {language}: {each}; give one of them as the language to take it alone"
+        )
 
 
 def language_after(declared: str, code: str) -> str:

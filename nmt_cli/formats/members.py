@@ -14,7 +14,7 @@ from nmt_cli.system.errors import InputError
 
 FORMATS = {
     "text": "text", "tsv": "TSV", "csv": "CSV", "tmx": "TMX", "xliff": "XLIFF", "po": "PO", "jsonl": "JSON lines",
-    "srt": "SRT", "vtt": "VTT", "xlsx": "XLSX", "ods": "ODS",
+    "srt": "SRT", "vtt": "VTT", "html": "HTML", "xlsx": "XLSX", "ods": "ODS",
 }  # fmt: skip
 """Values of --format, and how messages name them."""
 ONE_SIDE = ("text", "SRT", "VTT")
@@ -36,6 +36,10 @@ class Settings:
     member: str | None = None
     with_unfinished: bool = False
     """Translations that a format calls unfinished are taken too."""
+    separator: str | None = None
+    """The character between the cells of a table."""
+    is_single: bool = False
+    """The text in one language is taken, which both of `languages` are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ def _by_head(given: Input, settings: Settings) -> Recognised:
         raise InputError(f"{given.name}: is no spreadsheet, as --format {settings.format} says; leave out --format")
     if settings.format not in (None, "jsonl"):
         return Recognised(given, FORMATS[settings.format])
+    if settings.separator is not None and settings.format is None:
+        return Recognised(given, "TSV" if settings.separator == "\t" else "CSV")
     head = given.head(1 << 17)
     marked = utf16_encoding(head[: 1 << 12])
     facts = TextFacts("", marked or "utf-8", "none")
@@ -94,8 +100,11 @@ def _by_head(given: Input, settings: Settings) -> Recognised:
     if settings.format is not None:
         return Recognised(given, FORMATS[settings.format])
     kind = text_format(text, given.inner_name)
-    if kind == "HTML":
-        raise InputError(f"{given.name}: is HTML, a page for a browser; copy its sentences into a table or two files")
+    if kind == "HTML" and not settings.is_single:
+        raise InputError(
+            f"{given.name}: is HTML, a page in one language; `nmt import {shlex.quote(given.file)} -o PREFIX "
+            "--lang XX` writes its text, one paragraph a line"
+        )
     if kind == "text" and (other := other_format(text)) is not None:
         raise InputError(
             f"{given.name}: is {other.what}; {other.advice}. If each of its lines is a sentence, give --format text"
@@ -115,6 +124,8 @@ def _chosen_members(whole: Input, members: list[Input], settings: Settings) -> t
             raise InputError(f"--member {settings.member}: {whole.name} has no such member; it has {names}")
         members = asked
     kinds = _texts_of(members, settings)
+    if settings.is_single:
+        return _only_member(whole, kinds)
     both = [one for one in kinds if one.format not in ONE_SIDE]
     languages = settings.languages
     named = {
@@ -143,6 +154,15 @@ def _chosen_members(whole: Input, members: list[Input], settings: Settings) -> t
         )
     read = {one.given.member for one in chosen}
     return chosen, [str(one.member) for one in opened(whole)[0] if one.member not in read]
+
+
+def _only_member(whole: Input, kinds: list[Recognised]) -> tuple[list[Recognised], list[str]]:
+    """Return the only member of an archive that is text, for a text in one language."""
+    if len(kinds) != 1:
+        tries = "; or ".join(f"--member {shlex.quote(str(one.given.member))}" for one in kinds[:4])
+        advice = f"Run the same command with what is right: {tries}" if kinds else "Unpack it and give a file"
+        raise InputError(f"{whole.name}: has {len(kinds) or 'no'} members that are text. {advice}")
+    return kinds, [str(one.member) for one in opened(whole)[0] if one.member != kinds[0].given.member]
 
 
 def _texts_of(members: list[Input], settings: Settings) -> list[Recognised]:

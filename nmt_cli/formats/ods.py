@@ -89,8 +89,8 @@ def _count(attributes: dict[str, str], name: str) -> int:
     return min(int(number), MAX_ROWS) if re.fullmatch(r"[0-9]{1,9}", number) else 1
 
 
-def read_ods(given: Input, sheet: str | None) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows of the sheet, or of the only one with two columns of text, with the name of their place.
+def read_ods(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows of the sheet, or of the only one with enough columns of text, with the name of their place.
 
     Raises:
         InputError: the file is damaged or protected, or several sheets could be meant.
@@ -105,7 +105,7 @@ def read_ods(given: Input, sheet: str | None) -> Iterator[tuple[str, list[str]]]
     is_table: dict[str, bool] = {}
     for row in _rows(given):
         filled = sum(bool(cell) and not cell.isspace() for cell in row.cells)
-        is_table[row.sheet] = is_table.get(row.sheet, False) or filled > 1
+        is_table[row.sheet] = is_table.get(row.sheet, False) or filled >= num_columns
     if sheet is not None and sheet not in is_table:
         raise InputError(f"--sheet {sheet}: {given.name} has no such sheet with text; it has {', '.join(is_table)}")
     chosen = sheet or only_sheet(given.name, [title for title, is_one in is_table.items() if is_one], list(is_table))

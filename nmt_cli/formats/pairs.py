@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from nmt_cli.formats.inline import SUBFLOW_NOTE
-from nmt_cli.formats.languages import Languages, warn_of_region
+from nmt_cli.formats.languages import Languages, warn_of_mixture, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.formats.segments import Content, Declared, State
+from nmt_cli.formats.segments import Codes, Content, Declared, Segment, State
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
 
@@ -22,6 +22,7 @@ def pairs_of(
     """
     name = content.document.name
     swapped: dict[Declared, bool] = {}
+    num_declared: dict[Declared, int] = {}
     for segment in content.segments():
         is_left = segment.state is State.LEFT and segment.target is None
         is_left |= segment.state is State.UNFINISHED and not with_unfinished
@@ -30,12 +31,70 @@ def pairs_of(
         elif segment.target is not None:
             if segment.declared not in swapped:
                 swapped[segment.declared] = _is_swapped(content, segment.declared, languages, report)
+            num_declared[segment.declared] = num_declared.get(segment.declared, 0) + 1
             if segment.has_subflow:
                 report.note(SUBFLOW_NOTE)
             for sides in segment.marked or ((segment.text, segment.target),):
                 yield Found(segment.line, *(sides[::-1] if swapped[segment.declared] else sides))
     for line, what in content.odd:
         report.skip(what, f"{name}:{line}")
+    for language, codes in zip(languages, _declared_codes(num_declared, swapped), strict=True):
+        warn_of_mixture(name, codes, language)
+
+
+def texts_of(
+    content: Content, language: str, report: ImportReport, *, with_unfinished: bool = False
+) -> Iterator[Found]:
+    """Yield each text in one language, as both sides; of a file with two languages, the side that is in it."""
+    name = content.document.name
+    for segment in content.segments():
+        declared = segment.declared
+        is_target = bool(declared.target) and primary(declared.target) == primary(language)
+        if not is_target and declared.source and primary(declared.source) != primary(language):
+            line = content.line_at(declared.place)
+            raise InputError(
+                f"{name}:{line}: translates from {declared.source} to {declared.target or 'a language without a name'}"
+                f", and has no text in {language}"
+            )
+        is_cue = segment.time is not None
+        is_left = segment.state is State.LEFT and (is_cue or not segment.atoms)
+        if is_target:
+            is_left |= segment.state is State.UNFINISHED and not with_unfinished
+            is_left |= bool(segment.reason) and segment.state in (State.NEW, State.LEFT)
+        if is_left:
+            report.skip(segment.reason or "not to be translated", f"{name}:{segment.line}")
+            continue
+        for text in [segment.target or ""] if is_target else _texts_in(segment):
+            yield Found(segment.line, text, text)
+    for line, what in content.odd:
+        report.skip(what, f"{name}:{line}")
+
+
+def _texts_in(segment: Segment) -> Iterator[str]:
+    """Yield the text of a segment, and those of the attributes within; white space in a page is one blank."""
+    text = segment.text
+    if segment.num_repeated:
+        text = "\n".join([line for line in text.split("\n") if line.strip()][segment.num_repeated :])
+    if segment.codes is Codes.PAGE:
+        text = " ".join(text.split())
+    if text.strip() or not any(atom.inner for atom in segment.atoms):
+        yield text
+    for atom in segment.atoms:
+        for inner in atom.inner:
+            yield " ".join(inner.text.split())
+
+
+def _declared_codes(
+    numbers: Mapping[Declared, int], swapped: Mapping[Declared, bool]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return, for source and target of the import, the declared codes with the numbers of their segments."""
+    sides: tuple[dict[str, int], dict[str, int]] = {}, {}
+    for declared, number in numbers.items():
+        for side, code in enumerate((declared.source, declared.target)):
+            codes = sides[1 - side if swapped[declared] else side]
+            if code:
+                codes[code] = codes.get(code, 0) + number
+    return sides
 
 
 def _is_swapped(content: Content, declared: Declared, languages: Languages, report: ImportReport) -> bool:

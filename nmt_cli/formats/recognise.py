@@ -15,10 +15,10 @@ HEADER_WORDS = frozenset(
     ("source", "target", "src", "tgt", "trg", "original", "translation", "translated", "sentence", "text")
 )
 """Names of columns, apart from names of languages."""
-_IMPORTABLE = "`nmt import` turns it into plain text"
+_IMPORTABLE = "`nmt import` turns it into plain text (with --lang XX if it is in one language)"
 _DOCUMENT_ENDINGS = {"HTML": ".html", "PO": ".po", "SRT": ".srt", "VTT": ".vtt", "XLIFF": ".xlf"}
 _FOR_TRAINING = {
-    "HTML": "copy its sentences into a file",
+    "HTML": "take its text with `nmt import --lang XX`",
     **dict.fromkeys(("PO", "XLIFF"), "take the pairs out of it with `nmt import`"),
     **dict.fromkeys(("SRT", "VTT"), "give it to `nmt import` together with its translation"),
 }

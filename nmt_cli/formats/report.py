@@ -81,8 +81,10 @@ class ImportReport:
         return values
 
 
-def whole_pairs(found: Iterable[Found], name: str, report: ImportReport) -> Iterator[tuple[str, str]]:
-    """Yield the pairs that have text on both sides, and count the others.
+def whole_pairs(
+    found: Iterable[Found], name: str, report: ImportReport, *, is_single: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that have text on both sides, and count the others; with `is_single`, both are one text.
 
     Each side becomes one line: line ends around it go, and each one within becomes a space.
     """
@@ -93,7 +95,7 @@ def whole_pairs(found: Iterable[Found], name: str, report: ImportReport) -> Iter
             side = (
                 "empty on both sides" if has_source == has_target else f"empty {'target' if has_source else 'source'}"
             )
-            report.skip(side, f"{name}:{place}")
+            report.skip("empty" if is_single else side, f"{name}:{place}")
             continue
         if not _is_encodable(source) or not _is_encodable(target):
             report.skip("not valid in its encoding", f"{name}:{place}")

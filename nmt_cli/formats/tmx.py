@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from itertools import islice, product
+from itertools import chain, islice, product
+from math import prod
 
 from nmt_cli.formats.inline import SUBFLOW_NOTE, InlineText
-from nmt_cli.formats.languages import Languages, is_exactly, warn_of_region
+from nmt_cli.formats.languages import Languages, is_exactly, warn_of_mixture, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
 from nmt_cli.formats.xml import DECLARED, ODD_SIGN
 from nmt_cli.system.errors import InputError
@@ -22,13 +23,14 @@ class TmxEvents:
     The text of `hi` belongs to the segment. What `bpt`, `ept`, `it`, `ph` and `ut` hold is markup and is left out.
     """
 
-    def __init__(self, name: str, languages: Languages, report: ImportReport) -> None:
+    def __init__(self, name: str, languages: Languages, report: ImportReport, *, is_single: bool = False) -> None:
         self.found: list[Found] = []
         self._name, self._languages, self._report = name, languages, report
+        self._is_single = is_single
         self._primaries = [primary(language) for language in languages]
         self._seen: dict[str, int] = {}
-        self._taken: dict[tuple[str, str], None] = {}
-        """Codes of segments with the language that they were taken for, in their order."""
+        self._taken: dict[str, dict[str, int]] = {}
+        """For each language, the codes of the segments that were taken for it, with their numbers."""
         self._line = 0
         self._segments: list[tuple[str, InlineText]] = []
         self._language = ""
@@ -68,34 +70,36 @@ class TmxEvents:
     def _end_unit(self) -> None:
         for language in {language for language, _ in self._segments}:
             self._seen[language] = self._seen.get(language, 0) + 1
-        sides = [self._of(number) for number in (0, 1)]
+        sides = [self._of(number) for number in (0, 1)][: 1 if self._is_single else 2]
         place = f"{self._name}:{self._line}"
-        if not (sides[0] and sides[1]):
-            missing = " and ".join(language for language, side in zip(self._languages, sides, strict=True) if not side)
+        if not all(sides):
+            missing = " and ".join(language for language, side in zip(self._languages, sides, strict=False) if not side)
             self._report.skip(f"no {missing} segment in the unit", place)
             return
         if any(ODD_SIGN in str(text) for side in sides for text in side):
             self._report.skip("a character that XML does not allow, or a byte that is not valid", place)
             return
         pairs = list(islice(product(*sides), MAX_VARIANTS))
-        if len(sides[0]) * len(sides[1]) > 1:
+        num_pairs = prod(map(len, sides))
+        if num_pairs > 1:
             self._report.note("units with several variants of a side, each a pair")
-        num_left = len(sides[0]) * len(sides[1]) - len(pairs)
+        num_left = num_pairs - len(pairs)
         if num_left:
             self._report.skip(f"combinations of variants beyond {MAX_VARIANTS} in a unit", place, num_left)
-        for text in (*sides[0], *sides[1]):
+        for text in chain(*sides):
             if text.has_subflow:
                 self._report.note(SUBFLOW_NOTE)
-        self.found += [Found(self._line, str(source), str(target)) for source, target in pairs]
+        self.found += [Found(self._line, str(pair[0]), str(pair[-1])) for pair in pairs]
 
     def _of(self, number: int) -> list[InlineText]:
         """Return the segments of one side: in exactly the language asked for, else in one of its regions."""
         language = self._languages[number]
-        exact = [text for code, text in self._segments if is_exactly(code, language)]
-        if exact or self._primaries[0] == self._primaries[1]:
-            return exact
-        found = [(code, text) for code, text in self._segments if primary(code) == self._primaries[number]]
-        self._taken |= {(code, language): None for code, _ in found}
+        found = [(code, text) for code, text in self._segments if is_exactly(code, language)]
+        if not found and (self._primaries[0] != self._primaries[1] or self._is_single):
+            found = [(code, text) for code, text in self._segments if primary(code) == self._primaries[number]]
+        taken = self._taken.setdefault(language, {})
+        for code, _ in found:
+            taken[code] = taken.get(code, 0) + 1
         return [text for _, text in found]
 
     def finish(self) -> None:
@@ -117,5 +121,7 @@ class TmxEvents:
                     f"{self._name}: has no segment in {language}; the languages in it are {there or 'none'}. Give two "
                     "of them as --source-lang and --target-lang"
                 )
-        for code, language in self._taken:
-            warn_of_region(self._name, code, language)
+        for language, codes in self._taken.items():
+            warn_of_mixture(self._name, codes, language)
+            for code in codes:
+                warn_of_region(self._name, code, language)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nmt_cli.formats.columns import NoText
 from nmt_cli.formats.opening import Input, check_no_declarations
 from nmt_cli.system.errors import InputError
 
@@ -17,14 +18,14 @@ _NUM_SURVEYED = 50
 _ESCAPE = re.compile(r"_x(00[01][0-9A-Fa-f]|005[Ff](?=_x))_")
 
 
-def read_xlsx(given: Input, sheet: str | None) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows of the sheet, or of the only one with two columns of text, with the name of their first cell.
+def read_xlsx(given: Input, sheet: str | None, num_columns: int = 2) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows of the sheet, or of the only one with enough columns of text, with the name of their first cell.
 
     Raises:
         InputError: the file is damaged or protected, or several sheets could be meant.
     """
     with _workbook(given) as book:
-        chosen = _sheet(given.name, {one.title: one for one in book.worksheets}, sheet)
+        chosen = _sheet(given.name, {one.title: one for one in book.worksheets}, sheet, num_columns)
         for number, row in enumerate(chosen.iter_rows(), start=1):
             yield f"{chosen.title}!{number}", [_text(cell) for cell in row]
 
@@ -84,7 +85,7 @@ def load_openpyxl(name: str) -> Any:
     return openpyxl
 
 
-def _sheet(name: str, sheets: dict[str, Any], asked: str | None) -> Any:
+def _sheet(name: str, sheets: dict[str, Any], asked: str | None, num_columns: int) -> Any:
     if asked is not None:
         if asked not in sheets:
             raise InputError(f"--sheet {asked}: {name} has no such sheet; it has {', '.join(sheets)}")
@@ -92,7 +93,8 @@ def _sheet(name: str, sheets: dict[str, Any], asked: str | None) -> Any:
     usable = []
     for title, one in sheets.items():
         rows = one.iter_rows(max_row=_NUM_SURVEYED)
-        if any(sum(isinstance(cell.value, str) and bool(_text(cell).strip()) for cell in row) > 1 for row in rows):
+        texts = (sum(isinstance(cell.value, str) and bool(_text(cell).strip()) for cell in row) for row in rows)
+        if any(number >= num_columns for number in texts):
             usable.append(title)
     return sheets[only_sheet(name, usable, list(sheets), _NUM_SURVEYED)]
 
@@ -117,7 +119,15 @@ def only_sheet(name: str, usable: list[str], sheets: list[str], num_rows: int | 
 def _text(cell: Any) -> str:
     """Return a cell as text, and nothing of an error such as #N/A.
 
+    A number that is shown as it is written is text; dates, percentages, truth values and the like are `NoText`.
     Control characters are written as `_x000D_`, and that as `_x005F_x000D_`.
     """
+    if (
+        cell.value is not None
+        and cell.data_type not in ("s", "e", "inlineStr", "str")
+        and not isinstance(cell.value, str)
+    ):
+        is_plain = isinstance(cell.value, int | float) and not isinstance(cell.value, bool)
+        return str(cell.value) if is_plain and cell.number_format in ("General", "@", "0") else NoText("")
     text = "" if cell.value is None or cell.data_type == "e" else str(cell.value)
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text) if "_x" in text else text

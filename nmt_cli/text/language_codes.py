@@ -9,18 +9,26 @@ import re
 
 _NAMES = """
 en eng english anglais|fr fra fre french français
-de deu ger german deutsch|es spa spanish español
+de deu ger german deutsch|es spa spanish español castellano
 it ita italian italiano|pt por portuguese português|nl nld dut dutch nederlands
 ru rus russian русский|zh zho chi cmn chinese mandarin 中文 汉语
-ja jpn japanese 日本語|ko kor korean 한국어|ar ara arabic العربية|vi vie vietnamese
+ja jpn japanese 日本語|ko kor korean 한국어|ar ara arabic العربية
+vi vie vietnamese tiếng_việt
 tr tur turkish türkçe
 pl pol polish polski|cs ces cze czech čeština|sv swe swedish svenska|da dan danish dansk
-fi fin finnish suomi|no nor nb nob norwegian norsk
+fi fin finnish suomi|no nor nb nob norwegian norsk bokmål
 hu hun hungarian magyar|el ell gre greek ελληνικά|he heb hebrew עברית|hi hin hindi हिन्दी|th tha thai ไทย
-uk ukr ukrainian українська|ro ron rum romanian română|bg bul bulgarian|id ind indonesian|fa fas per persian farsi
-la lat latin|eo epo esperanto|ca cat catalan català|sk slk slo slovak|hr hrv croatian|sr srp serbian|sw swa swahili
+uk ukr ukrainian українська|ro ron rum romanian română|bg bul bulgarian български|id ind indonesian bahasa_indonesia
+fa fas per persian farsi فارسی
+la lat latin|eo epo esperanto|ca cat catalan català|sk slk slo slovak slovenčina
+hr hrv croatian hrvatski|sr srp serbian српски srpski|sw swa swahili kiswahili
 """
-ALIASES = {name: names.split()[0] for line in _NAMES.split("\n") for names in line.split("|") for name in names.split()}
+ALIASES = {
+    name.replace("_", " "): names.split()[0]
+    for line in _NAMES.split("\n")
+    for names in line.split("|")
+    for name in names.split()
+}
 """By code or name, the shortest code."""
 _CODES = {"lao": "lo", "khm": "km", "mya": "my", "bur": "my", "aze": "az", "azj": "az"}
 """More codes of three letters. Those of two letters would be words of file names, such as `my`."""

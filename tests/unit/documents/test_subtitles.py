@@ -199,3 +199,26 @@ def test_bad_subtitles_are_refused_with_their_line(text: str, message: str):
     with pytest.raises(InputError) as refusal:
         subtitles(text)
     assert str(refusal.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("language", "second", "lines"),
+    [
+        ("de", "Auto das schnellste ist", ["Ich glaube, dass mein Auto das schnellste ist"]),
+        ("de", "Ihr Arzt ist reich", ["Ich glaube, dass mein", "Ihr Arzt ist reich"]),
+        ("de", "Keine Sorge", ["Ich glaube, dass mein", "Keine Sorge"]),
+        ("de", "42", ["Ich glaube, dass mein"]),
+        ("en", "Auto das schnellste ist", ["Ich glaube, dass mein", "Auto das schnellste ist"]),
+    ],
+)
+def test_a_noun_with_a_capital_goes_on_with_a_german_sentence(language: str, second: str, lines: list[str]):
+    seen: list[str] = []
+
+    def translate(some):
+        seen.extend(some)
+        return upper(some)
+
+    text = f"1\n00:01,000 --> 00:02,000\nIch glaube, dass mein\n\n2\n00:02,000 --> 00:03,000\n{second}\n\n"
+    text += "3\n01:00,000 --> 01:01,000\nso keine.\n"
+    translate_document("a.srt", text.encode(), translate, SPLIT, target_lang=None, source_lang=language)
+    assert seen == [*lines, "so keine."]

@@ -1,0 +1,134 @@
+"""Tables of other programs: which character separates the cells, broken rows, headers, and cells that are no text."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from importing_here import imported
+
+from nmt_cli.system.errors import InputError
+
+PRICES = "fr;en\n" + "".join(f"Cela coûte {n},50 euros.;It costs {n}.50 euros.\n" for n in range(30))
+PLEASE = "".join(f"It costs {n}.50 euros, please.;Cela coûte {n} euros.\n" for n in range(5))
+
+
+@pytest.mark.parametrize(
+    ("content", "pair", "number"),
+    [
+        (PRICES, ("It costs 0.50 euros.", "Cela coûte 0,50 euros."), 30),
+        (PLEASE, ("It costs 0.50 euros, please.", "Cela coûte 0 euros."), 5),
+        (PRICES.replace(";", "|"), ("It costs 0.50 euros.", "Cela coûte 0,50 euros."), 30),
+        ("en,fr\n" + "it; is,il; est\n" * 3, ("it; is", "il; est"), 3),
+        ("en, fr\n" + "a dog, un chien\n" * 3, ("a dog", " un chien"), 3),
+    ],
+)
+def test_the_separator_gives_all_rows_as_many_cells_and_fits_the_header(tmp_path, content, pair, number):
+    (tmp_path / "t.csv").write_text(content)
+    made = imported(tmp_path / "t.csv")
+    assert (made.pairs[0], len(made.pairs)) == (pair, number)
+
+
+def test_a_table_with_two_readings_is_refused_with_both(tmp_path):
+    (tmp_path / "t.csv").write_text("a red,dog;un chien\n" * 3)
+    with pytest.raises(InputError) as refusal:
+        imported(tmp_path / "t.csv")
+    assert str(refusal.value).endswith(
+        "several characters cut its rows alike: 'a red | dog;un chien'; or 'a red,dog | un chien'. Run the same "
+        "command with what is right: --separator ,; or --separator ';'"
+    )
+    assert imported(tmp_path / "t.csv", separator=";").pairs[0] == ("a red,dog", "un chien")
+    (tmp_path / "t.txt").write_text("a#b\nc#d\n")
+    assert imported(tmp_path / "t.txt", separator="#").pairs == [("a", "b"), ("c", "d")]
+
+
+def test_rows_that_broke_over_lines_are_no_pairs(tmp_path):
+    (tmp_path / "t.tsv").write_text(
+        "id\tsource\ttarget\n0\tThe car is red.\tLa voi\nture est rouge.\n"
+        "1\tThe hou\nse is big.\tLa maison est grande.\n"
+        "2\tThe tree is old.\tL’arbre est vieux.\n3\tThe key is new.\tLa clé est neuve.\n"
+    )
+    made = imported(tmp_path / "t.tsv")
+    assert [source for source, _ in made.pairs] == ["The tree is old.", "The key is new."]
+    assert sum(made.report["skipped"].values()) == 4
+
+
+@pytest.mark.parametrize("last", ["note", ""])
+def test_a_row_without_its_last_cell_is_whole_where_others_lack_it_too(tmp_path, last):
+    rows = [f"a dog {n}\tun chien {n}" + (f"\t{last}" if last and n % 2 else "") for n in range(20)]
+    (tmp_path / "t.tsv").write_text("\n".join(["source\ttarget\tnotes", *rows]) + "\n")
+    assert len(imported(tmp_path / "t.tsv").pairs) == 20
+
+
+def test_references_of_web_programs_are_read_as_characters(tmp_path):
+    rows = "".join(f'"O&#039;Neil has {n} cars &amp; keys.","O&#039;Neil a {n} voitures."\n' for n in range(6))
+    (tmp_path / "t.csv").write_text("english,french\n" + rows)
+    made = imported(tmp_path / "t.csv")
+    assert made.pairs[0] == ("O'Neil has 0 cars & keys.", "O'Neil a 0 voitures.")
+    assert made.report["notes"] == {"pairs with references such as &#039;, which were read as characters": 6}
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [("Nr;English;Tiếng Việt", "vi"), ("Nr;English;Viet", "vi"), ("No;中文;Text", "zh")],
+)
+def test_a_header_that_names_one_language_is_no_pair(tmp_path, header, language):
+    source = "zh" if language == "zh" else "en"
+    texts = (
+        ("我喜欢红色的车。", "Nous aimons les voitures rouges.")
+        if source == "zh"
+        else ("I like it.", "Tôi không thích.")
+    )
+    rows = "".join(f"{n};{n} {texts[0]};{n} {texts[1]}\n" for n in range(4))
+    (tmp_path / "t.csv").write_text(f"{header}\n{rows}")
+    made = imported(tmp_path / "t.csv", source=source, target="fr" if source == "zh" else language, columns="2,3")
+    assert (len(made.pairs), made.report["inputs"][0]["header_row"]) == (4, True)
+
+
+def test_a_header_in_another_script_than_its_column_is_no_pair(tmp_path):
+    (tmp_path / "t.tsv").write_text("Vraag\tAntwoord\n" + "Где красная машина?\tWaar is de rode auto?\n" * 3)
+    assert len(imported(tmp_path / "t.tsv", source="ru", target="nl").pairs) == 3
+
+
+def test_the_columns_that_are_offered_look_like_sentences(tmp_path):
+    rows = "".join(f"w{n}\tnoun\tThis is a red car, number {n}.\tC’est une voiture rouge {n}.\n" for n in "abc")
+    (tmp_path / "t.tsv").write_text(rows)
+    with pytest.raises(InputError, match=r"--columns 3,4; or --columns 3,"):
+        imported(tmp_path / "t.tsv")
+
+
+def test_cells_that_are_no_text_are_counted(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append(["English", "French"])
+    sheet.append(["the car", "la voiture"])
+    for value in (datetime.date(2024, 1, 31), 0.25, True, 1234.5, 7, datetime.time(10, 30)):
+        sheet.append([value, value])
+    sheet["A4"].number_format = sheet["B4"].number_format = "0%"
+    sheet["A6"].number_format = sheet["B6"].number_format = "#,##0.00"
+    book.save(tmp_path / "t.xlsx")
+    made = imported(tmp_path / "t.xlsx")
+    assert made.pairs == [("the car", "la voiture"), ("7", "7")]
+    assert made.report["skipped"] == {"a date, a formatted number or the like, which is no text": 5}
+
+
+def test_regions_of_one_language_are_told_with_their_numbers(tmp_path, capsys):
+    units = [("zh-CN", "a"), ("zh-TW", "b"), ("zh-CN", "c")]
+    body = "".join(
+        f"<tu><tuv xml:lang='en'><seg>{text}</seg></tuv><tuv xml:lang='{code}'><seg>{text}</seg></tuv></tu>"
+        for code, text in units
+    )
+    path = tmp_path / "m.tmx"
+    path.write_text(f"<tmx version='1.4'><header/><body>{body}</body></tmx>")
+    for language in ("zh", "zh-CN"):
+        assert len(imported(path, target=language).pairs) == 3
+        assert f"m.tmx: mixes regions or scripts of {language}: 2 in zh-CN, 1 in zh-TW" in capsys.readouterr().err
+    files = "".join(
+        f"<file source-language='en' target-language='{code}'><body><trans-unit><source>{text}</source><target>{text}"
+        "</target></trans-unit></body></file>"
+        for code, text in units
+    )
+    (tmp_path / "m.xlf").write_text(f"<xliff version='1.2'>{files}</xliff>")
+    assert len(imported(tmp_path / "m.xlf", target="zh").pairs) == 3
+    assert "m.xlf: mixes regions or scripts of zh: 2 in zh-CN, 1 in zh-TW" in capsys.readouterr().err
