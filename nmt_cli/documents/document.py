@@ -170,7 +170,7 @@ def _in_place(
     counts.notes += content.notes
     if num_unfinished:
         counts.notes.append(
-            f"{counted(num_unfinished, 'unfinished translation')} left as it stands; --overwrite translates such too"
+            f"{counted(num_unfinished, 'unfinished translation')} not translated again; --overwrite does it"
         )
     if num_subflows:
         counts.notes.append(

@@ -69,14 +69,30 @@ def decoded(given: Input, facts: TextFacts) -> Characters:
     if sum(map(len, given.chunks())) > MAX_BYTES:
         raise InputError(f"{given.name}: is larger than {MAX_BYTES:,} bytes; cut it into parts")
     data = b"".join(given.chunks())
-    codec = facts.codec.removesuffix("-sig").removesuffix("_sig")
-    if codec.replace("_", "-").lower() in ("utf-16", "utf-32"):
+    codec = facts.codec.lower().removesuffix("-sig").removesuffix("_sig")
+    if codec.replace("_", "-") in ("utf-16", "utf-32"):
         codec += "-be" if data[:4] in (codecs.BOM_UTF32_BE,) or data.startswith(codecs.BOM_UTF16_BE) else "-le"
     try:
         text = data.decode(codec, "surrogateescape" if facts.is_broken else "strict")
     except UnicodeError as error:
         raise InputError(f"{given.name}: is not valid {facts.encoding} ({error})") from None
     return Characters(given.name, text, codec)
+
+
+def note_on_encoding(declared: str | None, facts: TextFacts, *, is_ascii: bool) -> str | None:
+    """Return a warning if a text is not in the encoding that it declares; None if it is, or declares none."""
+    if declared is None:
+        return None
+    try:
+        wanted = declared_codec(declared)
+    except LookupError:
+        wanted = ""
+    own = facts.codec.removesuffix("-sig").removesuffix("_sig").replace("_", "-").lower()
+    if own.startswith("utf"):
+        is_other = wanted not in ("utf-8", own) and not (is_ascii and wanted)
+        return f"declares the encoding {declared}, but is {facts.encoding}, and is read so" if is_other else None
+    is_same = facts.codec in (wanted, wider_codec(wanted))
+    return None if is_same else f"is not valid {declared}; it is read as {facts.encoding}"
 
 
 def document_of(name: str, data: bytes, charset: Charset, languages: Languages) -> Characters:

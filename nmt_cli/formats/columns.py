@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
 
 from nmt_cli.formats.languages import LIKE_NUMBERS, Languages, language_in, named_by, order_of, other_language
+from nmt_cli.formats.members import Settings
 from nmt_cli.formats.recognise import HEADER_WORDS
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.report import Found, ImportReport
@@ -27,6 +28,12 @@ _SIDES = ({"source", "src", "original"}, {"target", "tgt", "trg", "translation",
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
 _REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|amp|quot|apos|lt|gt|nbsp);")
 _LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
+_STATE_HEADERS = frozenset(("fuzzy", "state", "status", "translation status", "translation state"))
+_UNFINISHED = frozenset(
+    ("true", "yes", "1", "fuzzy", "draft", "unfinished", "needs review", "needs-review", "needs work", "needs editing",
+     "needs update", "in progress", "rejected", "untranslated", "not translated", "todo")
+)  # fmt: skip
+"""Cells below such headers, by which programs such as Weblate say that somebody has to look at a translation."""
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»", ")")
 _OTHER_HEADERS = frozenset(
     (
@@ -53,19 +60,23 @@ class Columns:
 def rows_as_pairs(
     rows: Iterable[tuple[str | int, list[str]]],
     name: str,
-    languages: Languages,
-    asked: str | None,
+    settings: Settings,
     report: ImportReport,
     *,
     is_grid: bool = False,
 ) -> Iterator[Found]:
-    """Yield the two sides of each row, and count the rows that do not have them.
+    """Yield the two sides of each row, and count the rows that do not have them, or that the table calls unfinished.
 
     In a grid, such as a spreadsheet, no separator can stand in the text, so rows may have any number of cells.
     """
     rows = dropwhile(lambda row: not any(cell.strip() for cell in row[1]), rows)  # so the header comes first
     sample = list(islice(rows, SAMPLE_ROWS))
-    columns = choose_columns([cells for _, cells in sample], name, languages, asked, is_grid=is_grid)
+    columns = choose_columns(
+        [cells for _, cells in sample], name, settings.languages, settings.columns, is_grid=is_grid
+    )
+    states = []
+    if columns.has_header and not settings.with_unfinished:
+        states = [place for place, cell in enumerate(sample[0][1]) if cell.strip().lower() in _STATE_HEADERS]
     report.inputs[-1]["columns"] = [columns.source + 1, columns.target + 1]
     report.inputs[-1]["header_row"] = columns.has_header
     if columns.has_header:
@@ -87,7 +98,11 @@ def rows_as_pairs(
             cells += [""] * (needed - len(cells))
             if columns.attribution is not None and len(cells) > columns.attribution:
                 report.attribute(cells[columns.attribution])
-            yield from _pair(place, cells[source], cells[target], name, report)
+            values = {cells[column].strip().lower() for column in states if column < len(cells)} & _UNFINISHED
+            if values and cells[target].strip():
+                report.skip(f"unfinished ({values.pop()})", f"{name}:{place}")
+            else:
+                yield from _pair(place, cells[source], cells[target], name, report)
 
 
 def rows_as_texts(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt_cli.formats.characters import decoded, facts_of
+from nmt_cli.formats.characters import declared_charset, decoded, facts_of, note_on_encoding
 from nmt_cli.formats.columns import rows_as_pairs, rows_as_texts
 from nmt_cli.formats.comma import read_csv
 from nmt_cli.formats.contents import CONTENTS
@@ -97,7 +97,12 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
 def _facts_of(one: Recognised, settings: Settings) -> TextFacts:
     """Return the encoding of a file that holds both sides."""
     charset = TmxEvents.charset if one.format == "TMX" else CONTENTS.get(one.format, Content).charset
-    return facts_of(one.given, charset, settings.languages, settings.encoding)
+    facts = facts_of(one.given, charset, settings.languages, settings.encoding)
+    declared = declared_charset(one.given.head(), charset)
+    is_ascii = facts.codec.startswith("utf") and not is_plainly_utf8(one.given)
+    if settings.encoding is None and (note := note_on_encoding(declared, facts, is_ascii=is_ascii)) is not None:
+        warn(f"{one.given.name}: {note}")
+    return facts
 
 
 def _warn_of_idle_options(jobs: list[Job], settings: Settings) -> None:
@@ -194,7 +199,8 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
     given, num_before = job.inputs[0][0], report.pairs
     try:
         found = _texts(job, settings, report) if settings.is_single else _found(job, settings, report)
-        yield from whole_pairs(found, given.name, report, is_single=settings.is_single)
+        keeps_tabs = job.format == "text"
+        yield from whole_pairs(found, given.name, report, is_single=settings.is_single, keeps_tabs=keeps_tabs)
     except InputError as error:
         if job.format != "XLSX" or not (advice := advice_on_formulas(given, settings.sheet)):
             raise
@@ -209,12 +215,12 @@ def _found(job: Job, settings: Settings, report: ImportReport) -> Iterator[Found
     languages, columns = settings.languages, settings.columns
     if job.format == "XLSX" or facts is None:
         rows = read_xlsx(given, settings.sheet) if job.format == "XLSX" else read_ods(given, settings.sheet)
-        return rows_as_pairs(rows, given.name, languages, columns, report, is_grid=True)
+        return rows_as_pairs(rows, given.name, settings, report, is_grid=True)
     if job.format == "TSV":
-        return rows_as_pairs(read_tsv(given, facts, report), given.name, languages, columns, report)
+        return rows_as_pairs(read_tsv(given, facts, report), given.name, settings, report)
     if job.format == "CSV":
         table = read_csv(given, facts, text_head(given, facts), report, settings.separator)
-        return rows_as_pairs(table, given.name, languages, columns, report)
+        return rows_as_pairs(table, given.name, settings, report)
     if job.format == "JSON lines":
         return read_json_lines(given, facts, languages, columns, report)
     if job.format in CONTENTS and len(job.inputs) == 1:

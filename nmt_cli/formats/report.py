@@ -82,11 +82,12 @@ class ImportReport:
 
 
 def whole_pairs(
-    found: Iterable[Found], name: str, report: ImportReport, *, is_single: bool = False
+    found: Iterable[Found], name: str, report: ImportReport, *, is_single: bool = False, keeps_tabs: bool = True
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs that have text on both sides, and count the others; with `is_single`, both are one text.
 
-    Each side becomes one line: line ends around it go, and each one within becomes a space.
+    Each side becomes one line: line ends around it go, and each one within becomes a space, as a tab does where it
+    parts no columns.
     """
     for place, source, target in found:
         has_source = bool(source) and not source.isspace()
@@ -104,6 +105,8 @@ def whole_pairs(
             source, target = _without_outer_line_ends(source), _without_outer_line_ends(target)
             report.joined += bool(_LINE_END.search(source) or _LINE_END.search(target))
             source, target = _LINE_END.sub(" ", source), _LINE_END.sub(" ", target)
+        if not keeps_tabs:
+            source, target = source.replace("\t", " "), target.replace("\t", " ")
         report.pairs += 1
         yield source, target
 

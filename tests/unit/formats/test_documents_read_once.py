@@ -113,3 +113,23 @@ def test_the_encoding_of_a_page_is_searched_for_as_browsers_do(page, encoding):
     done = translated(page.format(text).encode(encoding), "a.html", source_lang="fr")
     assert done.content.decode(encoding) == page.format(text.upper())
     assert done.counts.notes == []
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("name", ["a.srt", "a.txt", "a.html"])
+def test_a_document_in_unicode_keeps_its_encoding(name, codec):
+    texts = {
+        "a.html": "<p>a café, a dog</p>\n",
+        "a.srt": "1\n00:01,000 --> 00:02,000\na café\n",
+        "a.txt": "a café, a dog\n",
+    }
+    done = translated(texts[name].encode(codec), name)
+    assert done.content == texts[name].replace("a café", "A CAFÉ").replace("a dog", "A DOG").encode(codec)
+    assert done.counts.notes == []
+
+
+def test_an_import_tells_of_an_encoding_that_is_not_the_declared_one(tmp_path, capsys):
+    path = tmp_path / "m.xlf"
+    path.write_bytes(xliff(UNIT.format(1, "a café", "<target>é</target>"), declared="windows-1251").encode())
+    assert imported(path).pairs == [("a café", "é")]
+    assert "m.xlf: declares the encoding windows-1251, but is UTF-8, and is read so" in capsys.readouterr().err
