@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,6 +16,7 @@ from nmt_cli.data.output import open_output
 from nmt_cli.documents.document import MAX_BYTES, DocumentCounts, translate_document, translate_paragraphs
 from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import splitter
+from nmt_cli.formats.opening import Input, opened
 from nmt_cli.system.console import Progress, counted, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.output_formats import confidence_of
@@ -65,19 +64,12 @@ def translate_units(
 
 
 def _content(name: str) -> bytes:
-    """Return the bytes of a document, up to the first that is too much."""
-    try:
-        with gzip.open(name) if name.endswith(".gz") else open(name, "rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError(f"{name}: there is no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{name}: is a directory; give a document") from None
-    except (EOFError, zlib.error) as error:
-        raise InputError(f"{name}: is damaged or cut off: {error}") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"{name}: cannot be opened: {reason.lower()}") from None
+    """Return the bytes of a document, decompressed, up to the first that is too much."""
+    given, *others = opened(Input(name))[0]
+    if others or given.member is not None:
+        raise InputError(f"{name}: is an archive; unpack it, and give a document in it")
+    with given.open() as stream:
+        return stream.read(MAX_BYTES + 1)
 
 
 @contextmanager

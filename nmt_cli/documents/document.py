@@ -19,6 +19,7 @@ from nmt_cli.formats.characters import Characters, document_of, encoded
 from nmt_cli.formats.contents import CONTENTS, ENDINGS
 from nmt_cli.formats.html import Page
 from nmt_cli.formats.languages import Languages
+from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import utf16_encoding, why_not_text
 from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, State, spliced
 from nmt_cli.formats.work import SEGMENT, Work
@@ -85,13 +86,13 @@ class Paragraph(NamedTuple):
 
 
 def ending_of(name: str) -> str | None:
-    """Return the ending of a name, without `.gz`, that tells the format of a document, or None."""
+    """Return the ending of a name, without that of a compression, that tells the format of a document, or None."""
     ending = _suffix(name)
     return ending if ending in ENDINGS else None
 
 
 def _suffix(name: str) -> str:
-    return PurePath(name.removesuffix(".gz")).suffix.lower()
+    return PurePath(Input(name).inner_name).suffix.lower()
 
 
 def translate_document(

@@ -22,6 +22,8 @@ _UNFINISHED = frozenset(
     ("needs-adaptation", "needs-l10n", "needs-review-adaptation", "needs-review-l10n", "needs-review-translation")
 )
 """States of translations that somebody has to look at."""
+_OWN_STATES = frozenset(("Draft", "RejectedTranslation", "RejectedSignOff", "PartiallyEdited", "Rejected"))
+"""The same in Trados (`conf` of a segment) and memoQ (`mq:status` of a unit)."""
 _UNITS = ("trans-unit", "segment")
 _SIDES = ("source", "seg-source", "target")
 """Children of a unit with its texts. Elsewhere such elements hold suggestions, or what the texts were before."""
@@ -44,6 +46,8 @@ class _Unit:
 
     start: Event
     is_translated: bool
+    own_state: str
+    """The state of the unit, or of one of its segments, in Trados or memoQ."""
     source: tuple[int, int] | None = None
     seg_source: tuple[int, int] | None = None
     target: tuple[int, int] | None = None
@@ -95,7 +99,9 @@ class Units(Content):
                 opened.append((index, is_translated))
                 declared = self._declared(event) or declared
                 if event.name in _UNITS:
-                    unit = _Unit(event, is_translated)
+                    unit = _Unit(event, is_translated, event.attributes.get("mq:status", ""))
+                elif unit is not None and event.attributes.get("conf") in _OWN_STATES:
+                    unit.own_state = event.attributes["conf"]
             elif event.kind == "end":
                 begin, _ = opened.pop()
                 if unit is None:
@@ -190,7 +196,8 @@ class Units(Content):
         elif not has_text or declared in _UNTRANSLATED:
             state, reason = State.NEW, f"not translated yet (state {declared})" if has_text else ""
         else:
-            is_unfinished = declared in _UNFINISHED
+            declared = unit.own_state if unit.own_state in _OWN_STATES else declared
+            is_unfinished = declared in _UNFINISHED | _OWN_STATES
             state = State.UNFINISHED if is_unfinished else State.DONE
             reason = f"unfinished (state {declared})" if is_unfinished else ""
         return state if unit.is_translated else State.LEFT, reason, target

@@ -133,3 +133,20 @@ def test_an_import_tells_of_an_encoding_that_is_not_the_declared_one(tmp_path, c
     path.write_bytes(xliff(UNIT.format(1, "a café", "<target>é</target>"), declared="windows-1251").encode())
     assert imported(path).pairs == [("a café", "é")]
     assert "m.xlf: declares the encoding windows-1251, but is UTF-8, and is read so" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<trans-unit id='1' mq:status='PartiallyEdited'>{}</trans-unit>",
+        "<trans-unit id='1'>{}<sdl:seg-defs><sdl:seg id='1' conf='Draft'/></sdl:seg-defs></trans-unit>",
+    ],
+)
+def test_states_of_other_programs_are_unfinished_too(tmp_path, unit):
+    sides = "<source>a café</source><target>é</target>"
+    path = tmp_path / "m.xlf"
+    path.write_text(xliff(unit.format(sides), UNIT.format(2, "a dog", "<target>b</target>")))
+    made = imported(path)
+    assert made.pairs == [("a dog", "b")]
+    assert [reason.startswith("unfinished (state ") for reason in made.report["skipped"]] == [True]
+    assert len(imported(path, with_unfinished=True).pairs) == 2

@@ -132,3 +132,17 @@ def test_regions_of_one_language_are_told_with_their_numbers(tmp_path, capsys):
     (tmp_path / "m.xlf").write_text(f"<xliff version='1.2'>{files}</xliff>")
     assert len(imported(tmp_path / "m.xlf", target="zh").pairs) == 3
     assert "m.xlf: mixes regions or scripts of zh: 2 in zh-CN, 1 in zh-TW" in capsys.readouterr().err
+
+
+def test_rows_that_a_table_calls_unfinished_are_no_pairs(tmp_path):
+    rows = "a,b,False\nc,d,True\ne,f,\ng,,True\n"
+    (tmp_path / "t.csv").write_text(f"source,target,fuzzy\n{rows}")
+    made = imported(tmp_path / "t.csv")
+    assert made.pairs == [("a", "b"), ("e", "f")]
+    assert made.report["skipped"] == {"unfinished (true)": 1, "empty target": 1}
+    assert len(imported(tmp_path / "t.csv", with_unfinished=True).pairs) == 3
+
+
+def test_a_tab_within_a_text_is_a_blank(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"en": "a\\tdog", "fr": "un\\tchien"}\n')
+    assert imported(tmp_path / "t.jsonl").pairs == [("a dog", "un chien")]
