@@ -199,8 +199,7 @@ def read_job(job: Job, settings: Settings, report: ImportReport) -> Iterator[tup
     given, num_before = job.inputs[0][0], report.pairs
     try:
         found = _texts(job, settings, report) if settings.is_single else _found(job, settings, report)
-        keeps_tabs = job.format == "text"
-        yield from whole_pairs(found, given.name, report, is_single=settings.is_single, keeps_tabs=keeps_tabs)
+        yield from whole_pairs(found, given.name, report, is_single=settings.is_single)
     except InputError as error:
         if job.format != "XLSX" or not (advice := advice_on_formulas(given, settings.sheet)):
             raise

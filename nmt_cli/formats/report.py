@@ -82,12 +82,11 @@ class ImportReport:
 
 
 def whole_pairs(
-    found: Iterable[Found], name: str, report: ImportReport, *, is_single: bool = False, keeps_tabs: bool = True
+    found: Iterable[Found], name: str, report: ImportReport, *, is_single: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs that have text on both sides, and count the others; with `is_single`, both are one text.
 
-    Each side becomes one line: line ends around it go, and each one within becomes a space, as a tab does where it
-    parts no columns.
+    Each side becomes one line: line ends around it go, and each one within becomes a space.
     """
     for place, source, target in found:
         has_source = bool(source) and not source.isspace()
@@ -105,8 +104,6 @@ def whole_pairs(
             source, target = _without_outer_line_ends(source), _without_outer_line_ends(target)
             report.joined += bool(_LINE_END.search(source) or _LINE_END.search(target))
             source, target = _LINE_END.sub(" ", source), _LINE_END.sub(" ", target)
-        if not keeps_tabs:
-            source, target = source.replace("\t", " "), target.replace("\t", " ")
         report.pairs += 1
         yield source, target
 

@@ -87,7 +87,7 @@ def test_utf16_that_is_asked_for_and_is_none_is_told(here):
     (here / "a.tmx").write_bytes(TMX.encode())
     code, _, err = nmt("import", "a.tmx", "-o", "made", *LANGUAGES, "--encoding", "UTF-16")
     assert code == 2
-    assert "a.tmx:1: is not valid UTF-16 after this line (UTF-16 stream does not start with BOM); give --enc" in err
+    assert "a.tmx: is not valid UTF-16 (UTF-16 stream does not start with BOM); give its encoding, such as --enc" in err
     (here / "a.tsv").write_bytes(TABLE.encode())
     code, _, err = nmt("import", "a.tsv", "-o", "made", *LANGUAGES, "--encoding", "UTF-16")
     assert code == 2
@@ -209,7 +209,7 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
         ((), "Missing argument 'FILE'."),
         (("nil",), "nil: there is no such file"),
         (("",), "the name of an input file is empty"),
-        ((".",), ".: is a directory; give the files in it"),
+        ((".",), "not read: a.7z: is a 7z archive"),
         (("-",), "standard input: is empty"),
         (("-", "-"), "standard input can be read only once: give files for the other inputs"),
         (("/dev/null",), "/dev/null: is a pipe or a device; an import reads a file more than once, so save it first"),
@@ -224,7 +224,7 @@ def test_files_that_only_mention_a_language_stand_as_they_are_given(here):
         (("a.en", "c.en", "d.fr", "b.fr"), "a.en and c.en: both are named as en; give each source text directly"),
         (("a.en", "short.fr"), "a.en has 60 lines and short.fr has 1 line; line i of one must translate line i"),
         (("empty",), "empty: is empty"),
-        (("page",), "page: is HTML, a page for a browser; copy its sentences into a table or two files"),
+        (("page",), "page: is HTML, a page in one language; `nmt import page -o PREFIX --lang XX` writes its text"),
         (("paper.pdf",), "paper.pdf: is a PDF document; this command cannot read it; copy the text out of it"),
         (("a.7z",), "a.7z: is a 7z archive; unpack it, then give the file in it to this command"),
         (("damaged.zip",), "damaged.zip: is a damaged zip archive"),
@@ -444,7 +444,7 @@ def as_document(ending, for_training):
     return f"{first}; to train on it, {for_training}"
 
 
-TO_TEXT = "`nmt import` turns it into plain text"
+TO_TEXT = "`nmt import` turns it into plain text (with --lang XX if it is in one language)"
 WITH_TRANSLATION = "give it to `nmt import` together with its translation"
 
 
@@ -453,7 +453,7 @@ WITH_TRANSLATION = "give it to `nmt import` together with its translation"
     [
         ("a\tb\nc\td\n", "TSV", TO_TEXT),
         ('"a","b"\n"c","d"\n', "CSV", TO_TEXT),
-        ("<!doctype html>\n<p>\n", "HTML", as_document(".html", "copy its sentences into a file")),
+        ("<!doctype html>\n<p>\n", "HTML", as_document(".html", "take its text with `nmt import --lang XX`")),
         ('msgid "a"\nmsgstr "b"\n', "PO", as_document(".po", "take the pairs out of it with `nmt import`")),
         ("1\n00:00:01,000 --> 00:00:02,000\nx\n", "SRT", as_document(".srt", WITH_TRANSLATION)),
         ("WEBVTT\n", "VTT", as_document(".vtt", WITH_TRANSLATION)),

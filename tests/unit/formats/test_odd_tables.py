@@ -141,8 +141,3 @@ def test_rows_that_a_table_calls_unfinished_are_no_pairs(tmp_path):
     assert made.pairs == [("a", "b"), ("e", "f")]
     assert made.report["skipped"] == {"unfinished (true)": 1, "empty target": 1}
     assert len(imported(tmp_path / "t.csv", with_unfinished=True).pairs) == 3
-
-
-def test_a_tab_within_a_text_is_a_blank(tmp_path):
-    (tmp_path / "t.jsonl").write_text('{"en": "a\\tdog", "fr": "un\\tchien"}\n')
-    assert imported(tmp_path / "t.jsonl").pairs == [("a dog", "un chien")]
