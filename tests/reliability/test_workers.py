@@ -20,7 +20,7 @@ from nmt_cli.system.workers import Zygote
 
 pytestmark = pytest.mark.slow
 MODELS = Path(__file__).parents[1] / "models/format-1-init"
-NUM_LINES = 60
+NUM_LINES = 24
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +75,15 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(nmt, model: Path, t
     prefix.write_bytes(b"".join(b"la\n" if number % 3 == 0 else b"\n" for number in range(NUM_LINES)))
     terms.write_text("car\tbagnole\ncat\tminou\n")
     ways = (
-        (),
         ("--format", "jsonl", "--n-best", "3", "--beam-size", "3", "--alignment", "soft", "--confidence"),
-        ("--sample", "--seed", "3", "--markup", "--shard", "2/3"),
+        ("--sample", "--seed", "3", "--markup", "--shard", "2/2"),
         ("--prefix", prefix, "--glossary", terms, "--format", "moses", "--precision", "int8"),
         ("--model", model, "--copy-unknown", "--adapt-writing", "--beam-size", "1", "--batch-tokens", "200"),
     )
     expected = [nmt("translate", text, "--model", model, *way) for way in ways]
     assert {one.code for one in expected} == {0}
     monkeypatch.setattr("nmt_cli.assembly.line_translation.launcher_of", lambda build, **_: Zygote(build))
+    monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
     for way, one in zip(ways, expected, strict=True):
         found = nmt("translate", text, "--model", model, "--workers", 2 if "--n-best" in way else 3, *way)
         assert found.out == one.out, way
@@ -91,12 +91,13 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(nmt, model: Path, t
         assert told == [line for line in one.err.splitlines() if "sentences/s" not in line]
 
 
-def begun(model: Path, endless: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
+def begun(model: Path, endless: Path, out: Path) -> subprocess.Popen[bytes]:
     """Start a translation with two workers, and return when its first lines are written."""
-    process = start_nmt(
-        "translate", endless, "--model", model, "--workers", "2", "--beam-size", "5", "-o", "-", *options,
-        stdout=out.open("wb"), stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+    with out.open("wb") as file:
+        process = start_nmt(
+            "translate", endless, "--model", model, "--workers", "2", "--beam-size", "5",
+            stdout=file, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
     wait_for(lambda: out.stat().st_size or process.poll() is not None)
     return process
 
@@ -105,7 +106,7 @@ def begun(model: Path, endless: Path, out: Path, *options: str) -> subprocess.Po
 def endless(text: Path, tmp_path: Path) -> Path:
     """More lines than are translated in a test."""
     path = tmp_path / "endless.en"
-    path.write_bytes(b"".join(line + b"\n" for line in text.read_bytes().splitlines()) * 1000)
+    path.write_bytes(b"".join(line + b"\n" for line in text.read_bytes().splitlines()) * 3000)
     return path
 
 
@@ -130,7 +131,7 @@ def test_whatever_ends_the_command_no_process_is_left(model: Path, endless: Path
 
 
 def test_killed_workers_change_nothing(nmt, model: Path, text: Path, tmp_path: Path):
-    lines = text.read_bytes().splitlines() * 25
+    lines = text.read_bytes().splitlines() * 40
     several = tmp_path / "several.en"
     several.write_bytes(b"\n".join(lines) + b"\n")
     expected = nmt("translate", several, "--model", model, "--beam-size", "5")
@@ -161,6 +162,7 @@ def test_a_person_who_types_is_told_how_to_end_and_sees_nothing_drawn(model: Pat
     wait_for(lambda: shows(b"sentences/s"))
     assert process.wait(300) == 0
     os.close(ours)
-    assert shown.count(b"\r\n") == 4  # the hint, the line, its translation, the summary
+    said = shown[shown.index(b"type a sentence") :]
+    assert said.count(b"\r\n") == 4  # the hint, the line, its translation, the summary
     assert b"translating" not in shown
     assert b"1 line in" in shown
