@@ -200,10 +200,12 @@ def po_placeholders(content: bytes) -> tuple[int, int]:
     return messages, kept
 
 
+def _translations(translator: object, lines: Sequence[str]) -> Iterator[Translation]:
+    return (found.translations[0] for found in translator.translate(lines))  # type: ignore[attr-defined]
+
+
 def speed(translator: object, source: Path) -> None:
     """Print the sentences per second of lines, and of the same sentences in a page and a catalogue, and the ratios."""
-    from nmt_cli.assembly.document_translation import translations_of
-
     lines = list(dict.fromkeys(line for line in source.read_text("utf-8").split("\n") if line))
     page = "".join(f"<p>{line}</p>\n" for line in lines).replace(" & ", " &amp; ").encode()
     header = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -218,7 +220,7 @@ def speed(translator: object, source: Path) -> None:
             if name == "lines":
                 list(translator.translate(lines))  # type: ignore[attr-defined]
             else:
-                translate = partial(translations_of, translator)
+                translate = partial(_translations, translator)
                 translate_document(name, data, translate, splitter("en"), target_lang="de")
             times[name].append(time.monotonic() - began)
     for name, seconds in times.items():
@@ -239,12 +241,11 @@ def main() -> None:
     if given.what == "identity":
         identity(given.roots)
         return
-    from nmt_cli.assembly.document_translation import translations_of
     from nmt_cli.assembly.trained_translator import open_translator
 
     translator = open_translator([given.model], threads=1, with_alignment=True, beam_size=given.beam_size)
     if given.what == "model":
-        with_model(given.roots, partial(translations_of, translator), given.files)
+        with_model(given.roots, partial(_translations, translator), given.files)
     else:
         speed(translator, given.source)
 

@@ -64,13 +64,14 @@ def build_and_die() -> OneByOne:
 
 
 def upper(task: LineTask) -> LineResult:
-    """A translator that writes the number of each line, its prefix, and the line in capitals."""
+    """A translator that writes the number of each line, its prefix, the line in capitals, and the option `mark`."""
     prefixes = task.prefixes or ("",) * len(task.lines)
     for line in task.lines:
         do(Say((line.decode(),)))
+    mark = dict(task.changed).get("mark", "").encode()
     rows = zip(task.numbers, prefixes, task.lines, strict=True)
     return LineResult(
-        tuple(b"%d %s%s\n" % (n, p.encode(), line.upper()) for n, p, line in rows), Counts(len(task.lines))
+        tuple(b"%d %s%s%s\n" % (n, p.encode(), line.upper(), mark) for n, p, line in rows), Counts(len(task.lines))
     )
 
 

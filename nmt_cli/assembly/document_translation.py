@@ -10,7 +10,8 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, open_requested
+from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+from nmt_cli.assembly.translation_pool import open_pool
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.documents.document import MAX_BYTES, DocumentCounts, translate_document, translate_paragraphs
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from nmt_cli.config.schema import DataConfig
     from nmt_cli.documents.document import Translate
     from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.line_tasks import LinePool
     from nmt_cli.translation.results import Translation
-    from nmt_cli.translation.translator import Translator
 
 
 def translate_units(
@@ -42,24 +43,15 @@ def translate_units(
     languages = experiments[0].config.data
     split = splitter(languages.direction.source)
     data = _content(str(task.file)) if task.is_document else b""
-    translator = open_requested(task, experiments, models, decoding)
-    # In a document, tags and placeholders are always carried across.
-    needs_alignment = carries_markup = task.is_document or decoding.markup
-    if needs_alignment and not translator.models.has_attention:
-        without = translator.models.without_attention
-        warn(f"{without}, so the order of the words alone places tags and placeholders")
-        needs_alignment = False
-    # Tags are taken out and put back here, for a whole sentence of a document.
-    changed = {"with_alignment": needs_alignment, "keep_markup": False}
-    translator.options = translator.options.model_copy(update=changed)
-    began = monotonic()
-    with _confidence_report(task, translator) as translate:
-        if task.is_document:
-            _translate_document(task, data, translate, split, languages)
-        else:
-            _translate_paragraphs(task, translator, translate, split, markup=carries_markup)
-    translator.report()
-    counts, seconds = translator.counts, max(monotonic() - began, 1e-9)
+    with open_pool("sentences", task, experiments, models, decoding) as pool:
+        began = monotonic()
+        with _confidence_report(task, pool) as translate:
+            if task.is_document:
+                _translate_document(task, data, translate, split, languages)
+            else:
+                _translate_paragraphs(task, pool, translate, split, markup=decoding.markup)
+    pool.report()
+    counts, seconds = pool.counts, max(monotonic() - began, 1e-9)
     log(f"{counted(counts.lines, 'sentence')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s")
 
 
@@ -73,16 +65,16 @@ def _content(name: str) -> bytes:
 
 
 @contextmanager
-def _confidence_report(task: TranslationTask, translator: Translator) -> Iterator[Translate]:
+def _confidence_report(task: TranslationTask, pool: LinePool) -> Iterator[Translate]:
     """Yield what translates sentences; with `task.confidence` each is also written to the report."""
     if not task.confidence:
-        yield partial(translations_of, translator)
+        yield partial(translations_of, pool.of_texts)
         return
     numbers = count()
     with open_output(task.report_path) as out:
 
         def translate(lines: Sequence[str]) -> Iterator[Translation]:
-            for line, found in zip(lines, translations_of(translator, lines), strict=True):
+            for line, found in zip(lines, translations_of(pool.of_texts, lines), strict=True):
                 record = {"id": next(numbers), "source": line, "translation": found.text, **confidence_of(found)}
                 out.write(json.dumps(record, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n")
                 yield found
@@ -117,7 +109,7 @@ def _translate_document(
 
 
 def _translate_paragraphs(
-    task: TranslationTask, translator: Translator, translate: Translate, split: Any, *, markup: bool
+    task: TranslationTask, pool: LinePool, translate: Translate, split: Any, *, markup: bool
 ) -> None:
     """Write the translation of every paragraph, a window at a time."""
     counts, num_invalid = DocumentCounts(), 0
@@ -128,13 +120,13 @@ def _translate_paragraphs(
             found = translate_paragraphs([text for text, _ in texts], translate, split, counts, markup=markup)
             out.write("".join(f"{paragraph.text}\n" for paragraph in found).encode("utf-8", errors="replace"))
             out.flush()
-    translator.counts.invalid = num_invalid
+    pool.counts.invalid = num_invalid
     counts.report(input_name(task.file))
 
 
-def translations_of(translator: Translator, lines: Sequence[str]) -> Iterator[Translation]:
-    """Yield the translation of each line, with the attention that `translator.options` asks for."""
+def translations_of(translate: Translate, lines: Sequence[str]) -> Iterator[Translation]:
+    """Yield the translation of each line, and show the progress."""
     with Progress("translating", total=len(lines), unit="sentence") as progress:
-        for translated in translator.translate(lines):
-            yield translated.translations[0]
+        for translation in translate(lines):
+            yield translation
             progress.advance()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.named_files import read_parallel, refuse_overwriting, refuse_overwriting_data
 from nmt_cli.assembly.named_models import named_models
+from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+from nmt_cli.assembly.translation_pool import open_pool
 from nmt_cli.data.lines import is_standard_input
 from nmt_cli.data.output import check_writable, open_output
 from nmt_cli.export.evaluation_report import REPORT, read_report
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from nmt_cli.config.schema import Config, ScoringConfig
     from nmt_cli.experiment import Experiment
     from nmt_cli.scoring import Score
-    from nmt_cli.translation.translator import Translator
+    from nmt_cli.translation.line_tasks import LinePool
 
 LENGTH_PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
 """alpha of ((5+n)/6)^alpha that are tried on the dev set."""
@@ -81,18 +84,21 @@ def evaluate_models(
     check_tokenizer(config.scoring.tokenize)
     dev = _dev_set(experiments[0], "--tune-length-penalty") if tunes_length_penalty else None
     sets = _configured_sets(experiments[0], only) if source is None else [_given_set(source, references, config)]
-    from nmt_cli.assembly.trained_translator import open_translator
-
     how: dict[str, Any] = {}
-    while how != (named := _named(experiments, models.checkpoint)):  # a training may choose another checkpoint
-        translator = open_translator(experiments, **models.loading)
-        how = named
-    reports = directory or experiments[0].reports_path
-    _make_directory(reports, sets, experiments, is_own=directory is None)
-    if dev is not None:
-        how["length_penalty"] = _tune(translator, dev, config)
-    for test in sets:
-        _score_set(translator, test, reports, how, config)
+    with ExitStack() as opened:
+        while how != (named := _named(experiments, models.checkpoint)):  # a training may choose another checkpoint
+            opened.close()
+            task, decoding = TranslationTask(file=None, output=None), RequestedDecoding()
+            pool = opened.enter_context(open_pool("lines", task, experiments, models, decoding))
+            how = named
+        reports = directory or experiments[0].reports_path
+        _make_directory(reports, sets, experiments, is_own=directory is None)
+        changed: dict[str, Any] = {}
+        if dev is not None:
+            how["length_penalty"] = _tune(pool, dev, config)
+            changed = {"length_penalty": how["length_penalty"]["chosen"]}
+        for test in sets:
+            _score_set(pool, test, reports, how, config, changed)
     log(f"translations and {REPORT} -> {reports}")
 
 
@@ -219,12 +225,14 @@ def _make_directory(
         raise InputError(f"{directory}: cannot be made: {str(reason).lower()}") from error
 
 
-def _score_set(translator: Translator, test: _TestSet, directory: Path, how: dict[str, Any], config: Config) -> None:
+def _score_set(
+    pool: LinePool, test: _TestSet, directory: Path, how: dict[str, Any], config: Config, changed: dict[str, Any]
+) -> None:
     """Translate a set, write its translations, add its scores to the report and print them."""
     with open_output(_output_path(directory, test, config)) as file:
-        hypotheses, scores = _translated(translator, test.name, test, config.scoring)
+        hypotheses, scores = _translated(pool, test.name, test, config.scoring, changed)
         file.writelines(f"{line}\n".encode() for line in hypotheses)
-    translator.report()
+    pool.report()
     _add_to_report(directory / REPORT, test, how, scores)
     print(f"{test.name}: " + "  ".join(f"{s.label} = {s.score:.2f}" for s in scores), flush=True)
     for s in scores:
@@ -232,29 +240,28 @@ def _score_set(translator: Translator, test: _TestSet, directory: Path, how: dic
 
 
 def _translated(
-    translator: Translator, description: str, test: _TestSet, scoring: ScoringConfig
+    pool: LinePool, description: str, test: _TestSet, scoring: ScoringConfig, changed: dict[str, Any]
 ) -> tuple[list[str], list[Score]]:
-    """Return the translations of a text and their scores."""
+    """Return the translations of a text and their scores; `changed` are decoding options for it."""
     hypotheses = []
-    translator.counts = Counts()
+    pool.counts = Counts()
     with Progress(description, total=len(test.source), unit="line") as progress:
-        for found in translator.translate(test.source):
-            hypotheses.append(found.translations[0].text)
+        for output in pool.of_texts(test.source, changed):
+            hypotheses.append(output.decode("utf-8").removesuffix("\n"))
             progress.advance()
     return hypotheses, score_corpus(hypotheses, test.references, lowercase=scoring.lowercase, tokenize=scoring.tokenize)
 
 
-def _tune(translator: Translator, dev: _TestSet, config: Config) -> dict[str, Any]:
-    """Give the translator the length penalty that is best on the dev set; return what the report says of it."""
+def _tune(pool: LinePool, dev: _TestSet, config: Config) -> dict[str, Any]:
+    """Choose the length penalty that is best on the dev set; return what the report says of it."""
     bleu: dict[float, float] = {}
-    for penalty in sorted({*LENGTH_PENALTIES, translator.options.length_penalty}):
-        translator.options = translator.options.model_copy(update={"length_penalty": penalty})
-        _, scores = _translated(translator, f"length penalty {penalty:g}", dev, config.scoring)
+    for penalty in sorted({*LENGTH_PENALTIES, config.decoding.length_penalty}):
+        changed = {"length_penalty": penalty}
+        _, scores = _translated(pool, f"length penalty {penalty:g}", dev, config.scoring, changed)
         bleu[penalty] = scores[0].score
         log(f"length penalty {penalty:g}: dev {scores[0].label} = {scores[0].score:.2f}")
     # Of equal ones that which is nearest to the usual.
     best = max(bleu, key=lambda penalty: (bleu[penalty], -abs(penalty - config.decoding.length_penalty)))
-    translator.options = translator.options.model_copy(update={"length_penalty": best})
     log(f"length penalty {best:g} is best. To use it: nmt translate --length-penalty {best:g}")
     return {"chosen": best, "dev_bleu": {f"{penalty:g}": score for penalty, score in bleu.items()}}
 

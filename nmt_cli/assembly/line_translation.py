@@ -5,30 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import islice, repeat
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import IO, TYPE_CHECKING
 
 from nmt_cli.assembly.document_translation import translate_units
 from nmt_cli.assembly.named_files import refuse_overwriting
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+from nmt_cli.assembly.translation_pool import open_pool
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, lines_of_shard, open_input
 from nmt_cli.data.output import open_output
-from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import Progress, counted, log, warn
-from nmt_cli.system.workers import called, launcher_of, num_workers
-from nmt_cli.translation.line_tasks import LineResult, LineTask, translated
-from nmt_cli.translation.pool import Pool
 from nmt_cli.translation.prefix import other_length, with_prefixes
-from nmt_cli.translation.results import Counts
 from nmt_cli.translation.windows import windows_of_lines
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.experiment import Experiment
+    from nmt_cli.translation.line_tasks import LinePool
 
     WithPrefixes = Callable[[Iterable[list[bytes]]], Iterator[tuple[list[bytes], list[str] | None]]]
     "A function that gives each window of lines the prefixes of its translations."
@@ -63,9 +58,8 @@ def _translate_lines_of(
         warn(f"{file}: is read as plain lines; give -o FILE to translate it as a document that keeps its form")
     first_line = 0 if chosen is None else chosen.start
     with (
-        _readable_elsewhere(task) as own,
         open_input(file, warns_of_format=not task.is_named_as_document) as stream,
-        _opened_pool(own, experiments, models, decoding) as (pool, workers),
+        open_pool("lines", task, experiments, models, decoding) as pool,
         _windows_of_prefixes(prefix, chosen, file) as with_beginnings,
         open_output(task.output) as out,
     ):
@@ -76,41 +70,7 @@ def _translate_lines_of(
         lines = iter_lines(stream) if chosen is None else islice(iter_lines(stream), chosen.start, chosen.stop)
         windows = windows_of_lines(lines)
         with_prefixes = zip(windows, repeat(None)) if with_beginnings is None else with_beginnings(windows)
-        _write_lines(
-            translated(pool, with_prefixes, workers=workers, first_line=first_line), out, total, is_typed=is_typed
-        )
-
-
-@contextmanager
-def _readable_elsewhere(task: TranslationTask) -> Iterator[TranslationTask]:
-    """Yield the task with a copy of a glossary that comes from a stream, which another process could not read."""
-    if task.glossary is None or not (is_standard_input(task.glossary) or is_special_file(task.glossary)):
-        yield task
-        return
-    with TemporaryDirectory(prefix="nmt-") as directory, open_input(task.glossary) as stream:
-        copy = Path(directory, input_name(task.glossary).replace("/", "-"))
-        copy.write_bytes(stream.read())
-        yield replace(task, glossary=str(copy))
-
-
-@contextmanager
-def _opened_pool(
-    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
-) -> Iterator[tuple[Pool, int]]:
-    """Yield a pool whose model is loaded, and the number of its workers.
-
-    Raises:
-        InputError: as `line_work` does.
-    """
-    # Anew, without what they have read: a worker reads for itself.
-    runs = [Experiment(experiment.directory, experiment.direction) for experiment in experiments]
-    own = replace(models, threads=None)
-    build = partial(called, "nmt_cli.assembly.line_work", "line_work", task, runs, own, decoding)
-    launcher = launcher_of(build, threads=models.threads)
-    workers = models.workers or num_workers(models.threads or 1)
-    with Pool(launcher, workers=workers) as pool:
-        pool.submit(LineTask((), ())).result()  # loads the model before anything is read
-        yield pool, workers
+        _write_lines(pool, pool.translated(with_prefixes, first_line=first_line), out, total, is_typed=is_typed)
 
 
 def _num_lines(file: str | None) -> int | None:
@@ -121,21 +81,21 @@ def _num_lines(file: str | None) -> int | None:
         return sum(1 for _ in iter_lines(stream))
 
 
-def _write_lines(results: Iterable[LineResult], out: IO[bytes], total: int | None, *, is_typed: bool) -> None:
+def _write_lines(
+    pool: LinePool, windows: Iterable[Sequence[bytes]], out: IO[bytes], total: int | None, *, is_typed: bool
+) -> None:
     """Write the translation of every line, a window at a time, and say at the end how fast that was.
 
     `total` is the number of the lines where it is known. Over lines that a person types nothing is drawn.
     """
-    began, counts, max_pieces = monotonic(), Counts(), 0
+    began = monotonic()
     with Progress("translating", total=total, unit="line", is_hidden=is_typed) as progress:
-        for result in results:
-            out.writelines(result.outputs)
+        for outputs in windows:
+            out.writelines(outputs)
             out.flush()
-            counts.add(result.counts)
-            max_pieces = result.max_pieces
-            progress.advance(len(result.outputs))
-    counts.report(max_pieces)
-    seconds = max(monotonic() - began, 1e-9)
+            progress.advance(len(outputs))
+    pool.report()
+    counts, seconds = pool.counts, max(monotonic() - began, 1e-9)
     log(
         f"{counted(counts.lines, 'line')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
         f"{counts.target_pieces / seconds:,.0f} pieces/s"

@@ -4,43 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Literal
 
 from nmt_cli.assembly.named_models import ModelOptions
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, need_attention, open_requested
 from nmt_cli.experiment import Experiment
+from nmt_cli.system.console import warn
 from nmt_cli.system.distributed import find_device
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.workers import BuiltLater, OneByOne, Work
 from nmt_cli.translation.line_tasks import translate_task
 from nmt_cli.translation.output_formats import formatter
+from nmt_cli.translation.results import Translated, Translation
+from nmt_cli.translation.translator import Translator
 
 
 def line_work(
-    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+    outputs: Literal["lines", "sentences"],
+    task: TranslationTask,
+    experiments: Sequence[Experiment],
+    models: ModelOptions,
+    decoding: RequestedDecoding,
 ) -> Work:
-    """Return what translates the `LineTask`s of a task; on a GPU, the worker itself builds it.
+    """Return what does the `LineTask`s of a task; on a GPU, the worker itself builds it.
 
-    Raises:
-        InputError: as `translator_work` does.
-    """
-    build = partial(translator_work, task, experiments, models, decoding)
-    return BuiltLater(build) if find_device(models.device).type == "cuda" else build()
-
-
-def translator_work(
-    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
-) -> OneByOne:
-    """Return what translates the `LineTask`s of a task with one translator.
+    The output of one of the `lines` is in the format of the task, as bytes. That of one of the `sentences` of a
+    document is its best translation.
 
     Raises:
         InputError: a model cannot be loaded, has no attention that is needed, or has a smaller beam than translations
             of a line are wanted.
     """
+    build = partial(_built, outputs, task, experiments, models, decoding)
+    return BuiltLater(build) if find_device(models.device).type == "cuda" else build()
+
+
+def _built(
+    outputs: Literal["lines", "sentences"],
+    task: TranslationTask,
+    experiments: Sequence[Experiment],
+    models: ModelOptions,
+    decoding: RequestedDecoding,
+) -> OneByOne:
     translator = open_requested(task, experiments, models, decoding)
+    if outputs == "sentences":
+        _prepare_for_sentences(translator, task, decoding)
+        return OneByOne(partial(translate_task, translator, _best))
     need_attention(translator)
     options = translator.options
     if options.sampling_temperature is None and decoding.n_best > options.beam_size:
         raise InputError(f"--n-best {decoding.n_best}: is more than the beam, {options.beam_size}; raise --beam-size")
     has_terms = task.glossary is not None
     write = formatter(task.format, n_best=decoding.n_best, alignment=task.alignment, glossary=has_terms)
-    return OneByOne(partial(translate_task, translator, write))
+
+    def written(number: int, translated: Translated) -> bytes:
+        return write(number, translated).encode("utf-8", errors="replace")
+
+    return OneByOne(partial(translate_task, translator, written))
+
+
+def _prepare_for_sentences(translator: Translator, task: TranslationTask, decoding: RequestedDecoding) -> None:
+    """Let the translator give the attention by which tags and placeholders find their places, and leave them alone.
+
+    They are taken out and put back around it, for a whole sentence of a document.
+    """
+    needs_alignment = task.is_document or decoding.markup  # in a document, they are always carried across
+    if needs_alignment and not translator.models.has_attention:
+        without = translator.models.without_attention
+        warn(f"{without}, so the order of the words alone places tags and placeholders")
+        needs_alignment = False
+    changed = {"with_alignment": needs_alignment, "keep_markup": False}
+    translator.options = translator.options.model_copy(update=changed)
+
+
+def _best(_: int, translated: Translated) -> Translation:
+    return translated.translations[0]

@@ -13,7 +13,8 @@ from nmt_cli.commands.options import (
     ModelDirs,
     SourceLang,
     TargetLang,
-    Threads,
+    Workers,
+    WorkerThreads,
     ZeroShot,
 )
 from nmt_cli.system.errors import InputError
@@ -56,7 +57,8 @@ def evaluate(
         ),
     ] = False,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: WorkerThreads = None,
+    workers: Workers = None,
     checkpoint: Checkpoint = "best",
     source_lang: SourceLang = None,
     target_lang: TargetLang = None,
@@ -77,6 +79,7 @@ def evaluate(
         checkpoint,
         device,
         threads,
+        workers=workers,
         source_lang=source_lang,
         target_lang=target_lang,
         zero_shot=zero_shot,

@@ -8,16 +8,17 @@ format, so the parent needs nothing that it would have to load.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from queue import Queue
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt_cli.translation.pool import Pool, Ticket
-from nmt_cli.translation.results import Counts
+from nmt_cli.translation.results import Counts, Translated
+from nmt_cli.translation.windows import windows_of_list
 
 if TYPE_CHECKING:
-    from nmt_cli.translation.output_formats import Formatter
     from nmt_cli.translation.translator import Translator
 
 CHUNK_LINES = 512
@@ -29,6 +30,8 @@ WINDOWS_AHEAD = 2
 """Windows that are read while one is written."""
 Windows = Iterable[tuple[list[bytes], Sequence[str] | None]]
 """Lines, and the beginnings of their translations or None."""
+Write = Callable[[int, Translated], Any]
+"""Makes the output of a line from its number and its translations."""
 
 
 class LineTask(NamedTuple):
@@ -39,11 +42,16 @@ class LineTask(NamedTuple):
     """The number of each in the whole input, from 0."""
     prefixes: tuple[str, ...] = ()
     """The beginnings of their translations; none at all where no line has one."""
+    changed: tuple[tuple[str, Any], ...] = ()
+    """Decoding options that these lines have for themselves."""
 
     def alone(self) -> list[LineTask]:
         """Return a task for each line."""
         places = range(len(self.lines))
-        return [LineTask(self.lines[n : n + 1], self.numbers[n : n + 1], self.prefixes[n : n + 1]) for n in places]
+        return [
+            LineTask(self.lines[n : n + 1], self.numbers[n : n + 1], self.prefixes[n : n + 1], self.changed)
+            for n in places
+        ]
 
     def joined(self, results: Sequence[LineResult]) -> LineResult:
         """Return the result of this task from those of its lines."""
@@ -59,20 +67,53 @@ class LineTask(NamedTuple):
 
 
 class LineResult(NamedTuple):
-    """What is written for each line, and what was counted."""
+    """The output of each line, and what was counted."""
 
-    outputs: tuple[bytes, ...]
+    outputs: tuple[Any, ...]
     counts: Counts
     max_pieces: int = 0
     """Pieces of a source beyond which the model translates it in parts."""
 
 
-def translate_task(translator: Translator, write: Formatter, task: LineTask) -> LineResult:
+def translate_task(translator: Translator, write: Write, task: LineTask) -> LineResult:
     """Translate the lines of a task: the work of one worker."""
-    translator.counts = Counts()
-    found = translator.translate_window(task.lines, prefixes=task.prefixes or None, numbers=task.numbers)
-    outputs = [write(*one).encode("utf-8", errors="replace") for one in zip(task.numbers, found, strict=True)]
-    return LineResult(tuple(outputs), translator.counts, translator.options.max_source_pieces)
+    usual = translator.options
+    translator.counts, translator.options = Counts(), usual.model_copy(update=dict(task.changed))
+    try:
+        found = translator.translate_window(task.lines, prefixes=task.prefixes or None, numbers=task.numbers)
+    finally:
+        translator.options = usual
+    outputs = tuple(write(*one) for one in zip(task.numbers, found, strict=True))
+    return LineResult(outputs, translator.counts, usual.max_source_pieces)
+
+
+class LinePool:
+    """A pool whose workers translate lines, and what they have counted."""
+
+    def __init__(self, pool: Pool, workers: int) -> None:
+        self._pool, self._workers = pool, workers
+        self.counts = Counts()
+        self._max_pieces = 0
+
+    def translated(
+        self, windows: Windows, *, first_line: int = 0, changed: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the outputs of each window of lines, in order; `changed` are decoding options for these lines."""
+        options = tuple((changed or {}).items())
+        for result in translated(self._pool, windows, workers=self._workers, first_line=first_line, changed=options):
+            self.counts.add(result.counts)
+            self._max_pieces = result.max_pieces
+            yield result.outputs
+
+    def of_texts(self, texts: Iterable[str], changed: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """Yield the output of each of some texts, which follow those before; only a few windows are held in memory."""
+        lines = (text.encode("utf-8", errors="surrogatepass") for text in texts)
+        windows = zip(windows_of_list(lines), repeat(None))
+        return chain.from_iterable(self.translated(windows, first_line=self.counts.lines, changed=changed))
+
+    def report(self) -> None:
+        """Log the numbers of long, cut and unusual lines."""
+        self.counts.report(self._max_pieces)
 
 
 class _Window(NamedTuple):
@@ -83,8 +124,10 @@ class _Window(NamedTuple):
     tickets: list[Ticket]
 
 
-def translated(pool: Pool, windows: Windows, *, workers: int, first_line: int = 0) -> Iterator[LineResult]:
-    """Yield what is written for each window of lines, in order. A thread reads ahead.
+def translated(
+    pool: Pool, windows: Windows, *, workers: int, first_line: int = 0, changed: tuple[tuple[str, Any], ...] = ()
+) -> Iterator[LineResult]:
+    """Yield the result of each window of lines, in order. A thread reads ahead.
 
     `first_line` is the number of the first line in its input, from 0.
     """
@@ -95,7 +138,7 @@ def translated(pool: Pool, windows: Windows, *, workers: int, first_line: int = 
         number = first_line
         try:
             for lines, prefixes in windows:
-                ahead.put(_submitted(pool, lines, prefixes, number, workers))
+                ahead.put(_submitted(pool, lines, prefixes, number, workers, changed))
                 number += len(lines)
                 if has_ended.is_set():
                     return
@@ -111,23 +154,36 @@ def translated(pool: Pool, windows: Windows, *, workers: int, first_line: int = 
             yield _gathered(window)
     finally:
         has_ended.set()
+        with suppress(Empty):  # so that the thread need not wait for room, and ends
+            while True:
+                ahead.get_nowait()
 
 
-def _submitted(pool: Pool, lines: list[bytes], prefixes: Sequence[str] | None, number: int, workers: int) -> _Window:
+def _submitted(
+    pool: Pool,
+    lines: list[bytes],
+    prefixes: Sequence[str] | None,
+    number: int,
+    workers: int,
+    changed: tuple[tuple[str, Any], ...],
+) -> _Window:
     order = sorted(range(len(lines)), key=lambda place: -len(lines[place]))
     size = min(CHUNK_LINES, max(SMALLEST_CHUNK, -(-len(lines) // (CHUNKS_A_WORKER * workers))))
     tickets = []
     for start in range(0, len(order), size):
         places = order[start : start + size]
         own = () if prefixes is None else tuple(prefixes[place] for place in places)
-        task = LineTask(tuple(lines[place] for place in places), tuple(number + place for place in places), own)
+        task = LineTask(
+            tuple(lines[place] for place in places), tuple(number + place for place in places), own, changed
+        )
         tickets.append(pool.submit(task))
     return _Window(order, tickets)
 
 
 def _gathered(window: _Window) -> LineResult:
     """Wait for the chunks of a window, and return their outputs in the order of its lines."""
-    outputs, counts, places, most = [b""] * len(window.order), Counts(), iter(window.order), 0
+    counts, places, most = Counts(), iter(window.order), 0
+    outputs: list[Any] = [None] * len(window.order)
     for ticket in window.tickets:
         result: LineResult = ticket.result()
         counts.add(result.counts)

@@ -82,7 +82,7 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(nmt, model: Path, t
     )
     expected = [nmt("translate", text, "--model", model, *way) for way in ways]
     assert {one.code for one in expected} == {0}
-    monkeypatch.setattr("nmt_cli.assembly.line_translation.launcher_of", lambda build, **_: Zygote(build))
+    monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: Zygote(build))
     monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
     for way, one in zip(ways, expected, strict=True):
         found = nmt("translate", text, "--model", model, "--workers", 2 if "--n-best" in way else 3, *way)

@@ -12,7 +12,7 @@ from pool_tasks import build_upper
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.workers import Threads, Zygote
 from nmt_cli.translation import line_tasks
-from nmt_cli.translation.line_tasks import LineTask, translated
+from nmt_cli.translation.line_tasks import LinePool, LineTask, translated
 from nmt_cli.translation.pool import Pool, WorkersDied
 
 pytestmark = pytest.mark.timeout(60)
@@ -106,7 +106,10 @@ def test_no_more_is_read_than_a_few_windows_ahead():
         next(results)
         threading.Event().wait(0.2)
         assert len(read) <= line_tasks.WINDOWS_AHEAD + 3
+        (reading,) = (thread for thread in threading.enumerate() if thread.name == "nmt-reading")
         results.close()
+        reading.join(30)
+        assert not reading.is_alive()
 
 
 def test_a_task_is_the_sum_of_its_lines():
@@ -117,3 +120,12 @@ def test_a_task_is_the_sum_of_its_lines():
         LineTask((b"c",), (9,), ("y",)),
     ]
     assert [one.prefixes for one in task._replace(prefixes=()).alone()] == [(), (), ()]
+
+
+def test_texts_follow_those_before_and_have_options_of_their_own():
+    """Samples belong to the number of a line. Fails if each list of texts begins anew."""
+    with Pool(Threads(build_upper), workers=2) as pool:
+        lines = LinePool(pool, 2)
+        assert list(lines.of_texts(["a", "b"])) == [b"0 A\n", b"1 B\n"]
+        assert list(lines.of_texts(["c"], {"mark": "!"})) == [b"2 C!\n"]
+        assert lines.counts.lines == 3

@@ -1,0 +1,164 @@
+"""Measures what workers bring to `nmt translate`, and writes the table of docs/performance.md.
+
+    python -m benchmarks.workers --model DIR --text FILE [--rounds 5] [--beams 1 5] [--precisions fp32 int8]
+
+Three things are measured: the speed with 1 and 2 workers, in alternation; what the parent takes for a line, with
+workers that translate nothing; and the memory of each further worker. From these follows what more workers can reach:
+they share the cores and the bandwidth of the memory, and the parent is one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+
+from nmt_cli.system.workers import OneByOne, Zygote, called
+from nmt_cli.translation.line_tasks import LineResult, LineTask, translated
+from nmt_cli.translation.pool import Pool
+from nmt_cli.translation.results import Counts
+from nmt_cli.translation.windows import windows_of_list
+
+PAGE = Path("docs/performance.md")
+BEGIN, END = "<!-- benchmarks.workers: begin -->", "<!-- benchmarks.workers: end -->"
+SIMULATED = (4, 8, 16, 64)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--precisions", nargs="+", default=["fp32", "int8"])
+    parser.add_argument("--print", action="store_true", help="leave the page as it is")
+    asked = parser.parse_args()
+    lines = asked.text.read_bytes().splitlines()
+    ceiling = statistics.median(parents_speed(lines) for _ in range(asked.rounds))
+    rows = []
+    for precision in asked.precisions:
+        for beam in asked.beams:
+            command = [
+                *(sys.executable, "-m", "nmt_cli", "translate", str(asked.text), "--model", str(asked.model)),
+                *("--beam-size", str(beam), "--precision", precision),
+            ]
+            rows.append(row(f"{precision}, beam {beam}", command, asked.rounds, ceiling))
+    table = "\n".join(
+        [
+            f"The parent alone handles {ceiling:,.0f} lines/s.",
+            "",
+            "| | 1 worker | 2 workers | ratio | with the start | a further worker |"
+            + "".join(f" {number} workers, computed |" for number in SIMULATED),
+            "|" + "---|" * (6 + len(SIMULATED)),
+            *rows,
+        ]
+    )
+    print(table)
+    if not asked.print:
+        text = PAGE.read_text(encoding="utf-8")
+        before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+
+
+def row(name: str, command: Sequence[str], rounds: int, ceiling: float) -> str:
+    """Return a row of the table: medians of runs with 1 and 2 workers in alternation."""
+    speeds: dict[int, list[float]] = {1: [], 2: []}
+    whole: dict[int, list[float]] = {1: [], 2: []}
+    memory = []
+    for _ in range(rounds):
+        for workers in (1, 2):
+            speed, seconds, further = run([*command, "--workers", str(workers)])
+            speeds[workers].append(speed)
+            whole[workers].append(seconds)
+            memory += further
+    one, two = (statistics.median(speeds[workers]) for workers in (1, 2))
+    with_start = statistics.median(whole[1]) / statistics.median(whole[2])
+    computed = "".join(f" {simulated(one, two, ceiling, number):,.0f} |" for number in SIMULATED)
+    further = f"{statistics.median(memory) / 1e6:.0f} MB" if memory else "-"
+    return f"| {name} | {one:,.1f} | {two:,.1f} | {two / one:.2f} | {with_start:.2f} | {further} |{computed}"
+
+
+def simulated(one: float, two: float, ceiling: float, workers: int) -> float:
+    """Return the lines/s of workers with a core each, from the speed of one and two and that of the parent.
+
+    What two lose against twice the speed of one is taken for a part of the work that is done one at a time: reading the
+    memory, and the caches that cores share (Amdahl's law). On machines with more channels of memory it is less.
+    """
+    serial = max(0.0, 2 * one / two - 1)
+    return min(ceiling, workers * one / (1 + serial * (workers - 1)))
+
+
+def run(command: Sequence[str]) -> tuple[float, float, list[int]]:
+    """Return the lines/s that a command reports, its seconds as a whole, and the memory of its workers at the end."""
+    began, memory = time.monotonic(), {}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            for pid in workers_below(process.pid):
+                with suppress(OSError, ValueError):
+                    memory[pid] = own_memory(pid)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.2)
+        seconds = time.monotonic() - began
+        assert process.stderr is not None
+        told = process.stderr.read()
+    found = re.search(r"([\d,.]+) sentences/s", told)
+    if process.returncode or found is None:
+        raise SystemExit(told)
+    return float(found[1].replace(",", "")), seconds, list(memory.values())
+
+
+def own_memory(pid: int) -> int:
+    """Return what a process takes of memory, shared pages divided among those that share them (PSS), in bytes."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
+
+
+def workers_below(pid: int) -> Iterator[int]:
+    """Yield the workers of a command: the children of its child."""
+    for zygote in children(pid):
+        yield from children(zygote)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found = []
+    for entry in os.listdir("/proc"):
+        with suppress(OSError):
+            if entry.isdigit() and int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry))
+    return found
+
+
+def parents_speed(lines: Sequence[bytes]) -> float:
+    """Return the lines/s that a parent reads, sends, takes back in order and writes, per second of its own time."""
+    with (
+        Pool(Zygote(partial(called, "benchmarks.workers", "build_echo")), workers=2) as pool,
+        open(os.devnull, "wb") as out,
+    ):
+        pool.submit(LineTask((), ())).result()
+        began = time.process_time()
+        for result in translated(pool, zip(windows_of_list(lines), repeat(None)), workers=2):
+            out.writelines(result.outputs)
+        return len(lines) / max(time.process_time() - began, 1e-9)
+
+
+def echo(task: LineTask) -> LineResult:
+    return LineResult(tuple(line + b"\n" for line in task.lines), Counts(len(task.lines)))
+
+
+def build_echo() -> OneByOne:
+    """Return the work of those who give lines back."""
+    return OneByOne(echo)
+
+
+if __name__ == "__main__":
+    main()
