@@ -36,7 +36,15 @@ MIN_LINES_TO_MEASURE = 200_000
 """Lines of all trainings from which on a short trial is worth its time."""
 
 
-def improve_model(path: Path, overrides: Sequence[str], output: Path | None, recipe: Recipe, *, dry_run: bool) -> None:
+def improve_model(
+    path: Path,
+    overrides: Sequence[str],
+    output: Path | None,
+    recipe: Recipe,
+    *,
+    dry_run: bool,
+    workers: int | None = None,
+) -> None:
     """Carry out the stages that have not been, and make the directory of the new model; or print the plan.
 
     Args:
@@ -44,6 +52,7 @@ def improve_model(path: Path, overrides: Sequence[str], output: Path | None, rec
         overrides: values of its keys.
         output: the directory of the new model; None means `model_dir` with `-improved`.
         recipe: the options of the command; whether int8 is possible follows from the device.
+        workers: processes that translate; None for one for each core.
         dry_run: print the stages with their time and disk space, and make nothing.
 
     Raises:
@@ -79,7 +88,7 @@ def improve_model(path: Path, overrides: Sequence[str], output: Path | None, rec
         ledger.check_place(config)
         ledger.check_plan(config, recipe)
         ledger.remove_leftovers(stages)
-        _carry_out(planned, ledger, config, recipe, tokenizers if is_long else {})
+        _carry_out(planned, ledger, config, recipe, tokenizers if is_long else {}, workers)
 
 
 def _check(config: Config, directory: Path) -> None:
@@ -173,13 +182,14 @@ def _carry_out(
     config: Config,
     recipe: Recipe,
     tokenizers: Mapping[str, Tokenizer],
+    workers: int | None,
 ) -> None:
     """Run what has not been run, and make the result. With tokenizers, the speed of this machine is measured first."""
     stages = planned()
     if not ledger.plan_path.is_file():
         ledger.write_plan(config, recipe, stages)
     speed = _measured(config, recipe, tokenizers) if tokenizers else Speed()
-    run_stages(planned, ledger, speed)
+    run_stages(planned, ledger, speed, workers=workers)
     models = final_models(stages)
     chosen = best_of(models)
     copy_model(chosen, ledger.directory)

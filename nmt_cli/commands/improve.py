@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import ConfigFile, Overrides
+from nmt_cli.commands.options import ConfigFile, Overrides, Workers
 
 
 def improve(
@@ -53,6 +53,7 @@ def improve(
             help="Keep the sizes of the configuration, instead of those that `nmt init` gives to so much text.",
         ),
     ] = False,
+    workers: Workers = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the plan, with time and disk space for this machine. Make nothing."),
@@ -70,4 +71,4 @@ def improve(
     from nmt_cli.improve.plan import Recipe
 
     recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, resizes=not keep_sizes)
-    improve_model(config, set_ or (), output, recipe, dry_run=dry_run)
+    improve_model(config, set_ or (), output, recipe, dry_run=dry_run, workers=workers)

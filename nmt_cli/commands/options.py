@@ -78,8 +78,7 @@ Workers = Annotated[
     int | None,
     typer.Option(
         "--workers", min=1, max=4_096, metavar="N", rich_help_panel=SPEED,
-        help="Processes that translate at the same time, with --threads threads each. The default is one process with "
-        "one thread for each core, as far as there is work for them.",
+        help="Processes that translate at the same time. The default is one for each core, as far as there is work.",
     ),
 ]  # fmt: skip
 BeamSize = Annotated[

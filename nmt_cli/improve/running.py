@@ -21,13 +21,17 @@ USELESS_BLEU = 1.0
 """Dev BLEU below which a model is not worth learning from."""
 
 
-def run_stages(planned: Callable[[Mapping[Path, int]], list[Stage]], ledger: Ledger, speed: Speed) -> None:
+def run_stages(
+    planned: Callable[[Mapping[Path, int]], list[Stage]], ledger: Ledger, speed: Speed, *, workers: int | None = None
+) -> None:
     """Run the stages that have not finished, in order.
 
     Args:
         planned: returns all stages, given the lines of the texts that stages have made so far.
         ledger: the records of stages.
         speed: of this machine; it learns from each stage.
+        workers: processes that translate, where not as many as there are cores. They change no translation, so they are
+            no part of a command.
 
     Raises:
         InputError: an input or output of a finished stage has changed.
@@ -51,7 +55,7 @@ def run_stages(planned: Callable[[Mapping[Path, int]], list[Stage]], ledger: Led
         log(f"  {stage.command}")
         _prepare(stage)
         began = time.monotonic()
-        received = _run(stage)
+        received = _run(stage, workers)
         _refuse_nothing(stage)
         _warn_of_a_useless_teacher(stage, stages[number + 1 :])
         ledger.write_record(stage, time.monotonic() - began)
@@ -94,9 +98,10 @@ def _prepare(stage: Stage) -> None:
         path.unlink(missing_ok=True)
 
 
-def _run(stage: Stage) -> int:
+def _run(stage: Stage, workers: int | None) -> int:
     """Run a command; return the number of a signal that came too late to end it, or 0."""
-    child = Child(stage.arguments)
+    is_limited = workers is not None and stage.work.kind == "translate"
+    child = Child((*stage.arguments, "--workers", str(workers)) if is_limited else stage.arguments)
     code = child.run()
     if code == 0:
         return child.received
