@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 def serve_models(
     models: ModelOptions, host: str, port: int, *, api_key_file: Path | None, is_public: bool, sites: Sequence[str],
-    limits: Limits, watches: bool, logs_text: bool,
+    limits: Limits, watches: bool, logs_text: bool, proxies: Sequence[str] = (), root_path: str = "",
 ) -> None:  # fmt: skip
     """Answer requests over HTTP until a signal ends the server.
 
@@ -50,15 +51,18 @@ def serve_models(
         limits: on what clients may ask.
         watches: newer checkpoints are loaded while the server runs.
         logs_text: the texts of requests are logged.
+        proxies: addresses and networks of proxies that say who asks, beside those on this machine.
+        root_path: the beginning of the addresses of this server at its proxy.
 
     Raises:
-        InputError: the address, a key, a site or a model is wrong, or others could reach the server unasked.
+        InputError: the address, a key, a site, a proxy or a model is wrong, or others could reach the server unasked.
         Interrupted: Ctrl-C ended it.
         NmtError: the process of the search has died.
     """
     keys = None if api_key_file is None else Keys.read(api_key_file)
     _check_address(host, keys, is_public=is_public)
-    origins = [_origin(site) for site in sites]
+    origins, root_path = [_origin(site) for site in sites], _root_path(root_path)
+    _check_proxies(proxies)
     experiments = models.experiments()
     for experiment in experiments:
         _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
@@ -77,7 +81,7 @@ def serve_models(
             directions = Directions([one.direction for one in watched], profiles)
             metrics = Metrics()
             service = Service(directions, limits, metrics, search.problem, needs_key=keys is not None)
-            app = App(service, keys, logs_text=logs_text)
+            app = App(service, keys, logs_text=logs_text, root_path=root_path)
             watcher = Watcher(watched, metrics) if watches else None
             shown = f"[{host}]" if ":" in host else host
             address = f"http://{shown}:{listening.getsockname()[1]}"
@@ -87,6 +91,7 @@ def serve_models(
                 limits,
                 ready=lambda: log(f"serving {_named(directions)} at {address}"),
                 ending=search.end_when_stuck,
+                proxies=proxies,
             )
             if watcher is not None:
                 watcher.close()
@@ -110,6 +115,24 @@ def _check_address(host: str, keys: Keys | None, *, is_public: bool) -> None:
             f"--host {host}: others can reach this address; give --api-key-file FILE, or --public if anybody may "
             "translate here"
         )
+
+
+def _check_proxies(proxies: Sequence[str]) -> None:
+    """Refuse what is neither an address nor a network."""
+    for given in proxies:
+        try:
+            ipaddress.ip_network(given)
+        except ValueError as error:
+            raise InputError(
+                f"--trust-proxy {given}: must be an address or a network, such as 172.16.0.0/12 ({error})"
+            ) from None
+
+
+def _root_path(given: str) -> str:
+    """Return the beginning of all addresses, without a slash at its end."""
+    if not re.fullmatch(r"[\w/.~%-]*", given, re.ASCII):
+        raise InputError(f"--root-path {given}: must be the beginning of a path, such as /mt")
+    return "".join(f"/{part}" for part in given.split("/") if part)
 
 
 def _origin(given: str) -> str:

@@ -41,6 +41,21 @@ def serve(
             help="Let pages of ORIGIN ask this server, such as https://example.org. May be repeated.",
         ),
     ] = None,
+    trust_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust-proxy", metavar="ADDRESS", rich_help_panel=ACCESS,
+            help="Believe a proxy at this address or in this network, such as 172.16.0.0/12, who asks. May be "
+            "repeated. A proxy on this machine is believed anyway.",
+        ),
+    ] = None,
+    root_path: Annotated[
+        str,
+        typer.Option(
+            "--root-path", metavar="PATH", rich_help_panel=ACCESS,
+            help="The path under which a proxy shows this server, such as /mt.",
+        ),
+    ] = "",
     log_text: Annotated[
         bool,
         typer.Option("--log-text", rich_help_panel=ACCESS, help="Write texts to translate to the log, but no files."),
@@ -92,6 +107,8 @@ def serve(
         limits=Limits(characters=max_characters, sentences=max_sentences, requests_per_minute=requests_per_minute),
         watches=watch,
         logs_text=log_text,
+        proxies=trust_proxy or (),
+        root_path=root_path,
     )
 
 

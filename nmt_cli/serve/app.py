@@ -54,9 +54,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 class App:
     """The application: what `Service` can do, at the addresses of LibreTranslate."""
 
-    def __init__(self, service: Service, keys: Keys | None, *, logs_text: bool = False) -> None:
+    def __init__(self, service: Service, keys: Keys | None, *, logs_text: bool = False, root_path: str = "") -> None:
+        """Answer for a service; `root_path` is the beginning of its addresses at a proxy, such as `/mt`."""
         self.service, self.limits = service, service.limits
-        self._keys, self._logs_text = keys, logs_text
+        self._keys, self._logs_text, self._root_path = keys, logs_text, root_path
         self._rate = Rate(self.limits.requests_per_minute)
         self._bytes = Budget(self.limits.bytes_in_flight, self.limits.bytes_of_client)
         self._requests = Budget(self.limits.requests, self.limits.requests)
@@ -90,7 +91,7 @@ class App:
             from starlette.middleware.cors import CORSMiddleware
 
             inner = CORSMiddleware(inner, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])
-        return _Guard(inner, self.service, {route.path for route in routes})
+        return _Guard(inner, self.service, {route.path for route in routes}, self._root_path)
 
     # Every request that costs something ----------------------------------------------------------------------------
 
@@ -173,7 +174,8 @@ class App:
 
         name, warnings = await self._worked(request, answer)
         told = {"warnings": warnings} if warnings else {}
-        return JSONResponse({"translatedFileUrl": f"{_origin(request)}/download_file/{quote(name)}", **told})
+        address = f"{_origin(request)}{self._root_path}/download_file/{quote(name)}"
+        return JSONResponse({"translatedFileUrl": address, **told})
 
     async def _download(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -203,7 +205,7 @@ class App:
         spec = json.loads(text)
         spec["info"]["version"] = __version__
         scheme, _, host = _origin(request).partition("://")
-        spec["host"], spec["schemes"] = host, [scheme]
+        spec["host"], spec["basePath"], spec["schemes"] = host, self._root_path or "/", [scheme]
         return JSONResponse(spec)
 
     async def _metrics(self, request: Request) -> Response:
@@ -253,7 +255,7 @@ async def _until_gone(request: Request, cancellation: Cancellation) -> None:
 async def _refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-    if error.status in (408, 413):
+    if error.status in (408, 413, 415):
         headers["connection"] = "close"  # what still comes of the body is not read
     return JSONResponse({"error": str(error)}, error.status, headers)
 
@@ -276,22 +278,26 @@ def _pieces(message: Message) -> Iterator[Message]:
     yield {**message, "body": body[last:]} if last else message
 
 
-def _plain(path: str) -> str:
-    """Return a path as the routes have it. Clients that join addresses themselves ask for `//translate/`."""
-    return "/" + "/".join(part for part in path.split("/") if part)
+def _plain(path: str, root_path: str) -> str:
+    """Return a path as the routes have it. Clients that join addresses themselves ask for `//translate/`, and some
+    proxies pass on the whole path, with `root_path` at its beginning."""
+    plain = "/" + "/".join(part for part in path.split("/") if part)
+    if root_path and f"{plain}/".startswith(f"{root_path}/"):
+        return plain.removeprefix(root_path) or "/"
+    return plain
 
 
 class _Guard:
     """Stands around the application: counts and logs requests, adds headers, and lets no traceback out."""
 
-    def __init__(self, app: ASGIApp, service: Service, paths: set[str]) -> None:
-        self._app, self._service, self._paths = app, service, paths
+    def __init__(self, app: ASGIApp, service: Service, paths: set[str], root_path: str) -> None:
+        self._app, self._service, self._paths, self._root_path = app, service, paths, root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         began, status = monotonic(), 0
-        scope = {**scope, "path": _plain(scope["path"])}
+        scope = {**scope, "path": _plain(scope["path"], self._root_path)}
 
         async def send_on(message: Message) -> None:
             nonlocal status

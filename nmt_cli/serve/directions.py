@@ -16,11 +16,35 @@ SURE = 99.0
 """Confidence from which on a shorter text is judged by itself too: a single word may be certain by 95 and wrong."""
 
 
+_OF_CLIENTS = {"pb": "pt-br", "zt": "zh-hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
+"""Codes of LibreTranslate, and those that Android and Java went on using after they had been replaced."""
+_SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
+"""The script of Chinese in a region."""
+
+
 def _distance(own: str, code: str) -> int | None:
-    """Return 0 for the same language, 1 for another variant of it, else None."""
-    if own.replace("_", "-").lower() == code.replace("_", "-").lower():
+    """Return 0 for the same language, 1 for another variant of it in the same script, 2 in another one, else None."""
+    first, second = _usual(own), _usual(code)
+    if first == second:
         return 0
-    return 1 if primary(own) == primary(code.replace("_", "-").lower()) else None
+    if primary(first) != primary(second):
+        return None
+    return 1 if _script(first) == _script(second) else 2
+
+
+def _usual(code: str) -> str:
+    """Return a code as the standard (BCP 47) has it, in small letters."""
+    code = code.strip().replace("_", "-").lower()
+    return _OF_CLIENTS.get(code, code)
+
+
+def _script(code: str) -> str:
+    """Return the script that a code names, or means by the region; Chinese alone is simplified."""
+    language, *others = code.split("-")
+    named = (part for part in others if len(part) == 4)
+    return next(
+        named, next((_SCRIPTS[part] for part in others if part in _SCRIPTS), "hans") if language == "zh" else ""
+    )
 
 
 class Directions:
@@ -51,7 +75,7 @@ class Directions:
         ]
 
     def find(self, code: str) -> str | None:
-        """Return the language that a client means: `en` for `EN` and `en-US`."""
+        """Return the language that a client means: `en` for `EN` and `en-US`, `pt-BR` for `pb`."""
         distances = {own: distance for own in self.codes if (distance := _distance(own, code)) is not None}
         return min(distances, key=distances.__getitem__, default=None)
 

@@ -138,9 +138,11 @@ async def read_body(request: Request, limits: Limits, budget: Budget) -> bytes:
     """Return the body of a request. What it takes of the budget stands in `request.state.taken`.
 
     Raises:
-        Refused: it is too large (413), comes too slowly (408), or there is no room for it now (503).
+        Refused: it is compressed (415), too large (413), comes too slowly (408), or there is no room for it now (503).
     """
     request.state.taken, client = 0, client_of(request)
+    if (coding := request.headers.get("content-encoding", "").strip().lower()) not in ("", "identity"):
+        raise Refused(415, f"Invalid request: the body is compressed ({coding[:40]}); send it as it is")
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:15]) > limits.body_bytes:
         raise Refused(413, f"Invalid request: the body is larger than {limits.body_bytes:,} bytes")

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -69,14 +69,17 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 def serve_until_told(
     app: ASGIApp, listening: socket.socket, limits: Limits, *, ready: Callable[[], None],
-    ending: Callable[[], None] = lambda: None,
+    ending: Callable[[], None] = lambda: None, proxies: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """Answer requests until a signal comes; finish those that are being answered, and return the signal's number.
 
-    `ready` is called when requests are answered, and `ending` when the first signal has come.
+    `ready` is called when requests are answered, and `ending` when the first signal has come. `proxies` are addresses
+    and networks of proxies that are trusted, beside those on this machine.
     """
     connections = connections_with_room(limits.connections)
-    server = _Server(Serving(BehindProxies(app, TRUSTED_PROXIES), replace(limits, connections=connections)))
+    server = _Server(
+        Serving(BehindProxies(app, (*TRUSTED_PROXIES, *proxies)), replace(limits, connections=connections))
+    )
     asyncio.run(server.serve(listening, ready, ending))
     return server.received
 

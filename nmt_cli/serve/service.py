@@ -93,8 +93,6 @@ class Service:
             for name, is_given in (("prefix", bool(request.prefix)), ("confidence", request.with_confidence)):
                 if is_given:
                     raise Refused(400, f"Invalid request: {name} goes with the format text")
-        if not fields.is_json:
-            texts = [text.replace("\r\n", "\n") for text in texts]
         self._check_size(texts, is_costly=bool(request.alternatives) or request.with_alignment)
         found_target = self._language(target)
         detected = None
@@ -167,7 +165,11 @@ class Service:
             direction = self.directions.between(source, task.target)
             if direction is None:  # the text is in the target language already
                 continue
-            places = [place for place, own in enumerate(task.sources) if own == source]
+            places = [
+                place for place, own in enumerate(task.sources) if own == source and not task.texts[place].isspace()
+            ]
+            if not places:
+                continue
             texts = [task.texts[place] for place in places]
             self.metrics.translated(sum(map(len, texts)))
             for place, answer in zip(places, self._answers(direction, texts, task, cancellation), strict=True):

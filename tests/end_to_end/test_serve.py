@@ -58,7 +58,7 @@ def test_a_line_of_white_space_is_empty_as_with_paragraphs(server, paragraphs, b
     assert answer["translatedText"] == paragraphs(text)
     assert answer["translatedText"].split("\n")[1] == ""
     assert len(answer["word_confidence"]) == len(answer["translatedText"].split())
-    assert server.translate([blank + " ", "The car"])["translatedText"][0] == ""
+    assert server.translate([blank + " ", "The car"])["translatedText"][0] == blank + " "
 
 
 def test_the_answer_is_the_same_whoever_else_is_asking(server, paragraphs, corpus):
@@ -491,6 +491,21 @@ def test_a_site_that_no_browser_names_so_is_refused(nmt, tmp_path, origin):
     result = nmt("serve", "--model", tmp_path / "none", "--cors", origin)
     message = f"nmt: --cors {origin}: must be the scheme and the host of a site, such as https://example.org\n"
     assert (result.code, result.err) == (2, message)
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "told"),
+    [
+        ("--trust-proxy", "proxy", "must be an address or a network, such as 172.16.0.0/12 ("),
+        ("--trust-proxy", "172.16.0.1/12", "must be an address or a network, such as 172.16.0.0/12 ("),
+        ("--root-path", "https://example.org/mt", "must be the beginning of a path, such as /mt"),
+        ("--root-path", "/a b", "must be the beginning of a path, such as /mt"),
+    ],
+)
+def test_a_proxy_that_cannot_be_is_refused(nmt, tmp_path, option, given, told):
+    result = nmt("serve", "--model", tmp_path / "none", option, given)
+    assert result.code == 2
+    assert result.err.startswith(f"nmt: {option} {given}: {told}")
 
 
 @pytest.mark.slow

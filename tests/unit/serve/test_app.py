@@ -91,3 +91,70 @@ def test_addresses_that_clients_have_joined_themselves_reach_the_same(path):
     app.close()
     assert (sent[0]["status"], json.loads(sent[1]["body"])) == (200, {"is": "there"})
     assert 'nmt_requests_total{path="/frontend/settings",status="200"} 1' in Ready.metrics.text([])
+
+
+def asked(app: App, path: str, method: str = "GET", headers=()) -> tuple[int, dict]:
+    """Return the status and the JSON of an answer."""
+    sent, given = [], []
+
+    async def receive():
+        if given:
+            await asyncio.Event().wait()  # the client neither goes nor sends more
+        given.append(True)
+        return {"type": "http.request", "body": b""}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": method, "path": path, "headers": [(b"host", b"a.example"), *headers],
+        "query_string": b"", "scheme": "https", "server": None,
+    }  # fmt: skip
+    asyncio.run(app.asgi([])(scope, receive, send))
+    app.close()
+    return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent[1:]))
+
+
+class Filing:
+    """A service that translates every file into the same."""
+
+    limits = Limits()
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+
+    def settings(self):
+        return {"is": "there"}
+
+    def file_task(self, fields, cancellation):
+        del fields, cancellation
+
+    def translate_file(self, task, cancellation):
+        del task, cancellation
+        return "abc.a.html", []
+
+
+@pytest.mark.parametrize("path", ["/frontend/settings", "/mt/frontend/settings", "//mt//frontend/settings/"])
+def test_behind_a_proxy_a_server_is_reached_with_and_without_its_root_path(path):
+    assert asked(App(Filing(), None, root_path="/mt"), path) == (200, {"is": "there"})
+
+
+def test_a_path_that_only_begins_like_the_root_path_is_another():
+    assert asked(App(Filing(), None, root_path="/mt"), "/mtx/frontend/settings")[0] == 404
+    assert asked(App(Filing(), None), "/mt/frontend/settings")[0] == 404
+
+
+@pytest.mark.parametrize("root_path", ["", "/mt"])
+def test_links_are_those_of_the_proxy(root_path):
+    _, found = asked(App(Filing(), None, root_path=root_path), "/translate_file", "POST")
+    assert found == {"translatedFileUrl": f"https://a.example{root_path}/download_file/abc.a.html"}
+    _, spec = asked(App(Filing(), None, root_path=root_path), "/spec")
+    assert (spec["host"], spec["basePath"], spec["schemes"]) == ("a.example", root_path or "/", ["https"])
+
+
+def test_a_compressed_request_is_refused_with_the_reason():
+    """Fails if its bytes are read as if they were text."""
+    app = App(Filing(), None)
+    status, found = asked(app, "/translate", "POST", [(b"content-encoding", b"GZip")])
+    assert (status, found["error"]) == (415, "Invalid request: the body is compressed (gzip); send it as it is")
+    assert asked(App(Filing(), None), "/translate_file", "POST", [(b"content-encoding", b"identity")])[0] == 200

@@ -49,3 +49,27 @@ def test_short_texts_that_are_clearly_in_no_language_are_judged_together(directi
     found = directions.detect_each(texts, "de")
     assert [one["language"] for one in found] == ["en"] * 5
     assert directions.detect_each(["wo"], "de")[0]["language"] != "en"
+
+
+@pytest.mark.parametrize(
+    ("served", "asked", "found"),
+    [
+        (("en-pt", "en-pt-BR"), "pb", "pt-BR"),
+        (("en-pt-BR",), "pt-PT", "pt-BR"),
+        (("en-zh", "en-zh-Hant"), "zt", "zh-Hant"),
+        (("en-zh", "en-zh-Hant"), "zh_TW", "zh-Hant"),
+        (("en-zh-Hant", "en-zh"), "zh-Hans", "zh"),
+        (("en-zh-Hant", "en-zh_CN"), "zh", "zh_CN"),
+        (("en-zh",), "zt", "zh"),
+        (("en-sr-Latn", "en-sr-Cyrl"), "sr-Cyrl-RS", "sr-Cyrl"),
+        (("en-he",), "iw", "he"),
+        (("en-id",), "in", "id"),
+        (("en-no",), "nb", "no"),
+        (("en-nb",), "no", "nb"),
+        (("en-de",), "pb", None),
+    ],
+)
+def test_a_language_is_found_by_the_codes_that_clients_use(served, asked, found):
+    directions = Directions([Direction(*pair.split("-", 1), Same(), list) for pair in served], {})
+    assert directions.find(asked) == found
+    assert (directions.pair("en", asked) or ("en", None)) == ("en", found)

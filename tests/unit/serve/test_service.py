@@ -129,3 +129,20 @@ def test_work_on_a_document_ends_when_its_client_has_left(when, name):
     with pytest.raises(Cancelled):
         served.translate_file(task, cancellation)
     assert len(splits) == (1 if when == "split" else 3)
+
+
+def test_texts_of_white_space_come_back_as_they_are_and_are_not_asked_for():
+    served = service("en-fr")
+    given = ["", "a dog", "  ", "\n", "\r\n \u3000"]
+    assert ask(served, q=given, source="en", target="fr") == ["", "A DOG", *given[2:]]
+    assert ask(served, q=" \t", source="en", target="fr", format="html") == " \t"
+    (direction,) = served.directions
+    assert direction.engine.asked == [["a dog"]]
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+def test_line_ends_of_a_text_are_kept_as_they_came(is_json):
+    fields = Fields({"q": "a dog\r\na cat\nb\r\n", "source": "en", "target": "fr"}, is_json, {})
+    served = service("en-fr")
+    found = served.translate(served.task(fields, Cancellation()), Cancellation())
+    assert found["translatedText"] == "A DOG\r\nA CAT\nB\r\n"
