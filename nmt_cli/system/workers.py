@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
+from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, NamedTuple, Protocol
 
@@ -231,6 +232,8 @@ def _work_and_exit(connection: Connection, work: Work, threads: int) -> None:
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        with suppress(OSError):  # where memory runs out, a worker is easier to replace than the zygote
+            Path("/proc/self/oom_score_adj").write_text("500")
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(threads)
         inbox = Inbox(connection, closed=lambda: os._exit(1)).open()

@@ -127,6 +127,17 @@ def test_a_zygote_that_is_killed_is_replaced(zygote):
         assert pool.submit(says("b")).result(30) == ["B"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="Linux chooses what it kills by this")
+def test_where_memory_runs_out_the_system_takes_a_worker_before_the_zygote(zygote):
+    def adjusted(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+    with Pool(zygote, workers=1) as pool:
+        pool.submit(says("a")).result(30)
+        (pid,) = pids(pool)
+        assert adjusted(pid) > adjusted(zygote._process.pid)
+
+
 def test_cancelled_in_every_state_a_ticket_is_settled_once(launcher, tmp_path: Path):
     """Fails if a late result or a second cancellation finds its ticket."""
     stop = tmp_path / "stop"
