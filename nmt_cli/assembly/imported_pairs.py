@@ -15,7 +15,7 @@ from nmt_cli.assembly.named_files import readable_again, refuse_odd_languages
 from nmt_cli.data.lines import input_name
 from nmt_cli.data.output import check_new, check_prefix, open_new_outputs
 from nmt_cli.formats.importing import plan, read_job
-from nmt_cli.formats.languages import Languages, language_of_name
+from nmt_cli.formats.languages import Languages, language_of_name, other_language
 from nmt_cli.formats.members import FORMATS, ONE_SIDE, Settings, recognised
 from nmt_cli.formats.opening import Input, spreadsheets_unpacked
 from nmt_cli.formats.report import ImportReport
@@ -122,14 +122,21 @@ def _listed(files: Sequence[str], settings: Settings) -> list[str]:
                 log(f"not read: {error}")
                 continue
             is_side = any(one.format in ONE_SIDE for one in kinds)
-            if is_side and not settings.is_single and language_of_name(path.name, settings.languages) is None:
-                log(f"not read: {path}: is text in one language, and its name has none of the two languages")
+            if is_side and _is_of_another(path.name, settings):
+                log(f"not read: {path}: is text in one language, and its name does not say that it is one asked for")
             else:
                 found.append(str(path))
         if not found:
             raise InputError(f"{name}: no file in this directory can be imported")
         listed += found
     return listed
+
+
+def _is_of_another(name: str, settings: Settings) -> bool:
+    """Return whether a file name has none of the languages asked for; with one language, whether it has another."""
+    if language_of_name(name, settings.languages) is not None:
+        return False
+    return not settings.is_single or any(other_language(part) for part in name.lower().split(".")[1:])
 
 
 def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> ImportReport:

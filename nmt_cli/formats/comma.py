@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from nmt_cli.formats.columns import is_header
@@ -54,15 +55,19 @@ class _Reading(NamedTuple):
 
     @property
     def is_in_text(self) -> bool:
-        """True if a blank follows each separator, as after a comma in a sentence."""
-        return all(cell.startswith(" ") for row in self.rows for cell in row[1:])
+        """True if a blank follows each separator, as after a comma in a sentence, or digits are on both sides."""
+        return all(
+            cell.startswith(" ") or (before[-1:].isdigit() and cell[:1].isdigit())
+            for row in self.rows
+            for before, cell in pairwise(row)
+        )
 
 
 def find_delimiter(name: str, head: str) -> str:
     """Return the character that separates the cells in most rows alike.
 
     The separator that gives all rows the same number of cells goes before those that do not, then the one with which
-    the first row names columns, and then those that no blank follows.
+    the first row names columns, and then those that are no commas of sentences or numbers.
 
     Raises:
         InputError: there is none, or several are left.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from nmt_cli.formats.inline import SUBFLOW_NOTE
 from nmt_cli.formats.languages import Languages, warn_of_mixture, warn_of_region
 from nmt_cli.formats.report import Found, ImportReport
-from nmt_cli.formats.segments import Codes, Content, Declared, Segment, State
+from nmt_cli.formats.segments import Codes, Content, Declared, Kind, Segment, State
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import primary
 
@@ -71,14 +71,16 @@ def texts_of(
 
 
 def _texts_in(segment: Segment) -> Iterator[str]:
-    """Yield the text of a segment, and those of the attributes within; white space in a page is one blank."""
+    """Yield the text of a segment, in a page between its breaks, and the texts of the attributes within."""
     text = segment.text
     if segment.num_repeated:
         text = "\n".join([line for line in text.split("\n") if line.strip()][segment.num_repeated :])
+    texts = [text]
     if segment.codes is Codes.PAGE:
-        text = " ".join(text.split())
-    if text.strip() or not any(atom.inner for atom in segment.atoms):
-        yield text
+        shown = ("\0" if atom.kind is Kind.BREAK else atom.shown for atom in segment.atoms)
+        texts = [" ".join(part.split()) for part in "".join(shown).split("\0")]
+        texts = [part for part in texts if any(map(str.isalpha, part))]
+    yield from texts
     for atom in segment.atoms:
         for inner in atom.inner:
             yield " ".join(inner.text.split())

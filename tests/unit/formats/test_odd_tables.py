@@ -18,6 +18,7 @@ PLEASE = "".join(f"It costs {n}.50 euros, please.;Cela coûte {n} euros.\n" for 
     [
         (PRICES, ("It costs 0.50 euros.", "Cela coûte 0,50 euros."), 30),
         (PLEASE, ("It costs 0.50 euros, please.", "Cela coûte 0 euros."), 5),
+        ("Il coûte 1,50 euros.;It costs 1,50 euros.\n" * 9, ("It costs 1,50 euros.", "Il coûte 1,50 euros."), 9),
         (PRICES.replace(";", "|"), ("It costs 0.50 euros.", "Cela coûte 0,50 euros."), 30),
         ("en,fr\n" + "it; is,il; est\n" * 3, ("it; is", "il; est"), 3),
         ("en, fr\n" + "a dog, un chien\n" * 3, ("a dog", " un chien"), 3),

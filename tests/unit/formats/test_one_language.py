@@ -23,7 +23,7 @@ TMX = (
     "<tmx version='1.4'><header/><body><tu><tuv xml:lang='en-GB'><seg>a dog</seg></tuv><tuv xml:lang='fr'><seg>un chien"
     "</seg></tuv></tu><tu><tuv xml:lang='fr'><seg>c</seg></tuv></tu></body></tmx>"
 )
-PAGE = "<html><p>a <i>red</i>\n dog</p><img alt='b'></html>"
+PAGE = "<html><p>a <i>red</i>\n dog</p><img alt='b'><nav><a>C d</a> <a>E</a></nav></html>"
 
 
 def lines(path: Path, lang: str = "en", **settings: str | None) -> list[str]:
@@ -48,7 +48,7 @@ def lines(path: Path, lang: str = "en", **settings: str | None) -> list[str]:
         ("a.xlf", XLIFF, "fr", ["un chien"]),
         ("a.tmx", TMX, "en", ["a dog"]),
         ("a.tmx", TMX, "fr", ["un chien", "c"]),
-        ("a.html", PAGE, "en", ["a red dog", "b"]),
+        ("a.html", PAGE, "en", ["a red dog", "b", "C d", "E"]),
         ("a.srt", "1\n00:01,000 --> 00:02,000\na <i>dog</i>\nb\n", "en", ["a dog b"]),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\na &amp; b\n", "en", ["a & b"]),
         ("a.csv", "english;french\na dog;un chien\nb;c\n", "fr", ["un chien", "c"]),
@@ -109,11 +109,12 @@ def test_a_directory_stands_for_the_files_in_it(tmp_path, capsys):
     made = import_pairs([str(folder)], str(tmp_path / "made"), Settings(Languages("en", "fr")))
     assert sorted(made.source.read_text().splitlines()) == ["a dog", "one dog"]
     said = capsys.readouterr().err
-    assert "README.txt: is text in one language, and its name has none" in said
+    assert "README.txt: is text in one language, and its name does not say that it is one asked for" in said
     assert "c.png: is a picture" in said
-    made.source.unlink()
-    made.target.unlink()
-    made.report.unlink()
+    one = import_pairs([str(folder)], str(tmp_path / "one"), Settings(Languages("fr", "fr"), is_single=True))
+    assert sorted(one.source.read_text().splitlines()) == ["All about dogs.", "un chien", "un chien"]
+    for path in made:
+        path.unlink()
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no file in this directory can be imported"):
         imported(tmp_path / "empty")
