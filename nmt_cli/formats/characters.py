@@ -110,26 +110,20 @@ def document_of(name: str, data: bytes, charset: Charset, languages: Languages) 
         ) from None
     found = decoded(given, facts)
     declared = declared_charset(data[:_HEAD], charset)
-    own, notes, is_mended = found.codec, [], False
-    is_unicode = own.startswith("utf")
-    try:
-        wanted = None if declared is None else declared_codec(declared)
-    except LookupError:
-        wanted = ""
-    if is_unicode and data.isascii() and wanted:
-        own = wanted
-    elif is_unicode and wanted not in (None, own, "utf-8"):
-        is_mended = own == "utf-8"
-        notes.append(f"declares the encoding {declared}, but is {facts.encoding}, and is read so")
-    elif wanted is not None and own == wider_codec(wanted):  # which browsers and programs of Windows call so
-        pass
-    elif not is_unicode and wanted != own:
-        is_mended, own = True, "utf-8"
-        notes.append(f"is not valid {declared or 'UTF-8'}; it is read as {facts.encoding}, and is in UTF-8 now")
-    elif not is_unicode and found.text.encode(own, "replace") != data:
-        is_mended, own = True, "utf-8"
-        notes.append(f"its encoding, {declared}, cannot be written back unchanged, so it is in UTF-8 now")
-    return Characters(name, found.text, own, tuple(notes), is_mended)
+    note = note_on_encoding(declared, facts, is_ascii=data.isascii())
+    own = found.codec
+    if own.startswith("utf"):
+        if data.isascii() and declared is not None and note is None:
+            own = declared_codec(declared)
+        is_mended = note is not None and own == "utf-8"
+    else:
+        if note is not None or declared is None:
+            note = f"{note or f'is not valid UTF-8; it is read as {facts.encoding}'}, and is in UTF-8 now"
+        elif found.text.encode(own, "replace") != data:
+            note = f"its encoding, {declared}, cannot be written back unchanged, so it is in UTF-8 now"
+        is_mended = note is not None
+        own = "utf-8" if is_mended else own
+    return Characters(name, found.text, own, () if note is None else (note,), is_mended)
 
 
 def encoded(document: Characters, text: str, charset: Charset, *, has_references: bool) -> tuple[bytes, str | None]:
