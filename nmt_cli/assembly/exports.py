@@ -16,15 +16,14 @@ from nmt_cli.system.console import command_line, log, warn
 from nmt_cli.system.errors import InputError
 
 if TYPE_CHECKING:
+    from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.experiment import Experiment
 
 FORMATS = ("html", "onnx")
 PAGE_ENDINGS = (".html", ".htm")
 
 
-def export_models(
-    model_dirs: Sequence[Path], output: Path | None, *, format_: str | None, checkpoint: str, precision: str | None
-) -> None:
+def export_models(models: ModelOptions, output: Path | None, *, format_: str | None, precision: str | None) -> None:
     """Write a page or a directory with an ONNX export, as the format or the ending of the output says.
 
     Raises:
@@ -42,7 +41,9 @@ def export_models(
         raise InputError(f"{output}: give a name that ends in .html, or --format onnx for a directory")
     if wanted not in FORMATS:
         raise InputError(f"--format {format_}: must be one of {', '.join(FORMATS)}")
-    experiments = named_models(model_dirs)
+    checkpoint = models.checkpoint
+    chooses = wanted == "onnx" or models.source_lang or models.target_lang
+    experiments = models.experiments() if chooses else named_models(models.directories)
     refuse_overwriting(output, [], experiments)
     if wanted == "html":
         write_page(experiments, output, checkpoint=checkpoint, precision=precision or "int8")

@@ -24,6 +24,7 @@ from nmt_cli.improve.running import run_stages
 from nmt_cli.system.console import command_line, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import locked
+from nmt_cli.text.direction import listed
 from nmt_cli.training.checkpoints import sign
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ def improve_model(
 
 def _check(config: Config, directory: Path) -> None:
     """Refuse what would stop a stage, and a configuration without text in one language."""
+    if len(config.data.directions) > 1:
+        raise InputError(
+            f"the configuration has several directions ({listed(config.data.directions)}), and `nmt improve` is for "
+            "one. Configure one of them, with training.init_from for the model of several"
+        )
     if config.data.monolingual is None:
         raise InputError(
             "data.monolingual: is missing. Name text in one language there, such as monolingual: {target: [mono.de]}"

@@ -52,8 +52,7 @@ def plot_attention(file: str | None, target: str | None, output: Path, models: M
         lines = lines[:MAX_SENTENCES]
     from nmt_cli.assembly.trained_translator import open_translator
 
-    directories = [experiment.directory for experiment in experiments]
-    translator = open_translator(directories, with_alignment=True, **models.loading)
+    translator = open_translator(experiments, with_alignment=True, **models.loading)
     if not translator.models.has_attention:
         without = translator.models.without_attention
         raise InputError(f"{without} (model.attention.type: none), so there is nothing to draw")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, DirectionDirs
+from nmt_cli.commands.options import Checkpoint, DirectionDirs, SourceLang, TargetLang
 
 
 def export(
@@ -24,11 +24,13 @@ def export(
         typer.Option("--precision", metavar="P", help="fp32 (the default of onnx) or int8 (the default of html)."),
     ] = None,
     checkpoint: Checkpoint = "best",
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
 ) -> None:
     """Write a model in a form that translates without nmt.
 
     The format html gives one file: a page that translates in any recent browser, without a server or a network. It may
-    hold several models, one for each direction.
+    hold several models, one for each direction, or a model of several directions.
 
     The format onnx gives a directory with the model as two ONNX graphs, its tokenizer, its defaults, a model card, and
     a program for Python that translates lines from standard input, translate.py. Needs the extra `onnx`.
@@ -36,5 +38,7 @@ def export(
     Example: nmt export --model runs/demo -o translator.html
     """
     from nmt_cli.assembly.exports import export_models
+    from nmt_cli.assembly.named_models import ModelOptions
 
-    export_models(model or (), output, format_=format_, checkpoint=checkpoint, precision=precision)
+    models = ModelOptions(model or (), checkpoint, source_lang=source_lang, target_lang=target_lang)
+    export_models(models, output, format_=format_, precision=precision)

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.commands.options import Checkpoint, Device, InputFile, ModelDirs, Threads, output_file
+from nmt_cli.commands.options import (
+    Checkpoint,
+    Device,
+    InputFile,
+    ModelDirs,
+    SourceLang,
+    TargetLang,
+    Threads,
+    output_file,
+)
 
 plot = typer.Typer(help="Draw attention, learning curves, or scores by length.", no_args_is_help=True)
 Picture = Annotated[
@@ -35,6 +44,8 @@ def attention(
     device: Device = "auto",
     threads: Threads = None,
     checkpoint: Checkpoint = "best",
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
 ) -> None:
     """Draw where each target word looked in the source. An .html page shows the search too.
 
@@ -43,7 +54,8 @@ def attention(
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.assembly.pictures import plot_attention
 
-    plot_attention(file, target, output, ModelOptions(model or (), checkpoint, device, threads))
+    models = ModelOptions(model or (), checkpoint, device, threads, source_lang=source_lang, target_lang=target_lang)
+    plot_attention(file, target, output, models)
 
 
 @plot.command()

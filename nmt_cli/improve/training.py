@@ -10,6 +10,8 @@ from typing import Any
 from nmt_cli.config.loader import dump_config, validate
 from nmt_cli.config.schema import Config
 from nmt_cli.config.yaml_text import parse_yaml
+from nmt_cli.experiment import Experiment
+from nmt_cli.text.direction import Direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ def training_config(
     values = parse_yaml(dump_config(config), str(model))
     values["model_dir"] = str(model)
     values["seed"] = seed
+    _name_languages(values, config)
     _set_data(values, corpora, is_reverse=is_reverse, is_result=is_result)
     if is_reverse:
         _turn(values)
@@ -97,6 +100,15 @@ PIECES_A_LINE = 20
 """About how many target pieces a pair has, where only the number of updates is configured."""
 
 
+def _name_languages(values: dict[str, Any], config: Config) -> None:
+    """Give the languages to the data as a whole, of which there are two, and to none of its texts."""
+    data = values["data"]
+    data["source_lang"], data["target_lang"] = config.data.direction
+    dev = data["dev"] if isinstance(data["dev"], list) else [data["dev"]] if data["dev"] else []
+    for text in (*dev, *data["test"]):
+        text["source_lang"] = text["target_lang"] = None
+
+
 def _set_data(values: dict[str, Any], corpora: Sequence[Corpus], *, is_reverse: bool, is_result: bool) -> None:
     data = values["data"]
     data["monolingual"] = None
@@ -122,14 +134,25 @@ def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
         place[last] = value
 
 
+def _translates(run: Path, direction: Direction) -> bool:
+    """Return True of a model of several directions, if this is one of them."""
+    origin = Experiment(run)
+    if not origin.config_path.is_file():  # as whoever trains will say
+        return False
+    directions = origin.config.data.directions
+    return len(directions) > 1 and direction in directions
+
+
 def _turn(values: dict[str, Any]) -> None:
     """Exchange the languages in the values of a configuration."""
     data, pretrained = values["data"], values["model"]["pretrained"]
     values["name"] = f"{values['name']}-reverse"
     data["source_lang"], data["target_lang"] = data["target_lang"], data["source_lang"]
-    if data["dev"] is not None:
-        data["dev"] = {"source": data["dev"]["target"], "target": data["dev"]["source"]}
+    for dev in data["dev"] if isinstance(data["dev"], list) else [data["dev"]] if data["dev"] else []:
+        dev["source"], dev["target"] = dev["target"], dev["source"]
     pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
-    values["training"]["init_from"] = None
+    origin = values["training"]["init_from"]
+    if origin is not None and not _translates(Path(origin), Direction(data["source_lang"], data["target_lang"])):
+        values["training"]["init_from"] = None
     if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
         values["scoring"]["tokenize"] = None

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from chromium import running_chromium
 from command_line import Result, run_here
+
+from nmt_cli.assembly.trained_model import load_model
+from nmt_cli.experiment import Experiment
+from nmt_cli.export.page.description import packed_model
+from nmt_cli.export.page.document import engine_script
 
 CONFIG = """
 name: toy
@@ -178,3 +187,43 @@ def test_fine_tuning_for_one_direction_goes_on_from_the_model_of_several(here: P
     assert f"tokenizer: the one of {here}/run" in found.err
     again = run_here("translate", "--model", f"{tmp_path}/run", stdin=b"a b c\n")
     assert again.lines == ["c b a"]  # with the tag, which its tokenizer knows
+
+
+def test_an_export_of_one_direction_translates_in_it(here: Path, tmp_path: Path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    words = ("export", "--model", f"{here}/run", "--format", "onnx", "-o", f"{tmp_path}/rv")
+    assert "choose a direction with --source-lang and --target-lang" in run_here(*words).err
+    assert run_here(*words, "--target-lang", "rv").code == 0
+    command = [sys.executable, f"{tmp_path}/rv/translate.py", "--alignment", "hard", "--threads", "1"]
+    found = subprocess.run(command, input=b"a b c\n", capture_output=True, check=True).stdout
+    assert found.split(b" ||| ")[0] == b"c b a"
+    assert found == translated(here, "a b c", "--target-lang", "rv", "--alignment", "hard").out
+
+
+IN_EACH_DIRECTION = """
+const { Translator, fromBase64 } = LocalTranslation, [packed, kernels, text] = arguments;
+return Translator.open(fromBase64(packed), fromBase64(kernels)).then((translator) =>
+  translator.inEachDirection().map((one) => [one.description.target, one.translate(text, 0).text]));
+"""
+
+
+@pytest.mark.slow
+def test_a_page_translates_in_all_directions_with_one_model(here: Path, tmp_path: Path):
+    assert run_here("export", "--model", f"{here}/run", "-o", f"{tmp_path}/page.html").code == 0
+    assert (tmp_path / "page.html").read_text().count('class="model"') == 1
+    run = Experiment(here / "run")
+    packed = packed_model(run, load_model(run).model)
+    kernels = (Path(__file__).parents[2] / "nmt_cli/export/page/kernels.wasm").read_bytes()
+    (tmp_path / "engine.html").write_text(f"<!doctype html><meta charset=utf-8><script>{engine_script()}</script>")
+    with running_chromium() as browser:
+        browser.visit(tmp_path / "engine.html")
+        found = browser.run(IN_EACH_DIRECTION, *(base64.b64encode(one).decode() for one in (packed, kernels)), "a b c")
+    assert found == [["cp", "a b c"], ["rv", "c b a"]]
+
+
+def test_improving_several_directions_at_once_is_refused(here: Path):
+    found = run_here("improve", "--config", f"{here}/config.yaml")
+    assert found.code == 2
+    assert "has several directions (xx-cp, xx-rv), and `nmt improve` is for one" in found.err
+    assert found.err.count("\n") == 1

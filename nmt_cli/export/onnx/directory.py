@@ -95,7 +95,7 @@ def export(experiment: Experiment, model: Seq2Seq, directory: Path, *, precision
         description=f"{config.name}, {config.data.direction.source} -> {config.data.direction.target}",
     )
     files = {"encoder.onnx": graphs.encoder(), "decoder.onnx": graphs.decoder()}
-    sides = ["joint"] if tokenizers[0] is tokenizers[1] else ["source", "target"]
+    sides = ["joint"] if tokenizers[0].is_same(tokenizers[1]) else ["source", "target"]
     files |= {f"{side}.model": tokenizer.model for side, tokenizer in zip(sides, tokenizers, strict=False)}
     defaults = _defaults(experiment, sides, precision, has_attention=model.has_attention)
     readme = _readme(defaults, sides, [(name, files[name]) for name in ("encoder.onnx", "decoder.onnx")])
@@ -128,6 +128,7 @@ def _defaults(experiment: Experiment, sides: list[str], precision: str, *, has_a
         "bos": BOS,
         "eos": EOS,
         "has_attention": has_attention,
+        **({"tags": list(experiment.tokenizers[0].tags)} if experiment.tokenizers[0].tags else {}),
         **{name: decoding[name] for name in DECODING},
     }
 

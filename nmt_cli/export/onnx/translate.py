@@ -27,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 WINDOW_BYTES = 1 << 20  # of lines that are translated together
 MAX_BEAM, MAX_LENGTH_PENALTY, MAX_THREADS = 1000, 10, 4096
 BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched together
+NO_WORD = 2**31  # the number of a tag's word, which is beyond the last of any line
 LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")  # a piece that is a byte of a character, and not its first
 Array = np.ndarray[Any, Any]
 
@@ -240,17 +241,20 @@ class Translator:
             ids, words = list(encoded["ids"]), _words(text, encoded["offsets"])[0]
         else:
             ids, words = self.source.encode(text), []
-        limit, start = self.settings["max_source_pieces"], 0
+        # Of a model of several directions: the tag of the target, which belongs to no word.
+        tags = self.settings.get("tags", [])
+        no_words = [NO_WORD] * len(tags) if words else []
+        limit, start = max(1, self.settings["max_source_pieces"] - len(tags)), 0
         while len(ids) - start > limit:
             half, end = start + limit // 2 + 1, start + limit
             begins = [at for at in range(half, end + 1) if self.source.id_to_piece(ids[at]).startswith("▁")]
             while end > half and LATER_BYTE.fullmatch(self.source.id_to_piece(ids[end])):
                 end -= 1
             cut = begins[-1] if begins else end
-            yield Part(line, ids[start:cut], words[start:cut])
+            yield Part(line, tags + ids[start:cut], no_words + words[start:cut])
             start = cut
         if ids[start:]:
-            yield Part(line, ids[start:], words[start:])
+            yield Part(line, tags + ids[start:], no_words + words[start:])
 
     def _finish(self, part: Part, hypothesis: Hypothesis) -> Translation:
         """Return a hypothesis as text, with the heaviest source word of each target word."""
@@ -258,7 +262,8 @@ class Translator:
             return Translation(self.target.decode(hypothesis.ids).replace("\n", " "), [], 0)
         decoded = self.target.decode(hypothesis.ids, return_type="offset_mapping")
         words, num_words = _words(decoded["text"], decoded["offsets"])
-        first, num_source = part.words[0], part.words[-1] + 1 - part.words[0]
+        first = min(part.words)
+        num_source = part.words[-1] + 1 - first
         # The last column is for </s> and for white space at the end: no word of the source.
         weights, counts = np.zeros((num_words, num_source + 1)), np.zeros(num_words)
         columns = [min(word - first, num_source) for word in part.words] + [num_source]

@@ -49,9 +49,11 @@ def packed_model(experiment: Experiment, model: Seq2Seq) -> bytes:
             raise InputError(f"{experiment.directory}: {error}") from error
     tokenizers: dict[str, Record] = {}
     for side, tokenizer in zip(("source", "target"), experiment.tokenizers, strict=True):
-        same = next((known for known in tokenizers.values() if experiment.tokenizers[0] is tokenizer), None)
+        same = next((known for known in tokenizers.values() if experiment.tokenizers[0].is_same(tokenizer)), None)
         tokenizers[side] = same or {"at": packer.raw(tokenizer.model), "size": len(tokenizer.model)}
-    return packer.packed(_head(experiment) | {"tokenizers": tokenizers, "model": parts})
+    directions = [_direction(one) for one in experiment.of_each_direction()]
+    head = _head(experiment) | directions[0] | {"directions": directions}
+    return packer.packed(head | {"tokenizers": tokenizers, "model": parts})
 
 
 def model_record(packer: Packer, model: Seq2Seq) -> Record:
@@ -64,16 +66,19 @@ def model_record(packer: Packer, model: Seq2Seq) -> Record:
     return record
 
 
+def _direction(experiment: Experiment) -> Record:
+    """Return the languages of one direction, and the tags with which its sources begin."""
+    source, target = experiment.config.data.direction
+    names = {"sourceName": english_name(source), "targetName": english_name(target)}
+    return {"source": source, "target": target, **names, "tags": list(experiment.tokenizers[0].tags)}
+
+
 def _head(experiment: Experiment) -> Record:
     config, target = experiment.config, experiment.tokenizers[1]
-    data, decoding = config.data, config.decoding
+    decoding = config.decoding
     return {
         "format": FORMAT,
         "name": config.name,
-        "source": data.direction.source,
-        "target": data.direction.target,
-        "sourceName": english_name(data.direction.source),
-        "targetName": english_name(data.direction.target),
         "search": {
             "bos": BOS,
             "eos": EOS,

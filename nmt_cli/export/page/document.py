@@ -58,15 +58,10 @@ class PageModel:
     """A model within the page, and its description for people."""
 
     packed: bytes
-    source_name: str
-    target_name: str
+    title: str
+    """Its directions, for people."""
     card: str
     """Markdown."""
-
-    @property
-    def title(self) -> str:
-        """The direction, for people."""
-        return f"{self.source_name} → {self.target_name}"
 
 
 def render(models: Sequence[PageModel]) -> str:

@@ -38,10 +38,10 @@ def check_request(experiments: Sequence[Experiment], path: Path, precision: str)
     check_replaceable(path)
     pairs: set[tuple[str, str]] = set()
     for experiment in experiments:
-        pair = (experiment.config.data.direction.source, experiment.config.data.direction.target)
-        if pair in pairs:
-            raise InputError(f"two models translate from {pair[0]} to {pair[1]}; a page holds one of them")
-        pairs.add(pair)
+        for pair in experiment.config.data.directions:
+            if pair in pairs:
+                raise InputError(f"two models translate from {pair[0]} to {pair[1]}; a page holds one of them")
+            pairs.add(pair)
 
 
 def export(loaded: Sequence[tuple[Experiment, Seq2Seq]], path: Path, *, checkpoint: str) -> Exported:
@@ -52,8 +52,6 @@ def export(loaded: Sequence[tuple[Experiment, Seq2Seq]], path: Path, *, checkpoi
     """
     models = []
     for experiment, model in loaded:
-        data = experiment.config.data
-        packed = packed_model(experiment, model)
-        names = (english_name(data.direction.source), english_name(data.direction.target))
-        models.append(PageModel(packed, *names, card([experiment], checkpoint)))
+        titles = [" → ".join(map(english_name, direction)) for direction in experiment.config.data.directions]
+        models.append(PageModel(packed_model(experiment, model), ", ".join(titles), card([experiment], checkpoint)))
     return Exported(write(models, path), tuple(models))

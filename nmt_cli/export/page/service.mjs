@@ -62,7 +62,9 @@ export class Service {
 
   async #open({ id, models, kernels }) {
     const wasm = unpacked(kernels);
-    for (const model of models) this.translators.push(await Translator.open(unpacked(model), wasm));
+    for (const model of models) {
+      this.translators.push(...(await Translator.open(unpacked(model), wasm)).inEachDirection());
+    }
     const directions = this.translators.map(({ description: { source, target, sourceName, targetName } }) =>
       ({ source, target, sourceName, targetName }));
     this.post({ kind: "opened", id, directions });

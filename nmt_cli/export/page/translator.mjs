@@ -54,6 +54,13 @@ export class Translator {
     return translator;
   }
 
+  /** Returns the translators of its directions, which share the model. */
+  inEachDirection() {
+    return this.description.directions.map((direction) => Object.assign(new Translator(), this, {
+      description: { ...this.description, ...direction }, remembered: new Map(), split: splitterOf(direction.source),
+    }));
+  }
+
   /** Returns a text's paragraphs as lists of sentences: each its text, and what stands before and after it. */
   sentences(text) {
     return text.split("\n").map((paragraph) => this.split(paragraph).map((part) => {
@@ -76,8 +83,11 @@ export class Translator {
 
   /** Returns the parts of a sentence: a long one is cut at the beginning of a word in the last half of what fits. */
   #parts(sentence) {
-    const { ids, begins } = this.source.encode(sentence), limit = this.settings.maxSourcePieces;
-    const words = wordsOf(sentence, begins, WORD).numbers, parts = [];
+    const { ids, begins } = this.source.encode(sentence), { tags } = this.description;
+    const limit = Math.max(1, this.settings.maxSourcePieces - tags.length);
+    const words = wordsOf(sentence, begins, WORD).numbers, parts = [], noWords = tags.map(() => Infinity);
+    const add = (from, to) => parts.push({ ids: [...tags, ...ids.slice(from, to)],
+      words: [...noWords, ...words.slice(from, to)] });
     let start = 0;
     while (ids.length - start > limit) {
       const half = start + Math.floor(limit / 2) + 1;
@@ -87,10 +97,10 @@ export class Translator {
         cut = start + limit;
         while (cut > half && LATER_BYTE.test(this.source.pieces[ids[cut]])) cut--;
       }
-      parts.push({ ids: ids.slice(start, cut), words: words.slice(start, cut) });
+      add(start, cut);
       start = cut;
     }
-    if (start < ids.length) parts.push({ ids: ids.slice(start), words: words.slice(start) });
+    if (start < ids.length) add(start);
     return parts;
   }
 

@@ -19,8 +19,8 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.translation.precision import Int8Product, prepared
 
 MODELS = (
-    PageModel(b"one model", "English", "French", "# A card\n</pre><script>alert(1)</script> & more"),
-    PageModel(b"another", "French", "<b>English</b>", "# Another"),
+    PageModel(b"one model", "English → French", "# A card\n</pre><script>alert(1)</script> & more"),
+    PageModel(b"another", "French → <b>English</b>", "# Another"),
 )
 
 
