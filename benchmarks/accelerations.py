@@ -26,10 +26,10 @@ from torch.nn import functional as F
 from benchmarks import speed
 from nmt_cli.config.loader import load_config
 from nmt_cli.data.batch import Batch
-from nmt_cli.model import attention, cells, encoder, lexical
+from nmt_cli.model import attention, encoder, lexical
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.model.noise import Noise
-from nmt_cli.ops import additive, cross_entropy, deferred, gru, log_softmax, loop_product, matmul, native
+from nmt_cli.ops import additive, cross_entropy, deferred, gru, log_softmax, loop_product, matmul, native, reading
 from nmt_cli.search import beam
 from nmt_cli.system.memory import keep_freed_memory
 from nmt_cli.training.loss import TranslationLoss
@@ -116,13 +116,15 @@ ACCELERATIONS: dict[str, Off] = {
     "rows padded in bfloat16": lambda: all_of(
         *(patch.object(module, "missing_rows", lambda *_: 0) for module in (matmul, deferred)),
     ),
-    "inputs in one product": lambda: patch.object(cells, "LoopInputs", product_of_each_step),
+    "inputs in one product": lambda: patch.object(loop_product, "LoopInputs", product_of_each_step),
     "deferred gradients of annotations": lambda: all_of(
         patch.object(attention, "WeightedSums", plain_sum),
         patch.object(attention, "InnerProducts", plain_inner),
     ),
     "cross-entropy in chunks": lambda: patch("nmt_cli.training.loss.cross_entropy", plain_cross_entropy),
-    "gradient of the reversal": lambda: patch.object(encoder, "reversed_in_time", plain_reversal),
+    "gradient of the reversal": lambda: all_of(
+        *(patch.object(module, "reversed_in_time", plain_reversal) for module in (encoder, reading))
+    ),
     "waiting sentences join a search": lambda: patch.object(beam, "REFILL", 1),
     "rows of a source share its memory": lambda: patch.object(attention.GlobalAttention, "shares_sources", False),
 }

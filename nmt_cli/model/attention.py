@@ -16,11 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt_cli.model.cells import Product
 from nmt_cli.model.memory import Memory
 from nmt_cli.ops.additive import AdditiveEnergies
 from nmt_cli.ops.attend import InnerProducts, WeightedSums, bmm
-from nmt_cli.ops.loop_product import loop_product
+from nmt_cli.ops.loop_product import LoopModule
 from nmt_cli.ops.matmul import Linear, full_precision
 
 AttentionState = tuple[Tensor, ...]
@@ -77,17 +76,27 @@ def masked_softmax(energy_BS: Tensor, valid_BS: Tensor) -> Tensor:
 # Scores -----------------------------------------------------------------------------------------------------------
 
 
-class AdditiveScore(nn.Module):
-    """Bahdanau et al. (2015), A.1.2: e_ij = v . tanh(W s_{i-1} + U h_j), here with biases.
+def additive_energies(query_BA: Tensor, keys_BSA: Tensor, v_MX: Tensor) -> Tensor:
+    """Return e_ij = v . tanh(W s_{i-1} + U h_j) (B, S, M) of M heads (Bahdanau et al., 2015, A.1.2).
+
+    The query W s_{i-1} and the keys U h_j are projected already. Each head has A / M = X of the units.
+    """
+    hidden_BSMX: Tensor = torch.tanh(keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, v_MX.shape)
+    return (hidden_BSMX * v_MX).sum(dim=-1)
+
+
+class AdditiveScore(LoopModule):
+    """`additive_energies` of one head (Bahdanau et al., 2015, A.1.2), computed by ops/additive.py; with biases.
 
     Luong's `concat` is the same function of its own query: v . tanh(W [s_i; h_j]), the matrix cut into two."""
+
+    matrix_name = "query"
 
     def __init__(self, query_size: int, annotation_size: int, size: int) -> None:
         super().__init__()
         self.query = nn.Parameter(torch.empty(query_size, size))
         self.key = Linear(annotation_size, size)
         self.v = nn.Parameter(torch.empty(size))
-        self.prepared: Product | None = None
 
     def keys(self, states_BSC: Tensor) -> Tensor:
         return cast(Tensor, self.key(states_BSC)).to(states_BSC.dtype)
@@ -97,7 +106,7 @@ class AdditiveScore(nn.Module):
 
         Its second argument, `extra_BSA`, is added to query and keys inside the tanh. `rows` rows of the query attend to
         each source."""
-        product = self.prepared or loop_product(self.query)
+        product = self.product()
         additive = AdditiveEnergies(keys_BSA, self.v, valid_BS, rows)
 
         def energies(query_BH: Tensor, extra_BSA: Tensor | None = None) -> Tensor:
@@ -341,8 +350,7 @@ class MultiheadAttention(nn.Module):
         def attend(query_BH: Tensor, state: AttentionState) -> Attended:
             query_BA = self.query(query_BH).to(query_BH.dtype)
             with full_precision(query_BH):
-                hidden_BSMA = torch.tanh(memory.keys_BSA + query_BA.unsqueeze(1)).unflatten(-1, self.v.shape)
-                energy_BMS = (hidden_BSMA * self.v).sum(dim=-1).transpose(1, 2)
+                energy_BMS = additive_energies(query_BA, memory.keys_BSA, self.v).transpose(1, 2)
                 weights_BMS = masked_softmax(energy_BMS, memory.valid_for(query_BH.shape[0]).unsqueeze(1))
                 contexts_BX = bmm(weights_BMS, memory.states_BSC).flatten(1)
             context_BC = self.mix(contexts_BX).to(query_BH.dtype)

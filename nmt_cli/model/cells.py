@@ -15,20 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from nmt_cli.ops.gates import GateAffine, Gates, GateTerm, gate_norm, total
+from nmt_cli.ops.gates import GateAffine, Gates, GateTerm, gate_norm, sigmoid_of_all, total
 from nmt_cli.ops.gru import gru_step
-from nmt_cli.ops.loop_product import LoopInputs, loop_product
-from nmt_cli.ops.matmul import MOST_ROWS
+from nmt_cli.ops.loop_product import LoopModule
 
-Product = Callable[[Tensor], Tensor]
-"""A matrix product x W (+ b), in whatever precision."""
 Update = Callable[[Gates, Tensor], Tensor]
 """A step of a cell: the input's part of the gates and the state before (B, X) give the state after."""
 
 
-class RecurrentCell(nn.Module):
+class RecurrentCell(LoopModule):
     """One step of a recurrence: the new state from the input's part of the gates and the state before.
 
     `rnn_type` "gru": Cho et al. (2014), with the reset gate after the product (docs/adr/0003):
@@ -58,14 +54,13 @@ class RecurrentCell(nn.Module):
         self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(directions), self.gates_size))
         self.norm = GateNorm(self.num_gates, hidden_size, directions) if layer_norm else None
         self.cell_norm = GateNorm(1, hidden_size, directions) if layer_norm and rnn_type == "lstm" else None
-        self.prepared: Product | None = None
 
     def unroll(self, dropout_BH: Tensor | None = None) -> Update:
         """Return the function from gate terms (B, G) and state (B, X) to the next state, for one loop.
 
         `dropout_BH` is one mask for all steps of a sentence (Gal & Ghahramani, 2016).
         """
-        product, affine = self.prepared or loop_product(self.weight), _affine(self.norm, self.bias)
+        product, affine = self.product(), _affine(self.norm, self.bias)
         update = gru_step if self.rnn_type == "gru" else self._lstm_step
 
         def step(inputs: Gates, state_BX: Tensor) -> Tensor:
@@ -78,7 +73,7 @@ class RecurrentCell(nn.Module):
     def _lstm_step(self, inputs: Gates, recurrent: GateTerm, state_BX: Tensor) -> Tensor:
         input_gate, forget_gate, output_gate, proposal = total((*inputs, recurrent)).chunk(4, dim=-1)
         # The forget gate begins open (Gers et al., 2000): its bias starts at 0 here, so 1 is added.
-        kept = _sigmoid_of_all(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
+        kept = sigmoid_of_all(forget_gate + 1.0) * state_BX.chunk(2, dim=-1)[1]
         cell = torch.addcmul(kept, torch.sigmoid(input_gate), torch.tanh(proposal))
         shown = cell if self.cell_norm is None else self.cell_norm(cell)
         return torch.cat([torch.sigmoid(output_gate) * torch.tanh(shown), cell], dim=-1)
@@ -95,7 +90,7 @@ class RecurrentCell(nn.Module):
                     weight[:, gate].copy_(orthogonal(self.hidden_size, generator))
 
 
-class InputProjection(nn.Module):
+class InputProjection(LoopModule):
     """W x (+ b) for all gates of a cell, for one input among perhaps several that are added."""
 
     def __init__(self, input_size: int, cell: RecurrentCell, *, layer_norm: bool) -> None:
@@ -106,38 +101,19 @@ class InputProjection(nn.Module):
         self.bias = None if layer_norm else nn.Parameter(torch.zeros(*_beside_rows(cell.directions), cell.gates_size))
         self.norm = GateNorm(cell.num_gates, cell.hidden_size, cell.directions) if layer_norm else None
         self.num_gates = cell.num_gates
-        self.prepared: Product | None = None
 
-    def steps(self, inputs_TBI: Tensor) -> Iterator[Gates]:
-        """Yield the gate terms W x + b (B, G) of each of T steps, from inputs (T, B, I) that are all known.
+    def steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
+        """Yield the gate terms W x + b (B, G) of each step of a loop whose inputs are all known before it.
 
-        All shapes begin with D if the cell has directions."""
-        affine, num_steps = _affine(self.norm, self.bias), inputs_TBI.shape[-3]
-        if torch.is_grad_enabled() and self.prepared is None:
-            products = LoopInputs(inputs_TBI, self.weight)
-        else:
-            all_NG = self._without_gradients(inputs_TBI.flatten(-3, -2))
-            products = all_NG.unflatten(-2, inputs_TBI.shape[-3:-1]).unbind(-3).__getitem__
-        for step in range(num_steps):
-            yield (GateTerm(products(step), affine),)
-
-    def packed_steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Gates]:
-        """Yield the gate terms W x + b of each step, without gradients, from the rows (N, I) of all steps.
-
-        The rows lie in the order of the steps; `counts` has the number of rows of each step.
-        """
+        The rows (N, I) of all steps follow one another; `counts` has the number of rows of each step. The shapes begin
+        with D if the cell has directions."""
         affine = _affine(self.norm, self.bias)
-        for product_BG in self._without_gradients(inputs_NI).split(list(counts), dim=-2):
+        for product_BG in self.products_of_steps(inputs_NI, counts):
             yield (GateTerm(product_BG, affine),)
-
-    def _without_gradients(self, inputs_NI: Tensor) -> Tensor:
-        """Return the products of any number of rows, each of which depends on its own row alone."""
-        product = self.prepared or loop_product(self.weight)
-        return torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
 
     def unroll(self) -> Callable[[Tensor], Gates]:
         """Return a function from the input (B, I) of one step to its gate terms W x + b (B, G)."""
-        product, affine = self.prepared or loop_product(self.weight), _affine(self.norm, self.bias)
+        product, affine = self.product(), _affine(self.norm, self.bias)
         return lambda inputs_BI: (GateTerm(product(inputs_BI), affine),)
 
 
@@ -160,18 +136,6 @@ def _affine(norm: GateNorm | None, bias: nn.Parameter | None) -> GateAffine:
         return GateAffine(norm.gain, norm.bias)
     assert bias is not None
     return GateAffine(None, bias)
-
-
-def _sigmoid_of_all(gate_BH: Tensor) -> Tensor:
-    """Return the sigmoid of contiguous numbers.
-
-    Torch computes numbers that do not fill a last group of 32 by another function, which rounds differently. Without
-    gradients the group is filled, so that a row does not depend on the number of rows (docs/adr/0005).
-    """
-    missing = -gate_BH.numel() % 32
-    if not missing or torch.is_grad_enabled():
-        return torch.sigmoid(gate_BH)
-    return torch.sigmoid(F.pad(gate_BH.flatten(), (0, missing)))[:-missing].view_as(gate_BH)
 
 
 def _beside_rows(directions: tuple[int, ...]) -> tuple[int, ...]:

@@ -100,7 +100,8 @@ class Recurrence(nn.Module):
 
     def project(self, inputs_TBE: Tensor) -> Iterator[Gates]:
         """Yield for each of the T steps the gate terms W y (B, G) of the embedded target pieces, all in one product."""
-        return self.input.steps(inputs_TBE)
+        num_steps, batch, _ = inputs_TBE.shape
+        return self.input.steps(inputs_TBE.flatten(0, 1), [batch] * num_steps)
 
     def unroll(self, memory: Memory, dropout: Masks) -> Step:
         """Return the function that does one step over this memory; `dropout` has the mask (B, H) of each layer."""

@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt_cli.model.attention import NoAttention
-from nmt_cli.model.cells import Product
 from nmt_cli.model.decoder import Decoded, Decoder, DecoderState
 from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.lexical import LexicalModel
 from nmt_cli.model.memory import Memory
 from nmt_cli.model.noise import Noise, dropped, mask_for
-from nmt_cli.ops.matmul import linear
+from nmt_cli.ops.matmul import Product, linear
 
 
 class OutputProduct(Protocol):
@@ -68,7 +67,7 @@ class Seq2Seq(nn.Module):
         )
         self.output_bias = nn.Parameter(torch.zeros(target_vocab_size))
         self.lexical = LexicalModel(embedding_size) if lexical_model else None
-        self.prepared_output: OutputProduct | None = None
+        self.output_replacement: OutputProduct | None = None
         self._embedding_dropout = embedding_dropout
         self._source_word_dropout, self._target_word_dropout = source_word_dropout, target_word_dropout
 
@@ -100,14 +99,14 @@ class Seq2Seq(nn.Module):
 
     def logits(self, readout_NR: Tensor) -> Tensor:
         """Return the logits (N, V), the unnormalised log-probabilities of all pieces."""
-        if self.prepared_output is not None:
-            return self.prepared_output(readout_NR)
+        if self.output_replacement is not None:
+            return self.output_replacement(readout_NR)
         return linear(readout_NR, self.output_weight, self.output_bias)
 
     def logits_of(self, pieces_U: Tensor) -> Product:
         """Return a function from readouts (N, R) to the logits (N, U) of the pieces `pieces_U` alone."""
-        if self.prepared_output is not None:
-            return self.prepared_output.columns(pieces_U)
+        if self.output_replacement is not None:
+            return self.output_replacement.columns(pieces_U)
         return partial(linear, weight_OI=self.output_weight[pieces_U], bias_O=self.output_bias[pieces_U])
 
     def _embed(self, table: Tensor, ids_BT: Tensor, word_dropout: float, noise: Noise | None) -> Tensor:

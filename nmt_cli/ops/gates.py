@@ -51,6 +51,18 @@ def gate_norm(gates_BG: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
     return torch.addcmul(bias, F.layer_norm(by_gate, gain.shape[-1:]), gain).flatten(-2)
 
 
+def sigmoid_of_all(gate_BH: Tensor) -> Tensor:
+    """Return the sigmoid of contiguous numbers.
+
+    Torch computes numbers that do not fill a last group of 32 by another function, which rounds differently. Without
+    gradients the group is filled, so that a row does not depend on the number of rows (docs/adr/0005).
+    """
+    missing = -gate_BH.numel() % 32
+    if not missing or torch.is_grad_enabled():
+        return torch.sigmoid(gate_BH)
+    return torch.sigmoid(F.pad(gate_BH.flatten(), (0, missing)))[:-missing].view_as(gate_BH)
+
+
 class GateAffine:
     """The gain and bias of a term, for all steps of one loop."""
 

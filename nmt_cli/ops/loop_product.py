@@ -7,18 +7,55 @@ Shapes: B batch, I inputs, O outputs, T steps, N the rows of all steps; D direct
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmt_cli.ops.deferred import StepGradients, share
-from nmt_cli.ops.matmul import matmul, summed_outer, with_missing_rows
+from nmt_cli.ops.matmul import MOST_ROWS, Product, matmul, summed_outer, with_missing_rows
 
 
-def loop_product(weight_IO: Tensor) -> Callable[[Tensor], Tensor]:
+class LoopModule(nn.Module):
+    """A part of a model that multiplies with one matrix in a loop.
+
+    A model that only translates may compute the product in another way (`translation/precision.py`): `replacement` is
+    the only place where that enters.
+    """
+
+    matrix_name: ClassVar[str] = "weight"
+    """The parameter that is the matrix, (I, O) or (D, I, O)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replacement: Product | None = None
+
+    @property
+    def matrix(self) -> Tensor:
+        """The matrix, (I, O) or (D, I, O)."""
+        return cast(Tensor, getattr(self, self.matrix_name))
+
+    def product(self) -> Product:
+        """Return the product x W (B, O) of the steps of one loop, for x (B, I)."""
+        return self.replacement or loop_product(self.matrix)
+
+    def products_of_steps(self, inputs_NI: Tensor, counts: Sequence[int]) -> Iterator[Tensor]:
+        """Yield the product x_t W of each step, whose inputs are all known before the loop.
+
+        `counts` has the number of rows of each step; for gradients all must be equal. Without gradients a row of a
+        product depends on its own inputs alone.
+        """
+        if torch.is_grad_enabled() and self.replacement is None:
+            products = LoopInputs(inputs_NI.unflatten(-2, (len(counts), counts[0])), self.matrix)
+            return map(products, range(len(counts)))
+        product = self.product()
+        all_NO = torch.cat([product(part_NI) for part_NI in inputs_NI.split(MOST_ROWS, dim=-2)], dim=-2)
+        return iter(all_NO.split(list(counts), dim=-2))
+
+
+def loop_product(weight_IO: Tensor) -> Product:
     """Return the product x W (B, O) of the steps of one loop, for x (B, I); W is cast once."""
     product_type = _product_type(weight_IO)
     cast_IO = weight_IO.to(product_type)

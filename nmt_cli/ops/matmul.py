@@ -8,12 +8,15 @@ Shapes: N rows, I inputs, O outputs; D directions may lead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+Product = Callable[[Tensor], Tensor]
+"""A matrix product x W (+ b), in whatever precision."""
 MOST_ROWS = 1024
 """The most rows that a step has; larger products belong to all steps together."""
 MULTIPLE, MULTIPLE_OF_MANY = 16, 256
@@ -90,9 +93,14 @@ def packed_linear(inputs: Tensor, packed_OI: Tensor, bias_O: Tensor | None = Non
 
 
 class Linear(nn.Linear):
-    """An `nn.Linear` that computes its product with `linear`."""
+    """An `nn.Linear` that computes its product with `linear`, or by the `replacement` of a model that only
+    translates."""
+
+    replacement: Product | None = None
 
     def forward(self, inputs: Tensor) -> Tensor:
+        if self.replacement is not None:
+            return self.replacement(inputs)
         return linear(inputs, self.weight, self.bias)
 
 

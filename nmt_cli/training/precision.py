@@ -17,10 +17,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmt_cli.model.attention import AdditiveScore
-from nmt_cli.model.cells import InputProjection, RecurrentCell
+from nmt_cli.model.cells import InputProjection
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.ops.cross_entropy import ROWS_AT_ONCE
+from nmt_cli.ops.loop_product import LoopModule
 from nmt_cli.ops.matmul import matmul, summed_outer
 from nmt_cli.training.trials import Clock, alternated
 
@@ -86,12 +86,10 @@ def products_of(model: Seq2Seq, num_sentences: int, num_tokens: int) -> dict[Pro
 def _matrices(model: Seq2Seq, num_sentences: int, num_tokens: int) -> Iterator[tuple[int, int, int]]:
     """Yield the rows that are multiplied at a time, the inputs and the outputs of each matrix."""
     for module in model.modules():
-        if isinstance(module, (RecurrentCell, InputProjection)):
-            *directions, num_inputs, num_outputs = module.weight.shape
-            num_rows = num_sentences if isinstance(module, RecurrentCell) else num_tokens
+        if isinstance(module, LoopModule):
+            *directions, num_inputs, num_outputs = module.matrix.shape
+            num_rows = num_tokens if isinstance(module, InputProjection) else num_sentences
             yield from [(num_rows, num_inputs, num_outputs)] * math.prod(directions)
-        elif isinstance(module, AdditiveScore):
-            yield num_sentences, *module.query.shape
         elif isinstance(module, nn.Linear):
             yield num_tokens, module.in_features, module.out_features
     num_pieces, num_units = model.output_weight.shape

@@ -8,17 +8,14 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from nmt_cli.model.attention import AdditiveScore
-from nmt_cli.model.cells import InputProjection, Product, RecurrentCell
 from nmt_cli.model.seq2seq import Seq2Seq
-from nmt_cli.ops.matmul import can_pack, linear, packed, packed_linear
+from nmt_cli.ops.loop_product import LoopModule
+from nmt_cli.ops.matmul import Linear, Product, can_pack, linear, packed, packed_linear
 
 SMALLEST = 64
 """Matrices with a side below this gain nothing."""
-MATRICES: dict[type[nn.Module], str] = {RecurrentCell: "weight", InputProjection: "weight", AdditiveScore: "query"}
-"""The matrix of each part of a model that makes a product by itself, in the place of an `nn.Linear`."""
 
 
 class Fp32Product:
@@ -106,17 +103,6 @@ class _EachDirection:
         return torch.stack([product(part) for product, part in zip(self._products, inputs_DBI, strict=True)])
 
 
-class _Linear(nn.Module):
-    """An `nn.Linear` with another product."""
-
-    def __init__(self, product: Product) -> None:
-        super().__init__()
-        self._product = product
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self._product(inputs)
-
-
 def is_large(weight: Tensor) -> bool:
     """Return True if the matrix is large enough to gain; cells, queries and the vocabulary are always converted."""
     return min(weight.shape) >= SMALLEST
@@ -132,16 +118,13 @@ def prepared(model: Seq2Seq, precision: str) -> Seq2Seq:
     kinds: dict[str, type[Fp32Product | Bf16Product | Int8Product]]
     kinds = {"fp32": Fp32Product, "bf16": Bf16Product, "int8": Int8Product}
     make = kinds[precision].of
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear) and is_large(child.weight):
-                bias = None if child.bias is None else child.bias.detach()
-                setattr(parent, name, _Linear(make(child.weight.detach().t(), bias)))
-        if isinstance(parent, (RecurrentCell, InputProjection, AdditiveScore)):
-            matrix = getattr(parent, MATRICES[type(parent)]).detach()
-            if len(matrix):
-                parent.prepared = make(matrix) if matrix.dim() == 2 else _EachDirection([make(part) for part in matrix])
-    model.prepared_output = make(model.output_weight.detach().t(), model.output_bias.detach())
+    for part in model.modules():
+        if isinstance(part, Linear) and is_large(part.weight):
+            part.replacement = make(part.weight.detach().t(), None if part.bias is None else part.bias.detach())
+        elif isinstance(part, LoopModule) and len(part.matrix):
+            matrix = part.matrix.detach()
+            part.replacement = make(matrix) if matrix.dim() == 2 else _EachDirection([make(one) for one in matrix])
+    model.output_replacement = make(model.output_weight.detach().t(), model.output_bias.detach())
     if precision == "int8":
         for table in {id(table): table for table in (model.source_embedding, model.target_embedding)}.values():
             if is_large(table):

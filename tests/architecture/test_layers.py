@@ -44,6 +44,7 @@ MAY_IMPORT = {
         "experiment",
         "improve.record",
         "model",
+        "ops.loop_product",
         "training.checkpoints",
         "translation.precision",
     },

@@ -16,9 +16,10 @@ from nmt_cli.data.tokenizer import BOS, EOS
 from nmt_cli.export.page.packing import Packer, Record
 from nmt_cli.model.encoder import EncoderLayer
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.ops.loop_product import LoopModule
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.language_codes import english_name
-from nmt_cli.translation.precision import MATRICES, is_large
+from nmt_cli.translation.precision import is_large
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
@@ -116,7 +117,7 @@ def _module(store: Packer, name: str, module: nn.Module, direction: int | None =
 
 def _parameter(store: Packer, module: nn.Module, name: str, parameter: Tensor) -> Record | int:
     """Return the record of a matrix or a table, or the address of other numbers."""
-    if name == MATRICES.get(type(module)):
+    if isinstance(module, LoopModule) and name == module.matrix_name:
         return store.product(parameter)
     if not isinstance(module, Seq2Seq) or name == "output_bias":
         return store.floats(parameter)

@@ -5,8 +5,9 @@ import torch
 from tiny_models import random_values, randomise, valid_of
 
 from nmt_cli.model.cells import InputProjection, RecurrentCell
-from nmt_cli.model.encoder import Encoder, reversed_in_time
+from nmt_cli.model.encoder import Encoder
 from nmt_cli.model.noise import Noise
+from nmt_cli.ops.reverse import reversed_in_time
 
 EMBEDDING, HIDDEN, LENGTHS, WIDTH = 3, 4, (5, 2, 1), 6
 EXACT = {"rtol": 1e-12, "atol": 1e-12}

@@ -7,8 +7,9 @@ import torch
 from tiny_models import every_attention, every_kind, name_of, random_ids, random_values, run, tiny_model, valid_of
 
 from nmt_cli.model import attention as attention_module
-from nmt_cli.model import cells as cells_module
 from nmt_cli.model import decoder as decoder_module
+from nmt_cli.model.attention import additive_energies
+from nmt_cli.ops import loop_product as loop_product_module
 from nmt_cli.ops import native
 from nmt_cli.ops.additive import AdditiveEnergies
 from nmt_cli.ops.attend import InnerProducts, WeightedSums
@@ -43,14 +44,14 @@ def plain_additive(keys_BSA, v_A, valid_BS=None, rows=1):
 
     def energies(query_BA, extra_BSA=None):
         extra_BSA = torch.zeros_like(keys_BSA) if extra_BSA is None else extra_BSA
-        return (torch.tanh(query_BA.unsqueeze(1) + keys_BSA + extra_BSA) * v_A).sum(dim=-1)
+        return additive_energies(query_BA, keys_BSA + extra_BSA, v_A.unsqueeze(0)).squeeze(-1)
 
     return energies
 
 
 def leave_all_to_autograd(monkeypatch):
     """Plain formulas in the place of everything that has a backward pass of its own."""
-    monkeypatch.setattr(cells_module, "LoopInputs", plain_inputs)
+    monkeypatch.setattr(loop_product_module, "LoopInputs", plain_inputs)
     for module in (attention_module, decoder_module):
         monkeypatch.setattr(module, "WeightedSums", plain_sum)
     monkeypatch.setattr(attention_module, "InnerProducts", plain_inner_products)

@@ -332,7 +332,7 @@ def test_more_rows_than_one_product_takes_change_no_bit(attention):
 def with_bias(trained: TrainedModels, piece: int | slice, value: float) -> TrainedModels:
     """The same models, with a logit that is `value` whatever is to be said."""
     for model in trained._models:
-        bias = model.output_bias if model.prepared_output is None else model.prepared_output.bias_O
+        bias = model.output_bias if model.output_replacement is None else model.output_replacement.bias_O
         bias[piece] = value
     return trained
 

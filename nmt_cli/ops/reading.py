@@ -1,0 +1,92 @@
+"""The orders in which a bidirectional recurrence reads a batch, step by step.
+
+With gradients all rows are read at every step: their products are one tensor of (T, B) steps (ops/loop_product.py).
+Without gradients the batch is packed: a row leaves when it ends, which saves the steps on padding.
+
+Shapes: B batch, S source, D directions, H hidden, X units of any kind, N the rows of all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from nmt_cli.ops.matmul import MULTIPLE
+from nmt_cli.ops.reverse import reversed_in_time
+
+
+class Reading(Protocol):
+    """The order in which the positions of a batch are read."""
+
+    counts: list[int]
+    """Number of rows at each step."""
+
+    def rows_of_steps(self, inputs_BSX: Tensor, num_directions: int) -> Tensor:
+        """Return the rows of all steps (D, N, X): from left to right, and in a second direction from right to left."""
+        ...
+
+    def annotations(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the states of all steps in the order of the source (B, S, DH), and the last state of each direction
+        (B, DH), from the states of each step (D, rows of the step, H)."""
+        ...
+
+
+def reading_of(lengths_B: Tensor, reversal_BS: Tensor, *, drops: bool) -> Reading:
+    """Return the order for rows of these lengths. `reversal_BS` has, for each position, the position that stands there
+    when a row is read backwards; padding stays at the end. `drops`: a mask of dropout belongs to each row."""
+    last_B = (lengths_B - 1).clamp(min=0)
+    return WholeReading(reversal_BS, last_B) if drops or torch.is_grad_enabled() else PackedReading(reversal_BS, last_B)
+
+
+class WholeReading:
+    """All rows at every step, in their order."""
+
+    def __init__(self, reversal_BS: Tensor, last_B: Tensor) -> None:
+        self._reversal_BS, self._last_B = reversal_BS, last_B
+        batch, length = reversal_BS.shape
+        self.counts = [batch] * length
+
+    def rows_of_steps(self, inputs_BSX: Tensor, num_directions: int) -> Tensor:
+        readings = [inputs_BSX, reversed_in_time(inputs_BSX, self._reversal_BS)][:num_directions]
+        return torch.stack([reading_BSX.transpose(0, 1) for reading_BSX in readings]).flatten(1, 2)
+
+    def annotations(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        forward_BSH, *backward_BSH = torch.stack(list(states), dim=2).unbind(0)
+        rows_B = torch.arange(len(self._last_B), device=self._last_B.device)
+        last = [hidden_BSH[rows_B, self._last_B] for hidden_BSH in (forward_BSH, *backward_BSH)]
+        in_order = [reversed_in_time(hidden_BSH, self._reversal_BS) for hidden_BSH in backward_BSH]
+        return torch.cat([forward_BSH, *in_order], dim=-1), torch.cat(last, dim=-1)
+
+
+class PackedReading:
+    """Rows leave when they end; the longest come first. The annotations at padding are undefined."""
+
+    def __init__(self, reversal_BS: Tensor, last_B: Tensor) -> None:
+        self._shape, self._last_B = reversal_BS.shape, last_B
+        steps_T = torch.arange(int(last_B.max()) + 1, device=last_B.device)
+        alive_T = (last_B.unsqueeze(1) >= steps_T).sum(dim=0)
+        # The counts fall by multiples of 16, which keep the results batch-invariant.
+        counts_T = (-(-alive_T // MULTIPLE) * MULTIPLE).clamp(max=len(last_B))
+        begins_T = counts_T.cumsum(0) - counts_T
+        forward_N = steps_T.repeat_interleave(counts_T)
+        ranks_N = torch.arange(len(forward_N), device=last_B.device) - begins_T[forward_N]
+        self._rows_N = last_B.argsort(descending=True, stable=True)[ranks_N]
+        self._positions_DN = (forward_N, reversal_BS[self._rows_N, forward_N])
+        self.counts = counts_T.tolist()
+
+    def rows_of_steps(self, inputs_BSX: Tensor, num_directions: int) -> Tensor:
+        positions = self._positions_DN[:num_directions]
+        return torch.stack([inputs_BSX[self._rows_N, position_N] for position_N in positions])
+
+    def annotations(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        states_DNH = torch.cat(list(states), dim=1)
+        num_directions, _, size = states_DNH.shape
+        states_BSDH = states_DNH.new_zeros(*self._shape, num_directions, size)
+        for direction, (states_NH, position_N) in enumerate(zip(states_DNH, self._positions_DN, strict=False)):
+            states_BSDH[self._rows_N, position_N, direction] = states_NH
+        rows_B = torch.arange(len(self._last_B), device=self._last_B.device)
+        last = [states_BSDH[rows_B, self._last_B, 0], states_BSDH[:, 0, -1]][:num_directions]
+        return states_BSDH.flatten(2), torch.cat(last, dim=-1)
