@@ -6,6 +6,7 @@ import math
 import signal
 import time
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import NoReturn
 
 import torch
@@ -65,6 +66,18 @@ class _Meter:
         )  # fmt: skip
 
 
+class Phase(Enum):
+    """The phases of a training: UPDATING until a limit is reached, then ENDING, then FINISHED; from the first two to
+    DIVERGED, and from there back to a checkpoint."""
+
+    UPDATING = auto()
+    ENDING = auto()
+    """A limit is reached; the last update is not yet validated and saved."""
+    DIVERGED = auto()
+    """Too many updates in a row were not finite, or the loss at the end is not."""
+    FINISHED = auto()
+
+
 class Trainer:
     """Trains one model to the end, from its last checkpoint on."""
 
@@ -96,6 +109,7 @@ class Trainer:
         self.state = recovery.first
         self._begun = self.state
         """The state from which this process goes on."""
+        self._began, self._seconds_before = time.monotonic(), 0.0
 
     def restore(self) -> None:
         """Go back to the last checkpoint, if there is one; raises `ModelError` as `Recovery.restored` does."""
@@ -113,9 +127,9 @@ class Trainer:
             DivergenceError: ten updates in a row were not finite, or the loss is not finite at the end, and there is no
                 way back to a checkpoint, or none is wanted.
         """
-        started, seconds_before = time.monotonic(), self.state.seconds
         total = self._expected_steps()
-        self._begun, self._contention = self.state, contention
+        self._began, self._begun, self._contention = time.monotonic(), self.state, contention
+        self._seconds_before = self.state.seconds
         self._recovery.go_on_from(self.state)
         with (
             native.path(self.state.path),
@@ -123,22 +137,17 @@ class Trainer:
             Progress("training", total=total, initial=self.state.step, unit="update") as bar,
         ):
             self._make_up_validation()
+            phase = self._begin()
+            while phase is not Phase.FINISHED:
+                match phase:
+                    case Phase.UPDATING:
+                        phase = self._update(bar)
+                    case Phase.ENDING:
+                        phase = self._end()
+                    case Phase.DIVERGED:
+                        phase = self._go_back(bar)
             reason = self._stopping.reached(self.state)
-            self.loader.begin(self.state)
-            while reason is None or not self._validate_and_save_the_end():
-                if reason is None:
-                    self._step()
-                if reason is not None or self._has_diverged():  # at a reason: the dev set shows that it has
-                    num_shown, self._meter = self.state.step - (reason is None), _Meter()
-                    self.state = self._recovery.rewound(self.state)
-                    reason = self._stopping.reached(self.state)
-                    self._begun = replace(self.state, seconds=seconds_before + time.monotonic() - started)
-                    bar.advance(self.state.step - num_shown)
-                    self.loader.begin(self.state)
-                    continue
-                self.state = replace(self.state, seconds=seconds_before + time.monotonic() - started)
-                bar.advance(note=self._meter.note(self.state))
-                reason = self._after_step()
+            assert reason is not None
             (num_signals,) = self._world.sums(bool(self._signals.received))
             if num_signals:
                 raise self._interrupted(
@@ -149,6 +158,54 @@ class Trainer:
     def finish(self, reason: str) -> None:
         """Record why the training has ended; call it when all files made from its weights exist too."""
         self._recovery.finish(reason)
+
+    # The phases ---------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> Phase:
+        """Draw batches from the state's place on; the training may have reached its end already."""
+        self.loader.begin(self.state)
+        return Phase.UPDATING if self._stopping.reached(self.state) is None else Phase.ENDING
+
+    def _update(self, bar: Progress) -> Phase:
+        """Do one update and what is due after it."""
+        self._step()
+        self.state = replace(self.state, seconds=self._seconds())
+        bar.advance(note=self._meter.note(self.state))
+        if self._has_diverged():
+            return Phase.DIVERGED
+        self._after_step()
+        return Phase.UPDATING if self._stopping.reached(self.state) is None else Phase.ENDING
+
+    def _end(self) -> Phase:
+        """Validate and save the last update where that is missing; its loss may turn out not to be finite."""
+        step = self.state.step
+        # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
+        is_wanted = self._validator is not None and not self._recovery.is_validated_at(step)
+        if self._finite_loss_check.has_failed:
+            return Phase.DIVERGED
+        try:
+            values = self._validate("at the end") if is_wanted else {}
+        except PredictionError:
+            return Phase.DIVERGED
+        if values is None:
+            self._interrupt()
+        if values or not self._recovery.is_saved(step):
+            self._save(values)
+        return Phase.FINISHED
+
+    def _go_back(self, bar: Progress) -> Phase:
+        """Take weights and state from a checkpoint, with a lower learning rate."""
+        self._meter, step = _Meter(), self.state.step
+        self.state = self._recovery.rewound(self.state)
+        self._begun = replace(self.state, seconds=self._seconds())
+        bar.advance(self.state.step - step)
+        return self._begin()
+
+    def _seconds(self) -> float:
+        """Return the seconds of training so far, also before the last resumption."""
+        return self._seconds_before + time.monotonic() - self._began
+
+    # An update ----------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
         """Do one update: forward and backward passes of all micro-batches, then one step of the optimizer."""
@@ -178,8 +235,8 @@ class Trainer:
         if self._contention is not None:
             self._contention.record(num_tokens, seconds)
 
-    def _after_step(self) -> str | None:
-        """Log, validate, save and stop where it is time to. Return the reason if training ends here."""
+    def _after_step(self) -> None:
+        """Log, validate and save where it is time to, and stop after a signal."""
         step = self.state.step
         is_logged = self._intervals.is_logged(step)
         # The last updates before max_steps or max_epochs are logged too. A run whose limit is raised continues without
@@ -193,13 +250,13 @@ class Trainer:
         is_calm = not self.state.skipped_in_a_row
         if is_calm and self._intervals.is_validated(step) and not self._is_stopping and self._finite_loss_check(step):
             self._validate_and_save()
-        reason = self._stopping.reached(self.state)
+        if self._stopping.reached(self.state) is not None:
+            return  # the end validates and saves
         is_due = is_calm and step % self._intervals.checkpoint_freq == 0
-        if is_due and reason is None and not self._recovery.is_saved(step) and self._finite_loss_check(step):
+        if is_due and not self._recovery.is_saved(step) and self._finite_loss_check(step):
             self._save({})
-        if self._is_stopping and reason is None:
+        if self._is_stopping:
             self._interrupt()
-        return reason
 
     def _seconds_left(self) -> float:
         """Return the time to the end if the rest goes as fast as in this process, whatever machine began."""
@@ -225,23 +282,6 @@ class Trainer:
     def _interrupted(self, message: str) -> Interrupted:
         # A process that ends because another one has received a signal ends as if by SIGTERM.
         return Interrupted(message, self._signals.received or signal.SIGTERM)
-
-    def _validate_and_save_the_end(self) -> bool:
-        """Validate and save the last step; return False if its loss is not finite."""
-        step = self.state.step
-        # Not counted for patience or plateau: with its limit raised, a run goes on as if it had not ended here.
-        is_wanted = self._validator is not None and not self._recovery.is_validated_at(step)
-        if self._finite_loss_check.has_failed:
-            return False
-        try:
-            values = self._validate("at the end") if is_wanted else {}
-        except PredictionError:
-            return False
-        if values is None:
-            self._interrupt()
-        if values or not self._recovery.is_saved(step):
-            self._save(values)
-        return True
 
     def _expected_steps(self) -> int | None:
         """Return about how many updates there will be, for the progress bar."""
