@@ -116,8 +116,7 @@ sys.exit(run_all([Stage("first", "", 0.0, lambda _: {}), Stage("second", "", 0.0
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_study_that_is_stopped_goes_on_and_leaves_no_command_behind(tmp_path, number):
-    """The command holds a pipe open; its end is read when the command is gone. Seen to fail, by a wait without end,
-    where the command is started without the launcher."""
+    """The command holds a pipe open; its end is read when the command is gone."""
     root, pipe = tmp_path / "root", tmp_path / "pipe"
     os.mkfifo(pipe)
     command = [sys.executable, "-c", WAITING, str(root), str(pipe)]
