@@ -164,7 +164,9 @@ def _in_place(
     counts = DocumentCounts(notes=list(document.notes), languages=content.languages)
     segments = list(with_cues_joined(segments, source_lang))
     num_subflows = sum(segment.has_subflow for segment in segments)
-    found = _translated(segments, translate, split, counts, content.work, keeps_codes=True, content=content)
+    found = _translated(
+        segments, translate, split, counts, content.work, keeps_codes=content.HAS_CODES, content=content
+    )
     edits = [edit for edits in found.edits for edit in edits]
     if target_lang is not None:
         edits += content.in_language(target_lang)
@@ -257,7 +259,7 @@ def _translated(
     With `keeps_codes`, a translation has the tags and placeholders of its sentence, or the sentence stays as it was.
     Without it, they are text like any other.
     """
-    is_cut = content is None  # by the readers of documents
+    is_cut = content is None or not keeps_codes
     content = content or Content(Characters("", "", "utf-8"), work)
     items: dict[int, list[Item]] = {}
     atoms: dict[int, tuple[Atom, ...]] = {}

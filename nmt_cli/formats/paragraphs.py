@@ -12,6 +12,8 @@ from nmt_cli.formats.work import SEGMENT
 class Paragraphs(Content):
     """The lines of a text that are not blank, without their line ends."""
 
+    HAS_CODES = False
+
     def segments(self) -> Iterator[Segment]:
         """Yield the lines."""
         lines = self.document.text.split("\n") if self.document.newline == "\n" else LINE.findall(self.document.text)

@@ -181,6 +181,8 @@ class Content:
 
     HAS_REFERENCES: ClassVar[bool] = False
     """True if `&#...;` may stand for a character that the encoding of the document lacks."""
+    HAS_CODES: ClassVar[bool] = True
+    """False if what looks like a tag or a placeholder is text like any other."""
 
     def __init__(self, document: Characters, work: Work | None = None) -> None:
         self.document, self.work = document, work or Work()

@@ -402,7 +402,7 @@ def test_a_file_is_translated_and_fetched(server, paragraphs):
     assert b"00:00:01,000 --> 00:00:03,000" in server.ask(subtitles.removeprefix(server.address)).body
     lines = send("lines.txt", "The car\r\n \t\r\nThe cat\r\n").json["translatedFileUrl"]
     fetched = server.ask(lines.removeprefix(server.address)).body.decode()
-    assert fetched == paragraphs("The car\n\nThe cat\n").replace("\n", "\r\n")
+    assert fetched == paragraphs("The car\n\nThe cat\n").replace("\n\n", "\n \t\n").replace("\n", "\r\n")
     german = send("a.html", '<html lang="de"><p>The car is red.</p></html>').json
     assert german.pop("warnings") == ["says that its text is in de, but it was translated from en"]
     assert list(german) == list(send("a.html", "<p>The car is red.</p>").json) == ["translatedFileUrl"]
