@@ -26,7 +26,8 @@ class NoText(str):
 
 _SIDES = ({"source", "src", "original"}, {"target", "tgt", "trg", "translation", "translated"})
 _ATTRIBUTION = re.compile(r"\bCC[- ]BY\b|Attribution:|tatoeba\.org|©|\(c\) ", re.I)
-_REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|amp|quot|apos|lt|gt|nbsp);")
+_REFERENCE = re.compile(r"&(?:#\d{2,7}|#[xX][0-9A-Fa-f]{2,6}|quot|apos|nbsp);")
+"""References that programs of the web write for signs which people do not write so. `&amp;` alone may be meant."""
 _LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _STATE_HEADERS = frozenset(("fuzzy", "state", "status", "translation status", "translation state"))
 _UNFINISHED = frozenset(
@@ -133,7 +134,8 @@ def _pair(place: str | int, source: str, target: str, name: str, report: ImportR
     if isinstance(source, NoText) or isinstance(target, NoText):
         report.skip("a date, a formatted number or the like, which is no text", f"{name}:{place}")
         return
-    sides = [unescape(side) if _REFERENCE.search(side) else side for side in (source, target)]
+    is_escaped = _REFERENCE.search(source) or _REFERENCE.search(target)
+    sides = [unescape(side) if is_escaped else side for side in (source, target)]
     if sides != [source, target]:
         report.note("pairs with references such as &#039;, which were read as characters")
     yield Found(place, *sides)
