@@ -165,6 +165,8 @@ def text_format(text: str, name: str) -> str:
     text = text.lstrip("\ufeff")
     if kind := xml_format(text):
         return kind
+    if name.endswith((".html", ".htm", ".xhtml")) and re.search(r"</?[A-Za-z]", text):
+        return "HTML"
     if text.startswith("WEBVTT"):
         return "VTT"
     if _CUE.search(text[:2000]):

@@ -540,3 +540,14 @@ def test_init_refuses_an_old_encoding_that_begins_late(here):
     code, _, err = nmt("init", "--source", "late.en", "--target", "fine.fr", *LANGUAGES, "-o", "x.yaml")
     assert (code, names(here)) == (2, ["fine.fr", "late.en"])
     assert "900 of 9,900 pairs are not valid UTF-8, so a file is probably in another encoding" in err
+
+
+def test_text_in_one_language_is_written_alone(here):
+    (here / "page.html").write_text("<p>The <b>red</b> car</p>\n<p>The cat</p>\n", encoding="utf-8")
+    code, _, err = nmt("import", "page.html", "-o", "text", "--lang", "en")
+    assert (code, (here / "text.en").read_text()) == (0, "The red car\nThe cat\n")
+    assert "2 lines written to text.en" in err
+    assert (here / "text.report.json").is_file()
+    code, _, err = nmt("import", "page.html", "-o", "more", "--source-lang", "en")
+    assert code == 2
+    assert "give --source-lang XX and --target-lang YY, or --lang XX for text in one language" in err
