@@ -14,14 +14,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_cli.assembly.trained_translator import open_translator
 from nmt_cli.scoring import score_corpus
-from nmt_cli.translation.glossary import Entry, Glossary
-from nmt_cli.translation.results import Part, TermFound, Translated, Translation
+from nmt_cli.translation.glossary import Entry, Glossary, Match
+from nmt_cli.translation.results import Translated, Translation
 from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.translator import Translator
 
@@ -30,30 +30,16 @@ SMALLEST_COUNT, LARGEST_SHARE, LEAST_DICE, LEAST_LIKELY = 20, 0.03, 0.4, 0.08
 """A term stands in so many lines, and in no larger share of them: words such as *in* are no terms."""
 
 
-class EachLine(TermFinder):
-    """Takes the terms of each line from a glossary of its own."""
+class EachLine(Glossary):
+    """Has the terms of each line, one line after the other, from a glossary of its own."""
 
-    def __init__(self, glossaries: Glossaries, translator: Translator) -> None:
+    def __init__(self, glossaries: Glossaries) -> None:
         every = [entry for glossary in glossaries for entry in glossary.entries]
-        numbered = {(entry.term, entry.forms): number for number, entry in enumerate(every)}
-        unique = [Entry(term, forms, False, line) for (term, forms), line in numbered.items()]
-        whole = Glossary("all", tuple(unique))
-        super().__init__(translator.tokenizers, whole)
-        self._of_line = [
-            Glossary.of("", [Entry(e.term, e.forms, False, numbered[e.term, e.forms]) for e in glossary.entries])
-            for glossary in glossaries
-        ]
+        super().__init__("all", tuple(every))
+        object.__setattr__(self, "_of_line", iter(glossaries))
 
-    def in_parts(self, parts: Sequence[Part], texts: Iterable[tuple[int, str, int]]) -> list[tuple[TermFound, ...]]:
-        found: list[tuple[TermFound, ...]] = []
-        number = {part.line: part.number for part in parts}
-        by_line: dict[int, list[Part]] = {}
-        for part in parts:
-            by_line.setdefault(part.line, []).append(part)
-        for line, text, word in texts:
-            self.glossary = self._of_line[number[line]]
-            found += super().in_parts(by_line[line], [(line, text, word)])
-        return found
+    def matches(self, text: str) -> list[Match]:
+        return next(self._of_line).matches(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +208,9 @@ def main() -> None:
     for name, glossaries in lists(Dice.of(*texts[:2]), sources, references).items():
         if options.lists and name not in options.lists:
             continue
-        translator.terms = EachLine(glossaries, translator)
+        terms = EachLine(glossaries)
+        translator.terms = TermFinder(translator.tokenizers, terms)
+        translator.normalizer = translator.normalizer.with_glossary(terms)
         outputs, own_seconds = translated(translator, sources)
         seen = look(outputs, plain, references)
         texts_now = [output.translations[0].text for output in outputs]

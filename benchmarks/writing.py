@@ -25,18 +25,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from nmt_cli.assembly.normalization import open_profile
 from nmt_cli.assembly.trained_translator import open_translator
-from nmt_cli.config.schema import DataConfig
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
-from nmt_cli.data.writing import lower, upper
 from nmt_cli.experiment import Experiment
+from nmt_cli.normalization.normalizer import Normalizer
+from nmt_cli.normalization.number_spans import number_spans
 from nmt_cli.scoring import score_corpus
 from nmt_cli.system.console import log
-from nmt_cli.translation.glossary import WITHOUT_SPACES
-from nmt_cli.translation.numbers import number_spans
-from nmt_cli.translation.terms import find_terms
+from nmt_cli.text.letters import WITHOUT_SPACES, lower, upper
+from nmt_cli.translation.terms import fit_for
 from nmt_cli.translation.translator import Translator
-from nmt_cli.translation.writing import Writing
 
 Pair = tuple[str, str]
 """A source and its reference."""
@@ -269,10 +268,9 @@ def measured(pairs: Sequence[Pair], translations: Sequence[str], version: Versio
     return " / ".join(f"{score.score:.2f}" for score in scores)
 
 
-def _without(translator: Translator, parts: Sequence[str], data: DataConfig) -> Translator:
+def _without(translator: Translator, parts: Sequence[str], experiment: Experiment) -> Translator:
     """Return a translator that adapts lines without some parts of the profile."""
-    assert translator.writing is not None
-    profile = translator.writing.profile
+    profile, data = open_profile(experiment), experiment.config.data
     less = replace(
         profile,
         forms={key: key for key in profile.forms} if "forms" in parts else profile.forms,
@@ -280,12 +278,11 @@ def _without(translator: Translator, parts: Sequence[str], data: DataConfig) -> 
         ends_with_stop=profile.ends_with_stop and "stop" not in parts,
     )
     symbols = translator.tokenizers[0].symbols()
-    writing = Writing(
+    steps = Normalizer.of(
         less, source_lang=data.source_lang, target_lang=data.target_lang, symbols=symbols, knows_words=data.word_pairs
     )
-    writing = writing.without_numbers() if "numbers" in parts else writing
-    tokenizers = writing.reading(translator.tokenizers)
-    return replace(translator, tokenizers=tokenizers, writing=writing, terms=find_terms(tokenizers, None, writing))
+    steps = fit_for(steps, translator.models, translator.options, translator.tokenizers[1])
+    return replace(translator, normalizer=steps.without("numbers") if "numbers" in parts else steps)
 
 
 def _lines(path: Path) -> list[str]:
@@ -309,15 +306,19 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="Names of versions; all if left out.")
     parser.add_argument("--without", nargs="*", default=[], choices=("forms", "capital", "stop", "numbers"))
     asked = parser.parse_args()
-    data = Experiment(asked.model).config.data
+    experiment = Experiment(asked.model)
+    data = experiment.config.data
     pairs = list(zip(_lines(asked.source), _lines(asked.reference), strict=True))
     kept, adapted = (
         open_translator([asked.model], threads=asked.threads, adapt_writing=adapts) for adapts in (False, True)
     )
-    adapted = _without(adapted, asked.without, data)
+    adapted = _without(adapted, asked.without, experiment)
     print("| version | BLEU / chrF as written | adapted | translations that differ |\n|---|---|---|---|")
-    assert adapted.writing is not None
-    for version in versions(data.source_lang, data.target_lang, adapted.writing.needs_weights):
+
+    def has_rare_symbols(text: str) -> bool:
+        return adapted.normalizer.read(text).needs_alignment
+
+    for version in versions(data.source_lang, data.target_lang, has_rare_symbols):
         if version.name not in asked.only if asked.only else version.name in OF_OTHER_TEXT:
             continue
         own = written(pairs, version, asked.seed)

@@ -35,7 +35,7 @@ class Experiment:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that a training writes into the directory itself, apart from its lock."""
-        profiles = (self.languages_path, self.writing_path, self.confidence_path, self.measured_path)
+        profiles = (self.languages_path, self.profile_path, self.confidence_path, self.measured_path)
         return (self.config_path, self.metrics_path, *profiles)
 
     @property
@@ -100,7 +100,7 @@ class Experiment:
         return self.directory / "languages.json"
 
     @property
-    def writing_path(self) -> Path:
+    def profile_path(self) -> Path:
         """File with the profile of the writing of the source text, to which lines are adapted."""
         return self._own_directory / "writing.json"
 

@@ -1,4 +1,4 @@
-"""The profile of the writing of a training text: learned, kept with the model, and opened for translation."""
+"""The profile of a training text: learned, kept with the model, and opened for translation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
+from nmt_cli.normalization.normalizer import Normalizer
+from nmt_cli.normalization.number_spans import NumberHabits
+from nmt_cli.normalization.profile import MAX_LINES, TextProfile
 from nmt_cli.system.console import log_once
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.files import make_directory
@@ -16,12 +19,10 @@ from nmt_cli.system.storage import read_json, write_json
 if TYPE_CHECKING:
     from nmt_cli.config.decoding import DecodingConfig
     from nmt_cli.config.schema import Config
-    from nmt_cli.data.writing import WritingProfile
     from nmt_cli.experiment import Experiment
-    from nmt_cli.translation.writing import Writing
 
 
-def keep_writing(experiment: Experiment, config: Config) -> None:
+def keep_profile(experiment: Experiment, config: Config) -> None:
     """Write the profile of the training text into the model directory, for each direction, if it is not there."""
     for one in experiment.of_each_direction(config):
         _keep_profile(one, config.of(one.direction) if one.direction else config)
@@ -30,62 +31,61 @@ def keep_writing(experiment: Experiment, config: Config) -> None:
 def _keep_profile(experiment: Experiment, config: Config) -> None:
     """Write the profile of the training text of one direction."""
     from nmt_cli.data.tokenizer import without_symbols
-    from nmt_cli.data.writing import WritingProfile
-    from nmt_cli.translation.numbers import NumberHabits
 
-    if experiment.writing_path.exists() and experiment.has_begun:
+    if experiment.profile_path.exists() and experiment.has_begun:
         return
 
     def sources() -> Iterator[str]:
         """Yield the lines without symbols, whose letters and digits are no text."""
         return without_symbols((source for source, _ in training_lines(config)), config.tokenizer.symbols)
 
-    profile = WritingProfile.of(sources(), config.data.direction.source)
+    profile = TextProfile.of(sources(), config.data.direction.source)
     habits = NumberHabits.of(zip(sources(), (target for _, target in training_lines(config)), strict=True))
     profile = replace(profile, kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
-    make_directory(experiment.writing_path.parent)
-    write_json(experiment.writing_path, profile.to_json())
+    make_directory(experiment.profile_path.parent)
+    write_json(experiment.profile_path, profile.to_json())
 
 
 def training_lines(config: Config) -> Iterator[tuple[str, str]]:
     """Yield the first lines of each training text, source and target."""
-    from nmt_cli.data.writing import MAX_LINES
-
     for corpus in config.data.train:
         with open_input(corpus.source) as source, open_input(corpus.target) as target:
             pairs = zip(iter_lines(source), iter_lines(target), strict=False)
             yield from ((decode_line(one)[0], decode_line(other)[0]) for one, other in islice(pairs, MAX_LINES))
 
 
-def open_writing(experiment: Experiment, decoding: DecodingConfig) -> Writing | None:
-    """Return what adapts lines to the writing of a model's training text; None where that is not wanted.
+def open_normalizer(experiment: Experiment, decoding: DecodingConfig) -> Normalizer:
+    """Return the steps that read lines as a model's training text is written; none where that is not wanted.
 
     Raises:
         ModelError: the profile that the model keeps is damaged.
     """
-    from nmt_cli.translation.writing import Writing
-
     if not decoding.adapt_writing:
-        return None
+        return Normalizer()
     data = experiment.config.data
-    return Writing(
-        _profile(experiment), source_lang=data.direction.source, target_lang=data.direction.target,
+    return Normalizer.of(
+        open_profile(experiment), source_lang=data.direction.source, target_lang=data.direction.target,
         symbols=experiment.tokenizers[0].symbols(), knows_words=data.word_pairs,
     )  # fmt: skip
 
 
-def _profile(experiment: Experiment) -> WritingProfile:
-    """Return the profile that a model keeps, or one that its tokenizer allows."""
-    from nmt_cli.data.writing import WritingProfile
+def open_profile(experiment: Experiment) -> TextProfile:
+    """Return the profile that a model keeps, or one that its tokenizer allows.
 
-    path = experiment.writing_path
+    Raises:
+        ModelError: the profile is damaged.
+    """
+    path = experiment.profile_path
     if path.exists():
         try:
-            return WritingProfile.from_json(read_json(path), str(path))
+            return TextProfile.from_json(read_json(path), str(path))
         except ModelError as error:
             raise ModelError(f"{error}; without this file, the tokenizer tells what the model knows") from error
     log_once(
-        f"{experiment.directory}: keeps no profile of its writing (writing.json), so its tokenizer tells which "
+        f"{experiment.directory}: keeps no profile of its training text (writing.json), so its tokenizer tells which "
         "characters and words it knows; names in capitals may get small letters, and no full stop is added"
     )
-    return WritingProfile.of_tokenizer(experiment.tokenizers[0], experiment.config.data.direction.source)
+    tokenizer = experiment.tokenizers[0]
+    fixed = tokenizer.fixed_ids()
+    pieces = tokenizer.pieces([id_ for id_ in range(tokenizer.vocab_size) if id_ not in fixed])
+    return TextProfile.of_pieces(pieces, experiment.config.data.direction.source)

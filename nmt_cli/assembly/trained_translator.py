@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nmt_cli.assembly.named_models import PRECISIONS, named_models
-from nmt_cli.assembly.normalization import open_writing
+from nmt_cli.assembly.normalization import open_normalizer
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.config.decoding import DecodingOptions
@@ -23,7 +23,7 @@ from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.shortlist import read_shortlist
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.terms import find_terms
+from nmt_cli.translation.terms import TermFinder, fit_for
 from nmt_cli.translation.translator import Translator
 
 if TYPE_CHECKING:
@@ -88,13 +88,10 @@ def open_translator(
     if terms is not None and not trained.has_attention:
         raise InputError(f"{trained.without_attention}, so --glossary is not possible")
     decoding = DecodingOptions.of(configs[0].decoding, **options)
-    writing = open_writing(first, decoding)
-    if writing is not None:
-        writing = writing.fit_for(trained, decoding, tokenizers[1]).beside(terms)
-        tokenizers = writing.reading(tokenizers)
-    finder = find_terms(tokenizers, terms, writing)
+    normalizer = fit_for(open_normalizer(first, decoding), trained, decoding, tokenizers[1]).with_glossary(terms)
+    finder = TermFinder(tokenizers, terms)
     estimator = _calibrated_doubts(first, loaded[0].path) if confidence else None
-    return Translator(trained, tokenizers, decoding, terms=finder, estimator=estimator, writing=writing)
+    return Translator(trained, tokenizers, decoding, normalizer=normalizer, terms=finder, estimator=estimator)
 
 
 def _found_device(device: str, precision: str) -> torch.device:

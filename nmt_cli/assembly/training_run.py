@@ -15,7 +15,7 @@ from nmt_cli.assembly.confidence import calibrate_after_training
 from nmt_cli.assembly.initialization import first_model
 from nmt_cli.assembly.language_profiles import keep_profiles
 from nmt_cli.assembly.measured import choose_precision, choose_threads, contention, tell_precision
-from nmt_cli.assembly.normalization import keep_writing, open_writing
+from nmt_cli.assembly.normalization import keep_profile, open_normalizer
 from nmt_cli.assembly.optimization import build_accumulator, build_weights, is_guided, is_sampled
 from nmt_cli.assembly.process_checks import check_alike, check_same_step, check_shared
 from nmt_cli.assembly.resume_checks import (
@@ -214,7 +214,7 @@ def _prepare(experiment: Experiment, config: Config) -> None:
         renew_tokenizers(experiment, config)
     make_directory(experiment.checkpoints.directory)
     keep_profiles(experiment, config)
-    keep_writing(experiment, config)
+    keep_profile(experiment, config)
     keep_word_pairs(experiment, config)
 
 
@@ -272,7 +272,7 @@ def _validator(experiment: Experiment, config: Config, world: World) -> Validato
         experiment.tokenizers,
         DecodingOptions.of(config.decoding),
         world=world,
-        writing=open_writing(experiment, config.decoding),
+        normalizer=open_normalizer(experiment, config.decoding),
         tokenize=config.scoring.tokenize,
         lowercase=config.scoring.lowercase,
         num_samples=config.training.num_samples,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from nmt_cli.assembly.normalization import training_lines
 from nmt_cli.data.sampler import tempered
 from nmt_cli.data.tokenizer import without_symbols
-from nmt_cli.data.writing import WORD, WritingProfile, lower
+from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.system.console import counted, log
 from nmt_cli.system.files import atomic_directory
 from nmt_cli.text.language_codes import writes_spaces
+from nmt_cli.text.letters import WORD, lower
 from nmt_cli.training.word_pairs import learn_word_pairs
 
 if TYPE_CHECKING:
@@ -98,5 +99,5 @@ class _Side:
         """Return what writes words as these lines have them within sentences."""
         if not self._has_spaces:
             return "".join
-        forms = WritingProfile.of(lines, self._language).forms
+        forms = TextProfile.of(lines, self._language).forms
         return lambda words: " ".join(forms.get(word, word) for word in words)

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import sentencepiece
 
@@ -39,47 +39,7 @@ class PieceWords:
 
 CharSpan = tuple[int, int]
 """The first character of a part of a text, and the character after its last."""
-
-
-class Adapted(NamedTuple):
-    """A text as a tokenizer reads it."""
-
-    text: str
-    places: Sequence[CharSpan] | None = None
-    """The characters of the raw text that each of its characters stands for; None where the two are the same."""
-
-    def raw(self, begin: int, end: int) -> CharSpan:
-        """Return the span of the raw text that corresponds to characters `begin` to `end` of this text."""
-        if self.places is None or not self.places:
-            return begin, end
-        first = self.places[begin][0] if begin < len(self.places) else self.places[-1][1]
-        return first, self.places[end - 1][1] if end > begin else first
-
-    def then(self, adapt: Adapt) -> Adapted:
-        """Return this text changed by another function, still with the spans in the raw text."""
-        after = adapt(self.text)
-        if self.places is None or after.places is None:
-            return self if after.places is None else after
-        return Adapted(after.text, [self.raw(*span) for span in after.places])
-
-
-Adapt = Callable[[str], Adapted]
 Made = TypeVar("Made")
-
-
-def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> Adapted:
-    """Return a text with some parts replaced; `changes` are (begin, end, replacement), in order, in characters."""
-    if all(text[begin:end] == other for begin, end, other in changes):
-        return Adapted(text)
-    written: list[str] = []
-    places: list[CharSpan] = []
-    last = 0
-    for begin, end, other in changes:
-        written += [text[last:begin], other]
-        places += [*((place, place + 1) for place in range(last, begin)), *[(begin, end)] * len(other)]
-        last = end
-    places += [(place, place + 1) for place in range(last, len(text))]
-    return Adapted("".join([*written, text[last:]]), places)
 
 
 class Tokenizer:
@@ -87,8 +47,6 @@ class Tokenizer:
 
     tags: tuple[int, ...] = ()
     """The ids that a source begins with: of the tags of a model of several directions."""
-    _adapt: Adapt = Adapted
-    """A function that changes a text before it is cut."""
 
     def __init__(self, model: bytes, origin: str = "tokenizer") -> None:
         self.model = model
@@ -117,15 +75,6 @@ class Tokenizer:
             return cls(path.read_bytes(), str(path))
         except OSError as error:
             raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
-
-    def adapting(self, adapt: Adapt) -> Tokenizer:
-        """Return the same tokenizer with a function that changes each text before it is cut into pieces.
-
-        The words and characters of the pieces still belong to the raw text.
-        """
-        other = copy(self)
-        other._adapt = adapt
-        return other
 
     def with_tags(self, names: Iterable[str]) -> Tokenizer:
         """Return the same tokenizer for sources that begin with those of some tags that are in its vocabulary.
@@ -158,7 +107,7 @@ class Tokenizer:
     def once(self, make: Callable[[Tokenizer], Made]) -> Made:
         """Return `make(self)`, a table that depends on the vocabulary alone; it is computed once, also for copies."""
         if make not in self._made:  # two threads may both make it
-            self._made[make] = make(self.with_tags(()).adapting(Adapted))
+            self._made[make] = make(self.with_tags(()))
         made: Made = self._made[make]
         return made
 
@@ -215,21 +164,16 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the text's best segmentation, without <s> and </s>."""
-        return list(self._processor.encode(self._adapt(text).text))
+        return list(self._processor.encode(text))
 
     def encode_all(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """Return `encode` of each text, computed by several threads."""
         if len(texts) == 1:
             return [self.encode(texts[0])]  # SentencePiece would start a thread, which takes longer than the text
-        adapted = [self._adapt(text).text for text in texts]
-        return [list(ids) for ids in self._processor.encode(adapted, num_threads=threads)]
-
-    def is_void(self, text: str) -> bool:
-        """Return True if a text, not adapted, has no pieces: only blanks and characters that normalisation removes."""
-        return not self._processor.encode(text)
+        return [list(ids) for ids in self._processor.encode(list(texts), num_threads=threads)]
 
     def encode_words(self, text: str) -> PieceWords:
-        """Return the text's pieces, each with the number of its word in the raw text."""
+        """Return the text's pieces, each with the number of its word."""
         return _with_words(text, *self.encode_spans(text))
 
     def unknown_runs(self, text: str) -> dict[int, int]:
@@ -243,10 +187,9 @@ class Tokenizer:
         }
 
     def encode_spans(self, text: str) -> tuple[list[int], list[CharSpan]]:
-        """Return the ids of the text's pieces, and the span of the raw text (in characters) of each."""
-        adapted = self._adapt(text)
-        found = self._processor.encode(adapted.text, return_type="offset_mapping")
-        return list(found["ids"]), [adapted.raw(int(begin), int(end)) for begin, end in found["offsets"]]
+        """Return the ids of the text's pieces, and the span of the text (in characters) of each."""
+        found = self._processor.encode(text, return_type="offset_mapping")
+        return list(found["ids"]), [(int(begin), int(end)) for begin, end in found["offsets"]]
 
     def decode_spans(self, ids: Sequence[int]) -> tuple[str, list[CharSpan]]:
         """Return the text of piece ids, and the span of it (in characters) of each piece."""
@@ -283,11 +226,6 @@ class Tokenizer:
             text = text.removeprefix(" ")
         num_foreign = self.ids_of(pieces).count(UNK) - pieces.count(self.pieces([UNK])[0])
         return _one_line(text), num_foreign
-
-    def decode_words(self, ids: Sequence[int]) -> tuple[str, PieceWords]:
-        """Return the text of piece ids, and the pieces, each with the number of its word in this text."""
-        found = self._processor.decode(list(ids), return_type="offset_mapping")
-        return _one_line(found["text"]), _with_words(found["text"], found["ids"], found["offsets"])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the pieces as written in the vocabulary."""

@@ -10,7 +10,7 @@ from functools import cache
 from nmt_cli.formats.references import unescape
 from nmt_cli.formats.segments import Atom, Kind
 from nmt_cli.formats.work import Work
-from nmt_cli.translation.glossary import WITHOUT_SPACES
+from nmt_cli.text.letters import WITHOUT_SPACES
 
 _PRINTF = (  # `*+` and `++` give nothing back: else many zeros after a `%` would take quadratic time
     r"%(?:<\w+>|(?:\d++\$)?(?:\([^()%]*\))?[-+#0'I{flags}]*+(?:\d++|\*(?:\d++\$)?)?(?:\.(?:\d++|\*(?:\d++\$)?)?)?"

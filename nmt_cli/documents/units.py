@@ -26,8 +26,8 @@ from nmt_cli.documents.division import Shown, divided
 from nmt_cli.documents.sentences import Unit
 from nmt_cli.formats.segments import Atom, Kind, partners
 from nmt_cli.formats.work import Work
+from nmt_cli.normalization.elements import Tag
 from nmt_cli.text.alignment import MAX_WEIGHTS, Link, Matrix
-from nmt_cli.translation.elements import Tag
 from nmt_cli.translation.markup import put_placeholders, with_tags
 from nmt_cli.translation.results import Translation
 

@@ -62,7 +62,7 @@ def copy_model(model: Path, directory: Path) -> None:
         (of.log_path, to.log_path),
         (of.confidence_path, to.confidence_path),
         (of.measured_path, to.measured_path),
-        (of.writing_path, to.writing_path),
+        (of.profile_path, to.profile_path),
         (of.languages_path, to.languages_path),
     ):
         if path.is_file():

@@ -37,7 +37,7 @@ from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.long_lines import PartTranslations
 from nmt_cli.translation.results import Counts, Part, Translated
-from nmt_cli.translation.terms import find_terms
+from nmt_cli.translation.terms import TermFinder
 from nmt_cli.translation.translator import PartByPart, Translator
 
 MAX_LIVE = 4
@@ -474,9 +474,5 @@ def _with_glossary(translator: Translator, glossary: Glossary) -> Translator:
     """
     if not translator.models.has_attention:
         raise InputError("this model has no attention, so glossary is not possible")
-    writing, tokenizers = translator.writing, translator.tokenizers
-    if writing is not None:
-        writing = writing.beside(glossary)
-        tokenizers = writing.reading(tokenizers)
-    terms = find_terms(tokenizers, glossary, writing)
-    return replace(translator, writing=writing, tokenizers=tokenizers, terms=terms)
+    terms = TermFinder(translator.tokenizers, glossary)
+    return replace(translator, normalizer=translator.normalizer.with_glossary(glossary), terms=terms)

@@ -63,7 +63,7 @@ class Job:
             width = padded_width(part.ids)
             shared = _shared_width(width) if size == SMALL else width
             is_bound = wanted.has_constraints or part.constraints is not None
-            kind = Kind(shared, size, wanted, id(translator.models), is_bound, bool(part.words))
+            kind = Kind(shared, size, wanted, id(translator.models), is_bound, part.needs_weights)
             job.waiting.setdefault(kind, deque()).append(part)
         return job
 

@@ -1,1 +1,1 @@
-"""Values that travel between the parts: languages, alignments."""
+"""Values that travel between the parts: lines, edits, alignments, translations, languages."""

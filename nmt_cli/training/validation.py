@@ -12,6 +12,7 @@ from nmt_cli.data.batch import make_batch
 from nmt_cli.data.pairs import Corpus, Pair, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.scoring import score_corpus
 from nmt_cli.system.console import log
 from nmt_cli.system.distributed import World
@@ -19,9 +20,8 @@ from nmt_cli.system.errors import InputError, PredictionError
 from nmt_cli.system.signals import Deferred
 from nmt_cli.training.loss import evaluate_nll
 from nmt_cli.translation.step_model import TrainedModels
-from nmt_cli.translation.terms import find_terms
+from nmt_cli.translation.terms import TermFinder, fit_for
 from nmt_cli.translation.translator import Translator
-from nmt_cli.translation.writing import Writing
 
 BATCH_TOKENS = 4096
 Result = TypeVar("Result")
@@ -78,12 +78,12 @@ class Validator:
         options: DecodingOptions,
         *,
         world: World,
-        writing: Writing | None = None,
+        normalizer: Normalizer | None = None,
         tokenize: str | None = None,
         lowercase: bool = False,
         num_samples: int = 3,
     ) -> None:
-        self._dev, self._options, self._world, self._writing = dev, options, world, writing
+        self._dev, self._options, self._world, self._normalizer = dev, options, world, normalizer or Normalizer()
         self._tokenizers = tokenizers
         self._tokenize, self._lowercase, self._num_samples = tokenize, lowercase, num_samples
         sources = list(map(tokenizers[0].tagged, tokenizers[0].encode_all(dev.sources)))
@@ -133,12 +133,9 @@ class Validator:
         if not math.isfinite(total):
             return _LocalResult(total, num_tokens, None)
         models = TrainedModels([model], device=self._world.device)
-        writing, tokenizers = self._writing, self._tokenizers
-        if writing is not None:
-            writing = writing.fit_for(models, self._options, tokenizers[1])
-            tokenizers = writing.reading(tokenizers)
-        terms = find_terms(tokenizers, None, writing)
-        translator = Translator(models, tokenizers, self._options, terms=terms, writing=writing)
+        normalizer = fit_for(self._normalizer, models, self._options, self._tokenizers[1])
+        terms = TermFinder(self._tokenizers)
+        translator = Translator(models, self._tokenizers, self._options, normalizer=normalizer, terms=terms)
         own = [self._dev.sources[place] for place in self._world.places(len(self._dev.sources))]
         try:
             texts = [translated.translations[0].text for translated in translator.translate(own)]

@@ -14,10 +14,12 @@ from typing import NamedTuple
 from nmt_cli.confidence.calibration import Calibration
 from nmt_cli.confidence.features import Predictions, Values, word_features
 from nmt_cli.data.batch import make_batch, pad_sources
-from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.system.memory import without_running_out
+from nmt_cli.text.edits import word_spans
+from nmt_cli.text.translation import Translation
+from nmt_cli.text.unit_alignment import words_of
 from nmt_cli.translation.long_lines import PartTranslations
-from nmt_cli.translation.results import Translation
+from nmt_cli.translation.results import PartTranslation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.step_model import Observed, TrainedModels
 
@@ -26,23 +28,17 @@ class _Waiting(NamedTuple):
     """A translation of a part whose words have no features yet."""
 
     source: tuple[int, ...]
-    of_part: list[Translation]
+    of_part: list[PartTranslation]
     rank: int
 
     @property
-    def translation(self) -> Translation:
+    def translation(self) -> PartTranslation:
         return self.of_part[self.rank]
-
-    @property
-    def pieces(self) -> PieceWords:
-        pieces = self.translation.pieces
-        assert pieces is not None
-        return pieces
 
     @property
     def size(self) -> tuple[int, int]:
         """Source positions with padding, and target pieces with `</s>`."""
-        return padded_width(self.source), len(self.pieces.ids) + 1
+        return padded_width(self.source), len(self.translation.ids) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +60,20 @@ class ConfidenceEstimator:
         ]
         for batch in _batches(sorted(waiting, key=lambda one: one.size), batch_tokens):
             for one, features in zip(batch, without_running_out(batch, partial(self._features, models)), strict=True):
-                one.of_part[one.rank] = replace(one.translation, features=features, pieces=None)
+                one.of_part[one.rank] = replace(one.translation, features=features)
             yield
 
     def _features(self, models: TrainedModels, batch: Sequence[_Waiting]) -> list[Values]:
         """Return the features (words, features) of each translation of a batch, whose sources have one padded width."""
-        pairs = make_batch([one.source for one in batch], [one.pieces.ids for one in batch])
+        pairs = make_batch([one.source for one in batch], [one.translation.ids for one in batch])
         sources = pad_sources([one.source for one in batch], multiple=MULTIPLE)
         observed = models.observe(sources, pairs.inputs_BT, pairs.outputs_BT)
         found = []
         for row, one in enumerate(batch):
-            predicted = _predictions(row, len(one.pieces.ids) + 1, len(one.source) + 1, observed)
-            found.append(word_features(predicted, one.pieces.words, one.translation.text.split()))
+            predicted = _predictions(row, len(one.translation.ids) + 1, len(one.source) + 1, observed)
+            text = one.translation.text
+            owners = words_of(one.translation.spans, word_spans(text))
+            found.append(word_features(predicted, owners, text.split()))
         return found
 
     def with_confidence(self, translation: Translation) -> Translation:

@@ -15,13 +15,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
-from nmt_cli.data.writing import MARKS
 from nmt_cli.system.errors import InputError
-
-WITHOUT_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""Characters of scripts that do not write spaces between words: Thai, Lao, Burmese, Khmer, Han, kana."""
+from nmt_cli.text.letters import MARKS, WITHOUT_SPACES
 
 _LETTER = re.compile(rf"\s+|\S[{MARKS}\u1160-\u11ff]*")
 """White space, or a character with its accents and other marks, or with the vowel and the end of a Korean syllable."""

@@ -7,6 +7,7 @@ into pieces segment by segment, so that it needs no more memory than its text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, groupby, zip_longest
@@ -15,49 +16,42 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_cli.data.tokenizer import SEGMENT_LENGTH, Tokenizer
-from nmt_cli.text.alignment import MAX_WEIGHTS, Link, hard_links
-from nmt_cli.translation.prefix import Prefix
-from nmt_cli.translation.results import NO_WORD, Part, Translation
+from nmt_cli.text.edits import Span, word_spans
+from nmt_cli.text.line import Line
+from nmt_cli.text.translation import Translation
+from nmt_cli.text.unit_alignment import Alignment
+from nmt_cli.translation.results import Part, PartTranslation
 
 ROUND_LENGTH = 4_000_000
 """Characters whose pieces are held in memory at once."""
 LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")
 """A piece that is a byte of a character, and not its first."""
-PartTranslations = tuple[Part, list[Translation]]
+PartTranslations = tuple[Part, list[PartTranslation]]
 """A part with its translations, best first."""
 
 
 class Segment(NamedTuple):
-    """A line, or as much of a long one as is cut into pieces at once."""
+    """A line as it is read, or as much of a long one as is cut into pieces at once."""
 
     line: int
     text: str
-    first_word: int
-    """The number of its first word in the line."""
-
-    @property
-    def end_word(self) -> int:
-        """The number of the word after its last in the line."""
-        return self.first_word + len(self.text.split())
+    begin: int
+    """Its first character in the line."""
 
 
-def rounds(texts: Sequence[str], *, with_words: bool) -> Iterator[list[Segment]]:
+def rounds(texts: Sequence[str]) -> Iterator[list[Segment]]:
     """Yield the segments of all lines that have text, in order, as many at a time as are held in memory."""
     segments: list[Segment] = []
     length = 0
     for line, text in enumerate(texts):
         if not text or text.isspace():
             continue
-        start = first_word = 0
+        start = 0
         while start < len(text):
             end = _end_of_segment(text, start)
-            segment = Segment(line, text[start:end], first_word)
-            segments.append(segment)
-            if with_words and end < len(text):
-                in_a_word = not text[end - 1].isspace() and not text[end].isspace()
-                first_word += len(segment.text.split()) - in_a_word
+            segments.append(Segment(line, text[start:end], start))
+            length += end - start
             start = end
-            length += len(segment.text)
             if length >= ROUND_LENGTH:
                 yield segments
                 segments, length = [], 0
@@ -79,38 +73,37 @@ def parts_of(
     tokenizer: Tokenizer,
     *,
     max_pieces: int,
-    with_words: Sequence[bool],
+    with_spans: Sequence[bool],
     numbers: Sequence[int],
     num_parts: Sequence[int],
 ) -> list[Part]:
     """Return the parts of all segments, each of at most `max_pieces` pieces.
 
-    `with_words` is True for lines whose pieces need the numbers of their words. `numbers` are those of the lines in the
-    whole input, from 0; `num_parts` of each line are known already.
+    `with_spans` is True for lines whose pieces need their characters. `numbers` are those of the lines in the whole
+    input, from 0; `num_parts` of each line are known already.
     """
-    alone = iter(tokenizer.encode_all([segment.text for segment in segments if not with_words[segment.line]]))
-    pieces: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    alone = iter(tokenizer.encode_all([segment.text for segment in segments if not with_spans[segment.line]]))
+    pieces: list[tuple[Sequence[int], Sequence[Span]]] = []
     for segment in segments:
-        if with_words[segment.line]:
-            encoded = tokenizer.encode_words(segment.text)
-            pieces.append((encoded.ids, tuple(segment.first_word + word for word in encoded.words)))
+        if with_spans[segment.line]:
+            found, spans = tokenizer.encode_spans(segment.text)
+            at = segment.begin
+            pieces.append((found, [(begin + at, end + at) for begin, end in spans] if at else spans))
         else:
-            pieces.append((tuple(next(alone)), ()))
+            pieces.append((next(alone), ()))
     next_part = list(num_parts)
     parts = []
     # The segments of a line are one again: it is cut only where it has more pieces than a part may have.
     for line, of_line in groupby(zip(segments, pieces, strict=True), key=lambda found: found[0].line):
         of_segments = [own for _, own in of_line]
         ids = tuple(chain.from_iterable(ids for ids, _ in of_segments))
-        words = tuple(chain.from_iterable(words for _, words in of_segments))
-        cuts = _cuts(tokenizer, ids, max(1, max_pieces - len(tokenizer.tags)))
+        own_spans = tuple(chain.from_iterable(spans for _, spans in of_segments))
+        tags = tokenizer.tags
+        cuts = _cuts(tokenizer, ids, max(1, max_pieces - len(tags)))
         for start, end in zip([0, *cuts], cuts, strict=False):
             if end > start:
-                own_words = (*(NO_WORD for _ in tokenizer.tags), *words[start:end]) if words else ()
-                own_ids = (*tokenizer.tags, *ids[start:end])
-                parts.append(
-                    Part(line, numbers[line], next_part[line], own_ids, own_words, num_tags=len(tokenizer.tags))
-                )
+                own = (*tags, *ids[start:end])
+                parts.append(Part(line, numbers[line], next_part[line], own, own_spans[start:end], num_tags=len(tags)))
                 next_part[line] += 1
     return parts
 
@@ -129,73 +122,68 @@ def _cuts(tokenizer: Tokenizer, ids: Sequence[int], limit: int) -> list[int]:
     return [*cuts, len(ids)]
 
 
-def joined(
-    parts: Sequence[PartTranslations],
-    num_words: int,
-    *,
-    with_alignment: bool,
-    prefix: Prefix | None = None,
-    max_weights: int = MAX_WEIGHTS,
-) -> tuple[Translation, ...]:
-    """Return the translations of a line of `num_words` words from its parts' translations: the best with the best, and
-    so on down the list. A line without parts has one translation, which is empty or its prefix."""
-    if not parts and prefix is not None:
-        num_own = len(prefix.text.split())
-        weights = np.zeros((num_own, num_words + 1)) if with_alignment else None
-        return (Translation(prefix.text, 0.0, 0.0, weights, () if with_alignment else None, num_own),)
+def joined(line: Line, parts: Sequence[PartTranslations], *, with_alignment: bool) -> tuple[Translation, ...]:
+    """Return the translations of what is read of a line from its parts' translations: the best with the best, and so on
+    down the list. A line without parts has one translation, which is empty or its prefix."""
+    begun = len(line.prefix)
+    if not parts:
+        nothing = Alignment((), (), np.zeros((0, 1))) if with_alignment else None
+        return (Translation(line.text, line.prefix, alignment=nothing, begun=begun),)
+    if len(parts) == 1:
+        (_, translations), *_ = parts
+        return tuple(
+            Translation(
+                line.text, one.text, one.log_prob, one.score, one.alignment if with_alignment else None, one.terms,
+                begun, features=one.features,
+            )
+            for one in translations
+        )  # fmt: skip
     ranks = [
         [translation or own[-1] for translation, (_, own) in zip(ranked, parts, strict=True)]
         for ranked in zip_longest(*(own for _, own in parts))
     ]
-    first_words = [part.first_word for part, _ in parts]
-    lines = []
-    for ranked in ranks or [[]]:
-        text = " ".join(translation.text for translation in ranked)
-        log_prob = sum((translation.log_prob for translation in ranked), 0.0)
-        score = sum((translation.score for translation in ranked), 0.0)
-        before = accumulate((len(translation.text.split()) for translation in ranked), initial=0)
-        terms = tuple(
-            use.after(words) for words, one in zip(before, ranked, strict=False) for use in one.terms if one.terms
-        )
-        features = [translation.features for translation in ranked if translation.features is not None]
-        measured = np.concatenate(features) if features else None
-        line = Translation(text, log_prob, score, terms=terms, features=measured)
-        if with_alignment:
-            has_weights = fits_a_matrix(parts, num_words, max_weights) and all(
-                one.weights is not None for one in ranked
-            )
-            line = _aligned(line, ranked, first_words, num_words, has_weights=has_weights)
-        lines.append(line)
-    return tuple(lines)
+    return tuple(_of_line(line, ranked, with_alignment=with_alignment) for ranked in ranks)
 
 
-def _aligned(
-    line: Translation, ranked: Sequence[Translation], first_words: Sequence[int], num_words: int, *, has_weights: bool
-) -> Translation:
-    """Return a line's translation with the alignments of its parts, which begin at `first_words`."""
-    num_target_words = sum(translation.num_words for translation in ranked)
-    weights = np.zeros((num_target_words, num_words + 1)) if has_weights else None
-    links: list[Link] = []
-    row = 0
-    for first_word, translation in zip(first_words, ranked, strict=True):
-        # The last segment of a line may be white space that has pieces but no words.
-        num_own = num_words - first_word
-        block = translation.weights_with_end
-        if block is None:
-            own = [link for link in translation.links or () if link[0] < num_own]
-        else:
-            num_own = min(num_own, block.shape[1] - 1)
-            own = hard_links(block[:, :num_own])
-            if weights is not None:
-                rows = slice(row, row + translation.num_words)
-                weights[rows, first_word : first_word + num_own] = block[:, :num_own]
-                weights[rows, -1] = block[:, num_own:].sum(axis=1)
-        links += [(first_word + source, row + target) for source, target in own]
-        row += translation.num_words
-    return replace(line, weights_with_end=weights, links=tuple(links), num_words=num_target_words)
+def _of_line(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: bool) -> Translation:
+    """Return the translation of a line from one of each of its parts."""
+    begins = list(accumulate((len(one.text) + 1 for one in ranked), initial=0))[:-1]
+    features = [one.features for one in ranked if one.features is not None]
+    alignments = [one.alignment for one in ranked if one.alignment is not None]
+    return Translation(
+        line.text,
+        " ".join(one.text for one in ranked),
+        sum((one.log_prob for one in ranked), 0.0),
+        sum((one.score for one in ranked), 0.0),
+        Alignment.joined(alignments, begins) if with_alignment else None,
+        tuple(
+            (term, None if place is None else (place[0] + at, place[1] + at))
+            for at, one in zip(begins, ranked, strict=True)
+            for term, place in one.terms
+        ),
+        len(line.prefix),
+        features=np.concatenate(features) if features else None,
+    )
 
 
-def fits_a_matrix(parts: Sequence[PartTranslations], num_words: int, max_weights: int) -> bool:
-    """Return True if the attention matrix of a line of `num_words` words and its longest translation has at most
-    `max_weights` numbers."""
-    return sum(max(one.num_words for one in own) for _, own in parts) * num_words <= max_weights
+def fits_a_matrix(line: Line, parts: Sequence[PartTranslations], max_weights: int) -> bool:
+    """Return True if the attention matrix of the words of a line and its longest translation has at most `max_weights`
+    numbers."""
+    return sum(max(len(one.text.split()) for one in own) for _, own in parts) * len(line.raw.split()) <= max_weights
+
+
+def without_weights(line: Line, parts: Sequence[PartTranslations]) -> list[PartTranslations]:
+    """Return the translations of parts of a line with a link for each piece in the place of weights."""
+    words = word_spans(line.text)
+    begins, ends = [begin for begin, _ in words], [end for _, end in words]
+    found: list[PartTranslations] = []
+    for part, translations in parts:
+        own = words[bisect_right(ends, part.spans[0][0]) : bisect_left(begins, part.spans[-1][1])]
+        found.append((part, [_without_weights(one, own) for one in translations]))
+    return found
+
+
+def _without_weights(one: PartTranslation, source: Sequence[Span]) -> PartTranslation:
+    if one.alignment is None or one.alignment.weights is None:
+        return one
+    return replace(one, alignment=one.alignment.without_weights(source, word_spans(one.text)))

@@ -1,23 +1,24 @@
-"""Carries tags, placeholders and words unknown to the model across by the alignment, so that they stay unchanged.
+"""Carries tags and placeholders across by the alignment, so that they stay unchanged.
 
 Tags (`<b>`, `</b>`, `<br/>`) are taken out before the model sees a line and put around the target words that look at
-what they enclosed. Placeholders (`__URL__`) and unknown words stand in the place of the target word that looks at them
-most. Nothing is lost: what has no place goes where its neighbours went, or to the end.
+what they enclosed. Placeholders (`__URL__`) stand in the place of the target word that looks at them most. Nothing is
+lost: what has no place goes where its neighbours went, or to the end.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
+from nmt_cli.normalization.elements import Tag, placed
 from nmt_cli.text.alignment import Matrix
-from nmt_cli.translation.elements import Tag, placed
-from nmt_cli.translation.glossary import WITHOUT_SPACES
+from nmt_cli.text.letters import WITHOUT_SPACES
+from nmt_cli.translation.results import Translation
 
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 PLACEHOLDER = re.compile(r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__")
@@ -29,8 +30,7 @@ _NOT_FREE = re.compile(rf"\d|{WITHOUT_SPACES.pattern}")
 """A digit, or a character of a script that writes no spaces: the word is a number, or perhaps a whole sentence."""
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
 """Names of HTML tags that stand alone without a slash."""
-UNKNOWN = "⁇"
-"""The sign that SentencePiece writes for a piece that it does not know."""
+_TAG_OR_PLACEHOLDER = re.compile(f"{TAG.pattern}|{PLACEHOLDER.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +85,93 @@ def strip_tags(line: str, symbols: Collection[str] = ()) -> PlainLine:
     return PlainLine(text, tuple(sorted(tags, key=lambda tag: (tag.opens, -tag.closes))))
 
 
-def restored_words(
-    plain: PlainLine,
-    translation: str,
-    weights: Matrix,
-    *,
-    keep_markup: bool = True,
-    copy_unknown: bool = False,
-    unknown_runs: Mapping[int, int] | None = None,
-) -> list[str]:
-    """Return the words of the translation with placeholders and tags, unknown words, or both, of the source in their
-    places. An item stands for a word of the translation and may hold several words; items after these are added.
+def with_markup(
+    line: PlainLine, translations: Sequence[Translation], prefix: str, shown: str
+) -> tuple[Translation, ...]:
+    """Return the translations of a line with its placeholders and tags in their places, which their weights tell.
 
-    `weights` (target words, source words) belong to the plain line and its translation; `unknown_runs` has the
-    source words that are one unknown piece, the first of each run with its end, which are copied together.
+    `prefix` has no tags, and `shown` is the prefix as it was given. Alignments count no tags.
+    """
+    return tuple(found.rewritten(*_written(line, found, prefix, shown)) for found in translations)
+
+
+def _written(line: PlainLine, found: Translation, prefix: str, shown: str) -> tuple[str, list[int]]:
+    """Return the text of a translation with what is put back, and how many words stand for each of its words."""
+    if shown:
+        return _restored_after(prefix, shown, line, found)
+    words = found.text.split() if found.weights is None else restored_words(line, found.text, found.weights)
+    text = found.text if words == found.text.split() else " ".join(word for word in words if word)
+    return text, [len(word.split()) for word in words]
+
+
+def restored_words(plain: PlainLine, translation: str, weights: Matrix) -> list[str]:
+    """Return the words of the translation with placeholders and tags of the source in their places. An item stands for
+    a word of the translation and may hold several words; items after these are added.
+
+    `weights` (target words, source words) belong to the plain line and its translation.
     """
     source, target = plain.text.split(), translation.split()
-    if copy_unknown and source:
-        for row, word in enumerate(target):
-            if UNKNOWN in word:
-                first = _heaviest(weights[row])
-                target[row] = " ".join(source[first : (unknown_runs or {}).get(first, first + 1)])
-    if keep_markup:
-        put_placeholders(source, target, weights, PLACEHOLDER)
+    put_placeholders(source, target, weights, PLACEHOLDER)
     if not plain.tags:
         return target
     return tagged_words(target, plain.tags, [_heaviest(row) for row in weights] if source else [])
+
+
+def _restored_after(prefix: str, shown: str, line: PlainLine, found: Translation) -> tuple[str, list[int]]:
+    """Return the text of a translation that begins with a prefix, with the tags and words that the prefix lacks put in
+    behind it, and how many words of it stand for each word of the translation.
+
+    `prefix` has no tags, and `shown` is the prefix as it was given.
+    """
+    going_on = found.text[len(prefix) :]
+    begins = going_on.lstrip()
+    blank = going_on[: len(going_on) - len(begins)]
+    goes_on_at_once = not blank and not shown[-1:].isspace()
+    num_own = len(prefix.split())
+    is_in_a_word = bool(begins) and goes_on_at_once and num_own > 0
+    there = Counter(_TAG_OR_PLACEHOLDER.findall(shown))
+    tags = tuple(_missing_tags(line.tags, shown, there))
+    source = line.text
+    for placeholder, count in there.items():
+        source = source.replace(placeholder, "_", count)
+    words = begins.split()
+    if found.weights is not None:
+        words = restored_words(PlainLine(source, tags), begins, found.weights[num_own - is_in_a_word :])
+    going_on = begins if words == begins.split() else " ".join(word for word in words if word)
+    counts = [len(word.split()) for word in words]
+    own = _shared_out(len(shown.split()), num_own)
+    if num_own == 0:  # tags alone belong to the word that follows
+        first = counts.pop(0) if counts else 0
+        own = [len(shown.split()) + first - (bool(begins) and goes_on_at_once)]
+    elif going_on and goes_on_at_once:  # the first word that goes on is the end of the last one of the prefix
+        own[-1] += counts.pop(0) - 1
+    return shown + blank + going_on, [*own, *counts]
+
+
+def _missing_tags(tags: Iterable[Tag], shown: str, there: Counter[str]) -> list[Tag]:
+    """Return the tags that a prefix opens but does not end, outermost first, and those that it lacks.
+
+    What it has is taken from `there`.
+    """
+    opened, missing = [], []
+    for tag in tags:
+        if there[tag.text] == 0:
+            missing.append(tag)
+            continue
+        there[tag.text] -= 1
+        if tag.closing is None:
+            continue
+        if there[tag.closing] == 0:
+            opened.append(replace(tag, is_open=True))
+        else:
+            there[tag.closing] -= 1
+    return [*sorted(opened, key=lambda tag: shown.rindex(tag.text)), *missing]
+
+
+def _shared_out(num_shown: int, num_own: int) -> list[int]:
+    """Return how many words of a prefix as it was given stand for each of its words without tags."""
+    shares = [int(number < num_shown) for number in range(num_own)]
+    return [*shares[:-1], shares[-1] + max(num_shown - num_own, 0)] if shares else []
 
 
 def with_tags(

@@ -7,26 +7,18 @@ what is left of it.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
-from nmt_cli.data.tokenizer import EOS, UNK, PieceWords, Tokenizer
+from nmt_cli.data.tokenizer import EOS, UNK, Tokenizer
 from nmt_cli.search.constraints import FREE, Constraints
 from nmt_cli.system.console import counted
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.alignment import Matrix
-from nmt_cli.translation.elements import Tag
-from nmt_cli.translation.markup import PLACEHOLDER, TAG, PlainLine
-from nmt_cli.translation.results import Translation
+from nmt_cli.text.edits import Span
 
 BLANK = "▁".encode()
-_TAG_OR_PLACEHOLDER = re.compile(f"{TAG.pattern}|{PLACEHOLDER.pattern}")
-Restore = Callable[[PlainLine, str, Matrix], list[str]]
-"""A function such as `markup.restored_words`."""
 MAX_OPEN = 16
 """Characters at the end of a prefix that the search may cut into other pieces; longer words keep their first pieces."""
 
@@ -38,8 +30,8 @@ class Prefix:
     text: str
     head: tuple[int, ...]
     """Pieces that the model reads before the search."""
-    head_words: tuple[int, ...]
-    """The number of each such piece's word in the text."""
+    head_spans: tuple[Span, ...]
+    """The characters of each such piece in the text."""
     rest: bytes
     """Bytes that the search spells anew after these, with "▁" for a blank."""
     opening: tuple[dict[int, int], ...]
@@ -55,8 +47,11 @@ class Prefix:
         """The most pieces that the prefix itself takes."""
         return len(self.head) + max(len(self.rest), 1)
 
-    def spelt(self, ids: Sequence[int], index: PieceIndex) -> tuple[str, PieceWords]:
-        """Return the text of a translation's pieces with the prefix itself at its beginning, and the word of each."""
+    def spelt(self, ids: Sequence[int], index: PieceIndex) -> tuple[str, list[Span]]:
+        """Return the text of a translation's pieces with the prefix itself at its beginning, and each one's characters.
+
+        Those that spell the last word of the prefix have all of this word.
+        """
         whole, spans = index.tokenizer.decode_spans(ids)
         first, overhang = len(self.head), b""
         left = len(self.rest)
@@ -71,12 +66,10 @@ class Prefix:
         if self.text[-1:].isspace():
             skipped = len(going_on) - len(going_on.lstrip(" "))
             cut, going_on = cut + skipped, going_on[skipped:]
-        text = self.text + going_on
-        ends = _word_ends(text)
-        last = max(len(self.text.split()) - 1, 0)
-        places = [max(begin - cut, 0) + len(self.text) for begin, _ in spans[first:]]
-        words = (*self.head_words, *(last for _ in ids[len(self.head) : first]), *(_word_of(ends, p) for p in places))
-        return text, PieceWords(tuple(ids), words, len(ends))
+        own = len(self.text)
+        last = (own - len(self.text.split()[-1]) if self.text.strip() else 0), own
+        behind = [(max(begin - cut, 0) + own, max(end - cut, 0) + own) for begin, end in spans[first:]]
+        return self.text + going_on, [*self.head_spans, *[last] * (first - len(self.head)), *behind]
 
 
 class PieceIndex:
@@ -135,18 +128,18 @@ class PieceIndex:
 
 def prefix_of(text: str, index: PieceIndex) -> Prefix:
     """Return the prefix that a text is. An empty one, such as a tag leaves behind, requires nothing of the search."""
-    found = index.tokenizer.encode_words(text)
-    ids, words = found.ids, found.words
+    found, own = index.tokenizer.encode_spans(text)
+    ids, spans = tuple(found), tuple(own)
     if text[-1:].isspace():
-        return Prefix(text, ids, words, b"", (index.after_blank(),) if ids else ())
+        return Prefix(text, ids, spans, b"", (index.after_blank(),) if ids else ())
     if not ids:
         return Prefix(text, (), (), b"", ())
     first = _last_word(ids, index)
     spelt = [index.spellings[id_] for id_ in ids[first:]]
     rest = b"".join(spelling for spelling in spelt if spelling is not None)
     if any(spelling is None for spelling in spelt) or ids[first] == UNK:
-        return Prefix(text, ids, words, b"", ())
-    return Prefix(text, ids[:first], words[:first], rest, index.moves(rest))
+        return Prefix(text, ids, spans, b"", ())
+    return Prefix(text, ids[:first], spans[:first], rest, index.moves(rest))
 
 
 def _last_word(ids: Sequence[int], index: PieceIndex) -> int:
@@ -174,80 +167,6 @@ def _is_inside(ids: Sequence[int], place: int, index: PieceIndex) -> bool:
 
 def _first_character(spelling: bytes) -> bytes:
     return spelling.decode(errors="ignore")[:1].encode()
-
-
-def restored_after(
-    prefix: str, shown: str, line: PlainLine, found: Translation, restored: Restore
-) -> tuple[str, list[int]]:
-    """Return the text of a translation that begins with a prefix, with the tags and words that the prefix lacks put in
-    behind it, and how many words of it stand for each word of the translation.
-
-    `prefix` has no tags, and `shown` is the prefix as it was given.
-    """
-    going_on = found.text[len(prefix) :]
-    begins = going_on.lstrip()
-    blank = going_on[: len(going_on) - len(begins)]
-    goes_on_at_once = not blank and not shown[-1:].isspace()
-    num_own = len(prefix.split())
-    is_in_a_word = bool(begins) and goes_on_at_once and num_own > 0
-    there = Counter(_TAG_OR_PLACEHOLDER.findall(shown))
-    tags = tuple(_missing_tags(line.tags, shown, there))
-    source = line.text
-    for placeholder, count in there.items():
-        source = source.replace(placeholder, "_", count)
-    words = begins.split()
-    if found.weights is not None:
-        words = restored(PlainLine(source, tags), begins, found.weights[num_own - is_in_a_word :])
-    going_on = begins if words == begins.split() else " ".join(word for word in words if word)
-    counts = [len(word.split()) for word in words]
-    own = _shared_out(len(shown.split()), num_own)
-    if num_own == 0:  # tags alone belong to the word that follows
-        first = counts.pop(0) if counts else 0
-        own = [len(shown.split()) + first - (bool(begins) and goes_on_at_once)]
-    elif going_on and goes_on_at_once:  # the first word that goes on is the end of the last one of the prefix
-        own[-1] += counts.pop(0) - 1
-    return shown + blank + going_on, [*own, *counts]
-
-
-def _missing_tags(tags: Iterable[Tag], shown: str, there: Counter[str]) -> list[Tag]:
-    """Return the tags that a prefix opens but does not end, outermost first, and those that it lacks.
-
-    What it has is taken from `there`.
-    """
-    opened, missing = [], []
-    for tag in tags:
-        if there[tag.text] == 0:
-            missing.append(tag)
-            continue
-        there[tag.text] -= 1
-        if tag.closing is None:
-            continue
-        if there[tag.closing] == 0:
-            opened.append(replace(tag, is_open=True))
-        else:
-            there[tag.closing] -= 1
-    return [*sorted(opened, key=lambda tag: shown.rindex(tag.text)), *missing]
-
-
-def _shared_out(num_shown: int, num_own: int) -> list[int]:
-    """Return how many words of a prefix as it was given stand for each of its words without tags."""
-    shares = [int(number < num_shown) for number in range(num_own)]
-    return [*shares[:-1], shares[-1] + max(num_shown - num_own, 0)] if shares else []
-
-
-def _word_ends(text: str) -> list[int]:
-    """Return the character after each word of the text."""
-    ends, place = [], 0
-    for word in text.split():
-        place = text.index(word, place) + len(word)
-        ends.append(place)
-    return ends
-
-
-def _word_of(ends: Sequence[int], place: int) -> int:
-    """Return the number of the word at a character, or of the next; the last word where there is none."""
-    word = bisect_left(ends, place + 1)
-    return min(word, max(len(ends) - 1, 0))
 
 
 def with_prefixes(

@@ -1,24 +1,26 @@
 """The values that a line becomes on its way through translation.
 
-A line of bytes becomes `Part`s (pieces to translate together), each part becomes `Translation`s, and these are joined
-to the `Translation`s of the line, which leave as a `Translated`.
+A line as it is read (`text.line`) becomes `Part`s (pieces to translate together), and each part becomes
+`PartTranslation`s. These are joined to translations of the line (`text.translation`), from which its steps are undone,
+and which leave as a `Translated`, with words in the place of pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt_cli.confidence.features import Values
-from nmt_cli.data.tokenizer import PieceWords
+from nmt_cli.normalization.glossary_terms import GlossaryTerms
 from nmt_cli.search.constraints import Constraints, Term
 from nmt_cli.system.console import counted, warn
+from nmt_cli.text import translation as texts
 from nmt_cli.text.alignment import Link, Matrix, hard_links
-from nmt_cli.translation.signs import Signs
+from nmt_cli.text.edits import Span, word_spans
+from nmt_cli.text.line import Constraint
+from nmt_cli.text.unit_alignment import Alignment
 
 if TYPE_CHECKING:
     from nmt_cli.translation.prefix import Prefix
@@ -28,29 +30,13 @@ WordSpan = tuple[int, int]
 """The first of some words, and the word after the last."""
 
 
-@dataclass(frozen=True, slots=True)
-class TermFound:
-    """A term of a part: one of a glossary, or a number."""
+class TermFound(NamedTuple):
+    """A constraint on the translation of a part, in pieces."""
 
-    text: str
-    words: WordSpan
-    """Its words in the line."""
+    constraint: Constraint
+    """Its characters are those of the line as it is read."""
     term: Term
     """Its pieces in the part, and the pieces of its translations."""
-    forms: tuple[str, ...]
-    spellings: tuple[tuple[int, ...], ...] = ()
-    """The pieces of a number that stays as it is; empty for a term of the glossary. The model generates a form of
-    `term`, and the sequence with the same index takes its place."""
-
-    @property
-    def is_number(self) -> bool:
-        """True if it is not of the glossary."""
-        return bool(self.spellings)
-
-    def within(self, begin: int, end: int) -> TermFound:
-        """Return the term of a line as a term of one part, which is given by its pieces."""
-        places = tuple(place - begin for place in self.term.places if place < end)
-        return replace(self, term=replace(self.term, places=places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +51,6 @@ class TermUse:
     target: WordSpan | None = None
     """These words in the translation."""
 
-    def after(self, num_words: int) -> TermUse:
-        """Return the use in a translation that has some words before this one."""
-        return (
-            self
-            if self.target is None
-            else replace(self, target=(self.target[0] + num_words, self.target[1] + num_words))
-        )
-
-
-NO_WORD = 2**31
-"""Number of a word beyond the last of any line."""
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -89,18 +63,20 @@ class Part:
     part: int
     """The number of this part in its line, from 0."""
     ids: tuple[int, ...]
-    words: tuple[int, ...]
-    """The number of each piece's word in the line; empty where no alignment is wanted."""
+    spans: tuple[Span, ...] = ()
+    """The characters of each piece in the line as it is read; empty where nobody needs them."""
+    needs_weights: bool = False
+    """True if its translations need the attention."""
     prefix: Prefix | None = None
     """The beginning of its translation."""
     terms: tuple[TermFound, ...] = ()
-    """Terms of the glossary and numbers in it, without those that the prefix covers."""
-    covered: tuple[TermUse, ...] = ()
-    """Terms of the glossary in it that the prefix translates."""
+    """The constraints in it, without those that the prefix meets."""
+    covered: tuple[tuple[Constraint, Span], ...] = ()
+    """The constraints in it that the prefix meets, and the characters of the prefix that meet them."""
     keeps_numbers: bool = False
     """True if the translation may have only the digits of its terms and its prefix."""
     num_tags: int = 0
-    """Tags of languages with which `ids` begin. They belong to no word: their number is `NO_WORD`."""
+    """Tags of languages with which `ids` begin. They have no characters, so `spans` lacks them."""
     words_of_terms: tuple[int, ...] = ()
     """The number of each piece's word, as terms are compared with their neighbours; empty where there are no terms."""
 
@@ -113,15 +89,29 @@ class Part:
         own = Constraints() if self.prefix is None else self.prefix.constraints
         return replace(own, terms=terms, keeps_numbers=self.keeps_numbers, words=self.words_of_terms)
 
-    @property
-    def first_word(self) -> int:
-        """The number of its first word in the line."""
-        return self.words[self.num_tags] if self.words else 0
+
+@dataclass(frozen=True, slots=True)
+class PartTranslation:
+    """One translation of a part, as the search has found it."""
+
+    text: str
+    log_prob: float
+    score: float
+    ids: tuple[int, ...] = ()
+    """The pieces, and with them `spans`; empty where nobody needs them."""
+    spans: tuple[Span, ...] = ()
+    """The characters of each piece in the text."""
+    alignment: Alignment | None = None
+    """Attention between these pieces and those of the part; None where it is not needed."""
+    terms: tuple[tuple[Constraint, Span | None], ...] = ()
+    """The constraints of the part, and the characters of the text that meet them."""
+    features: Values | None = None
+    """Features of the words (words, features), from which confidence follows; None where they are not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One translation of a part or of a whole line."""
+    """One translation of a line, in words."""
 
     text: str
     log_prob: float
@@ -134,8 +124,6 @@ class Translation:
     """Words of the text; 0 where no alignment is needed."""
     terms: tuple[TermUse, ...] = ()
     """Terms of the glossary in the source, with their translations."""
-    pieces: PieceWords | None = None
-    """The pieces of a part, each with its word of the text; None where its words have been measured, or need not be."""
     features: Values | None = None
     """Features of the words (words, features), from which confidence follows. NaN for signs that no model generated."""
     word_confidence: tuple[float, ...] | None = None
@@ -143,15 +131,37 @@ class Translation:
     confidence: float | None = None
     """Probability that the whole text is correct."""
 
+    @classmethod
+    def of(cls, found: texts.Translation, *, with_alignment: bool) -> Translation:
+        """Return the translation of a line with its alignment, if that is wanted, and its terms in words."""
+        terms = [(term, place) for term, place in found.terms if term.step == GlossaryTerms.name]
+        shows_words = with_alignment and found.alignment is not None
+        source = word_spans(found.source) if terms or shows_words else []
+        target = word_spans(found.text) if terms or shows_words else []
+        weights = links = None
+        if with_alignment and found.alignment is not None:
+            if found.alignment.weights is None:
+                links = found.alignment.links(source, target)
+            else:
+                weights = found.alignment.between(source, target)
+                links = hard_links(weights[:, :-1])
+        return cls(
+            found.text,
+            found.log_prob,
+            found.score,
+            weights,
+            None if links is None else tuple(links),
+            len(target) if shows_words else 0,
+            tuple(_term_use(found, term, place, source, target) for term, place in terms),
+            found.features,
+            found.word_confidence,
+            found.confidence,
+        )
+
     @property
     def weights(self) -> Matrix | None:
         """Attention between words (target words, source words)."""
         return None if self.weights_with_end is None else self.weights_with_end[:, :-1]
-
-    def without_weights(self) -> Translation:
-        """Return the translation with its links alone, which take far less memory."""
-        weights = self.weights
-        return self if weights is None else replace(self, weights_with_end=None, links=tuple(hard_links(weights)))
 
     def rewritten(self, text: str, counts: Sequence[int]) -> Translation:
         """Return the translation with another text, in which `counts[i]` words stand for word i of this one.
@@ -165,78 +175,26 @@ class Translation:
         spread = tuple(value for value, count in zip(own, counts, strict=True) for _ in range(count))
         return replace(self, text=text, word_confidence=spread)
 
-    def enclosed(self, signs: Signs, num_source: int) -> Translation:
-        """Return the translation within signs of its line, which has `num_source` words."""
-        if self.text:  # a prefix keeps its blanks
-            text = signs.before.lstrip() + self.text + signs.after.rstrip()
-            before, after = signs.num_words
-            before += bool(signs.before.strip()) and not signs.before[-1].isspace() and self.text[0].isspace()
-            after += bool(signs.after.strip()) and not signs.after[0].isspace() and self.text[-1].isspace()
-        else:
-            text = "".join(signs).strip()
-            before, after = len(text.split()), 0
-        last = range(num_source - after, num_source)
-        words = [*(~word for word in range(before)), *range(len(self.text.split())), *(~word for word in last)]
-        return self.with_signs(text, words)
 
-    def with_signs(self, text: str, words: Sequence[int]) -> Translation:
-        """Return the translation with another text, which has signs as words of their own among words of this one.
-
-        `words` has for each word of the text its number in this translation, or `~word` for a sign that is this word of
-        the source. A sign looks at itself, and has the confidence of the line.
-        """
-        weights, links, sure, features = self.weights_with_end, self.links, self.word_confidence, self.features
-        now = {old: new for new, old in enumerate(words) if old >= 0}
-        if weights is not None:
-            own_weights, weights = weights, np.zeros((len(words), weights.shape[1]))
-            for place, word in enumerate(words):
-                weights[place] = own_weights[word] if word >= 0 else np.eye(1, weights.shape[1], ~word)
-        if links is not None:
-            own = [(source, now[word]) for source, word in links if word in now]
-            signs = [(~word, place) for place, word in enumerate(words) if word < 0]
-            links = tuple(sorted([*own, *signs], key=lambda link: link[1]))
-        if sure is not None and self.confidence is not None:
-            sure = tuple(sure[word] if word >= 0 else self.confidence for word in words)
-        if features is not None:
-            own_features, features = features, np.full((len(words), features.shape[1]), np.nan)
-            for place, word in enumerate(words):
-                if word >= 0:
-                    features[place] = own_features[word]
-        moved = [use if use.target is None else replace(use, target=_moved(use.target, now)) for use in self.terms]
-        return replace(
-            self,
-            text=text,
-            weights_with_end=weights,
-            links=links,
-            num_words=0 if links is None else len(words),
-            terms=tuple(moved),
-            features=features,
-            word_confidence=sure,
-        )
-
-    def with_words(self, text: str, counts: Sequence[int]) -> Translation:
-        """Return the translation like `rewritten`, with its words numbered anew in alignment and terms.
-
-        Each of the words that stand for word i looks where word i looked.
-        """
-        ends = [0, *accumulate(counts)]
-        weights, links = self.weights_with_end, self.links
-        return replace(
-            self.rewritten(text, counts),
-            weights_with_end=None if weights is None else weights.repeat(counts, axis=0),
-            links=links and tuple((source, word) for source, old in links for word in range(ends[old], ends[old + 1])),
-            num_words=ends[-1],
-            terms=tuple(
-                use if use.target is None else replace(use, target=(ends[use.target[0]], ends[use.target[1]]))
-                for use in self.terms
-            ),
-        )
+def _term_use(
+    found: texts.Translation, term: Constraint, place: Span | None, source: Sequence[Span], target: Sequence[Span]
+) -> TermUse:
+    use = TermUse(found.source[term.begin : term.end], _words_at(source, (term.begin, term.end)))
+    if place is None or not found.text[slice(*place)].strip():
+        return use
+    end = place[0] + len(found.text[slice(*place)].rstrip())
+    begin = end - len(found.text[place[0] : end].lstrip())
+    first, last = words = _words_at(target, (begin, end))
+    return replace(use, translation=" ".join(found.text[slice(*span)] for span in target[first:last]), target=words)
 
 
-def _moved(words: WordSpan, now: Mapping[int, int]) -> WordSpan | None:
-    """Return a span of words by their new numbers, as far as they have some."""
-    found = [now[word] for word in range(*words) if word in now]
-    return (found[0], found[-1] + 1) if found else None
+def _words_at(words: Sequence[Span], span: Span) -> WordSpan:
+    """Return the numbers of the words of a text that some of its characters touch."""
+    return bisect_right(words, span[0], key=_begin) - 1, bisect_left(words, span[1], key=_begin)
+
+
+def _begin(span: Span) -> int:
+    return span[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,26 @@
-"""The terms of a text that a translation must have: terms of a glossary, and numbers, which stay as they are."""
+"""The constraints of lines in pieces: terms of a glossary, and numbers, which stay as they are."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import NamedTuple
 
+from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.tokenizer import UNK, Tokenizer
+from nmt_cli.normalization.glossary_terms import GlossaryTerms
+from nmt_cli.normalization.inner_symbols import InnerSymbols
+from nmt_cli.normalization.normalizer import Normalizer
+from nmt_cli.normalization.numbers import Numbers
 from nmt_cli.search.constraints import Term
 from nmt_cli.system.errors import InputError
-from nmt_cli.translation.glossary import WITHOUT_SPACES, Entry, Glossary, is_of_word
-from nmt_cli.translation.numbers import Numbers
-from nmt_cli.translation.results import Part, TermFound, TermUse
-from nmt_cli.translation.writing import Writing
+from nmt_cli.text.edits import Span
+from nmt_cli.text.letters import WITHOUT_SPACES
+from nmt_cli.text.line import Constraint, Line
+from nmt_cli.translation.glossary import Entry, Glossary, is_of_word
+from nmt_cli.translation.results import Part, TermFound
+from nmt_cli.translation.step_model import TrainedModels
 
 _FINALS = frozenset(
     ".!?\u2026\u037e\u055c\u055e\u0589\u061f\u06d4\u0964\u0965\u104b\u1362\u1367\u17d4\u203c\u2047\u2048\u2049\u3002\uff01\uff0e\uff1f\uff61"
@@ -24,46 +29,23 @@ _FINALS = frozenset(
 _HYPHENS = "-\u00ad\u2010\u2011"
 
 
-class _Place(NamedTuple):
-    """A term in a text."""
-
-    begin: int
-    """Its first character."""
-    end: int
-    forms: tuple[str, ...]
-    """Its translations."""
-    pieces: tuple[tuple[int, ...], ...]
-    """The pieces of these translations; for a number, the pieces of its stand-in."""
-    spellings: tuple[tuple[int, ...], ...] = ()
-    """The pieces of a number itself, a sequence for each of `pieces`; empty for a term of the glossary."""
-    is_known: bool = False
-    """True of a number whose stand-in is in the training text."""
-
-
 class TermFinder:
-    """Finds the terms in the parts of a text, as the search needs them."""
+    """Makes pieces of the constraints of lines, as the search needs them."""
 
-    def __init__(
-        self,
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        glossary: Glossary | None = None,
-        numbers: Numbers | None = None,
-    ) -> None:
-        """Cut the translations of the glossary into pieces; `numbers` finds those that are to stay as they are.
+    def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], glossary: Glossary | None = None) -> None:
+        """Cut the translations of a glossary into pieces.
 
         Raises:
             InputError: the model cannot spell a translation (file and line are named).
         """
-        self.glossary = glossary or Glossary.of("", ())
-        self._numbers = None if numbers is None else numbers.beside(glossary)
         self._source, self._target = tokenizers
-        self._forms: dict[tuple[int, str], tuple[tuple[int, ...], ...]] = {}
-        for entry in self.glossary.entries:
+        self._forms: dict[str, tuple[tuple[int, ...], ...]] = {}
+        for entry in () if glossary is None else glossary.entries:
             for form in entry.forms:
-                self._forms[entry.line, form] = pieces = tuple(_spellings(form, self._target))
-                if any(UNK in ids or not ids for ids in pieces):
+                self._forms[form] = pieces = tuple(_spellings(form, self._target))
+                if glossary is not None and any(UNK in ids or not ids for ids in pieces):
                     raise InputError(
-                        f"{self.glossary.name}:{entry.line}: the model cannot write {form!r}: a character of it, or "
+                        f"{glossary.name}:{entry.line}: the model cannot write {form!r}: a character of it, or "
                         "all of the word, is not in its vocabulary"
                     )
 
@@ -82,93 +64,65 @@ class TermFinder:
         """The pieces of the target with a digit."""
         return self._target.once(digits)
 
-    def added_to(self, parts: Sequence[Part], texts: Sequence[tuple[int, str, int]]) -> list[Part]:
-        """Return the parts with their terms, apart from each other those that their prefixes cover; the arguments are
-        `in_parts`'."""
+    def added_to(self, parts: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
+        """Return the parts with the constraints of their lines, apart from each other those that their prefixes meet.
+
+        A constraint belongs to the part that has its first piece.
+        """
         found = []
-        free = {line for line, text, _ in texts if self._numbers is not None and self._numbers.has_rewritten(text)}
-        for part, terms in zip(parts, self.in_parts(parts, texts), strict=True):
-            own, covered = (terms, ()) if part.prefix is None else self.divided(terms, part.prefix.text)
-            words = self.words(part.ids) if own else ()
-            # If the prefix covers a number, the model must not generate its stand-in.
-            numbers, left = (sum(term.is_number for term in some) for some in (terms, own))
-            keeps_numbers = numbers > 0 and (part.line not in free or left < numbers)
-            found.append(replace(part, terms=own, covered=covered, keeps_numbers=keeps_numbers, words_of_terms=words))
+        ends: dict[int, int] = {}
+        for part in parts:
+            line = lines[part.line]
+            if not line.constraints or not part.spans:
+                found.append(part)
+                continue
+            own = self._of_part(part, line, ends.get(part.line, part.spans[0][0] * bool(part.part)))
+            ends[part.line] = part.spans[-1][1]
+            left, covered = (own, ()) if part.prefix is None else divided(own, line.prefix)
+            # A prefix may cover all numbers: then the model must say none of its own.
+            has_numbers = any(term.constraint.step == Numbers.name for term in own) or part.prefix is not None
+            words = self.words(part.ids) if left else ()
+            found.append(
+                replace(
+                    part, terms=left, covered=covered, keeps_numbers=line.keeps_digits and has_numbers,
+                    words_of_terms=words,
+                )
+            )  # fmt: skip
         return found
 
-    def in_parts(self, parts: Sequence[Part], texts: Iterable[tuple[int, str, int]]) -> list[tuple[TermFound, ...]]:
-        """Return the terms of each part. `parts` are all parts of some segments of lines, and `texts` are these
-        segments in the same order: the line, the text and the number of its first word."""
-        texts_with_terms = [(line, text, first_word, self._places(text)) for line, text, first_word in texts]
-        if not any(terms for *_, terms in texts_with_terms):
-            return [()] * len(parts)
-        found: dict[int, list[TermFound]] = {}
-        lengths: dict[int, int] = {}
-        for line, text, first_word, terms in texts_with_terms:
-            before = lengths.get(line, 0)
-            ids, spans = self._source.encode_spans(text) if terms else (self._source.encode(text), [])
-            lengths[line] = before + len(ids)
-            words = [word.start() for word in re.finditer(r"\S+", text)] if terms else []
-            begins_of_pieces, ends_of_pieces = [begin for begin, _ in spans], [end for _, end in spans]
-            for term in terms:
-                first = bisect_right(ends_of_pieces, term.begin)
-                places = range(before + first, before + bisect_left(begins_of_pieces, term.end))
-                word = first_word + bisect_right(words, term.begin) - 1
-                end = first_word + bisect_left(words, term.end)
-                own = TermFound(
-                    text[term.begin : term.end], (word, end), Term(tuple(places), term.pieces, term.is_known),
-                    term.forms, term.spellings,
-                )  # fmt: skip
-                if places:
-                    found.setdefault(line, []).append(own)
-        firsts = {line: [own.term.places[0] for own in of_line] for line, of_line in found.items()}
-        of_parts, begins = [], dict.fromkeys(lengths, 0)
-        for part in parts:
-            begin = begins[part.line]
-            begins[part.line] = end = begin + len(part.ids) - part.num_tags
-            own_terms = slice(*(bisect_left(firsts.get(part.line, []), place) for place in (begin, end)))
-            of_parts.append(
-                tuple(term.within(begin - part.num_tags, end) for term in found.get(part.line, [])[own_terms])
-            )
-        return of_parts
+    def _of_part(self, part: Part, line: Line, begin: int) -> tuple[TermFound, ...]:
+        """Return the constraints of a part of a line, which begins where the part before it ends."""
+        begins, ends = [first for first, _ in part.spans], [last for _, last in part.spans]
+        found = []
+        for term in line.constraints[bisect_left(line.constraints, begin, key=_begin) :]:
+            if term.begin >= ends[-1]:
+                break
+            first, last = bisect_right(ends, term.begin), bisect_left(begins, term.end)
+            places = range(part.num_tags + first, part.num_tags + last)
+            if places:
+                found.append(TermFound(term, Term(tuple(places), self._pieces(term, line.text), term.is_known)))
+        return tuple(found)
 
-    def _places(self, text: str) -> list[_Place]:
-        """Return the terms of a text from left to right; a number that a term of the glossary touches is none."""
-        found = [
-            _Place(
-                match.begin, match.end, match.entry.forms,
-                tuple(ids for form in match.entry.forms for ids in self._forms[match.entry.line, form]),
-            )
-            for match in self.glossary.matches(text)
-        ]  # fmt: skip
-        if self._numbers is None:
-            return found
-        for begin, end, stand_in, is_known in self._numbers.found(text):
-            said, spelt = self._ways(stand_in, text[begin:end], ends=text[end : end + 1] in _FINALS)
-            found.append(_Place(begin, end, (text[begin:end],), said, spelt, is_known))
-        return sorted(found)
+    def _pieces(self, term: Constraint, text: str) -> tuple[tuple[int, ...], ...]:
+        """Return the pieces of the forms of a constraint on the translation of a text."""
+        if term.step == GlossaryTerms.name:
+            return tuple(ids for form in term.forms for ids in self._forms[form])
+        ends = text[term.end : term.end + 1] in _FINALS
+        return self._ways(term, ends=ends)
 
-    def _ways(
-        self, stand_in: str, number: str, *, ends: bool
-    ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-        """Return the pieces in which the model may say a stand-in, and for each of these the pieces of the number.
+    def _ways(self, term: Constraint, *, ends: bool) -> tuple[tuple[int, ...], ...]:
+        """Return the pieces in which the model may say a number.
 
         If pieces join a full stop to a digit, as `3.`, the model has learnt to end sentences with them. So it may say
         a number that `ends` a sentence with this full stop too.
         """
-        assert self._numbers is not None
+        (number,) = term.forms
         said: list[tuple[int, ...]] = []
-        spelt: list[tuple[int, ...]] = []
         for mark in ("", *(self._target.once(_marks_of_digits) if ends else ())):
-            own, other = (
-                list(_spellings(one + mark, self._target, may_be_glued=self._numbers.may_be_glued))
-                for one in (stand_in, number)
-            )
+            own = list(_spellings(number + mark, self._target, may_be_glued=term.may_be_glued))
             if not mark or own[0][: len(said[0])] != said[0]:
-                ways = min(len(own), len(other))
-                said += own[:ways]
-                spelt += other[:ways]
-        return tuple(said), tuple(spelt)
+                said += own
+        return tuple(said)
 
     def words(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the number of each source piece's word, from 0; a piece of a script without spaces is a word."""
@@ -176,20 +130,24 @@ class TermFinder:
         begun = accumulate(id_ not in inside for id_ in ids)
         return tuple(max(number - 1, 0) for number in begun)
 
-    def divided(self, terms: Sequence[TermFound], prefix: str) -> tuple[tuple[TermFound, ...], tuple[TermUse, ...]]:
-        """Return the terms that a prefix does not cover, and those that it covers."""
-        left, uses = list(terms), []
-        there = (term for term in terms if not term.is_number or term.text in prefix)
-        for form in sorted({form for term in there for form in term.forms}):
-            entry = Entry(form, (form,), True, 0)
-            for match in Glossary.of("", [entry]).matches(prefix):
-                said = next((term for term in left if form in term.forms), None)
-                if said is not None:
-                    left.remove(said)
-                    begin, end = len(prefix[: match.begin + 1].split()) - 1, len(prefix[: match.end].split())
-                    if not said.is_number:
-                        uses.append(TermUse(said.text, said.words, " ".join(prefix.split()[begin:end]), (begin, end)))
-        return tuple(left), tuple(uses)
+
+def divided(
+    terms: Sequence[TermFound], prefix: str
+) -> tuple[tuple[TermFound, ...], tuple[tuple[Constraint, Span], ...]]:
+    """Return the terms of a glossary that a prefix does not have, with all other constraints, and those that it has."""
+    left, covered = list(terms), []
+    of_glossary = [term.constraint for term in terms if term.constraint.step == GlossaryTerms.name]
+    for form in sorted({form for term in of_glossary for form in term.forms}):
+        for match in Glossary.of("", [Entry(form, (form,), True, 0)]).matches(prefix):
+            said = next((term for term in left if form in term.constraint.forms), None)
+            if said is not None:
+                left.remove(said)
+                covered.append((said.constraint, (match.begin, match.end)))
+    return tuple(left), tuple(covered)
+
+
+def _begin(term: Constraint) -> int:
+    return term.begin
 
 
 def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -> Iterable[tuple[int, ...]]:
@@ -205,16 +163,17 @@ def _spellings(form: str, tokenizer: Tokenizer, *, may_be_glued: bool = False) -
             yield (*own, *ids[1:])
 
 
-def find_terms(
-    tokenizers: tuple[Tokenizer, Tokenizer], glossary: Glossary | None, writing: Writing | None
-) -> TermFinder | None:
-    """Return what finds the terms of a glossary and the numbers to keep; None where there are neither.
+def fit_for(normalizer: Normalizer, models: TrainedModels, options: DecodingOptions, target: Tokenizer) -> Normalizer:
+    """Return the steps without numbers if a search cannot keep them; without attention, inner symbols are read too.
 
-    Raises:
-        InputError: the model cannot spell a translation (file and line are named).
+    Samples are drawn as they come, a shortlist or a vocabulary of words may lack the digits, a weight of terms only
+    makes them likelier, and a model without attention cannot tell their place.
     """
-    numbers = None if writing is None else writing.numbers
-    return None if glossary is None and numbers is None else TermFinder(tokenizers, glossary, numbers)
+    if not models.has_attention:
+        return normalizer.without(Numbers.name, InnerSymbols.name)
+    is_bound = options.sampling_temperature is None and options.glossary_weight is None
+    can_say_all = target.spells_bytes and not models.has_shortlist
+    return normalizer if is_bound and can_say_all else normalizer.without(Numbers.name)
 
 
 def inside_words(tokenizer: Tokenizer) -> tuple[int, ...]:

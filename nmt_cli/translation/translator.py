@@ -20,25 +20,27 @@ import torch
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.lines import decode_line
-from nmt_cli.data.tokenizer import BOS, EOS, PieceWords, Tokenizer
+from nmt_cli.data.tokenizer import BOS, EOS, Tokenizer
+from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.search.beam import NewSentences, Observer, beam_search
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
 from nmt_cli.search.sampling import sample
 from nmt_cli.system.memory import halved, is_out_of_memory, without_running_out
-from nmt_cli.text.alignment import MAX_WEIGHTS, merge_to_words
+from nmt_cli.text.alignment import MAX_WEIGHTS
+from nmt_cli.text.edits import Span
+from nmt_cli.text.line import Constraint, Line
+from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
-from nmt_cli.translation.long_lines import PartTranslations, fits_a_matrix, joined, parts_of, rounds
-from nmt_cli.translation.markup import PlainLine, strip_tags
-from nmt_cli.translation.prefix import PieceIndex, Prefix, prefix_of
-from nmt_cli.translation.restoring import restored
-from nmt_cli.translation.results import Counts, Part, TermUse, Translated, Translation
+from nmt_cli.translation.long_lines import PartTranslations, fits_a_matrix, joined, parts_of, rounds, without_weights
+from nmt_cli.translation.markup import PlainLine, strip_tags, with_markup
+from nmt_cli.translation.prefix import PieceIndex, prefix_of
+from nmt_cli.translation.results import Counts, Part, PartTranslation, Translated, Translation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
-from nmt_cli.translation.stand_ins import with_numbers
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermFinder
+from nmt_cli.translation.unknown_words import with_unknown_words
 from nmt_cli.translation.windows import windows_of_list
-from nmt_cli.translation.writing import Writing
 
 TranslateParts = Callable[[Sequence[Part]], Iterable[PartTranslations]]
 """Returns each of some parts with its translations, in any order."""
@@ -56,16 +58,14 @@ class Translator:
     tokenizers: tuple[Tokenizer, Tokenizer]
     options: DecodingOptions
     counts: Counts = field(default_factory=Counts)
+    normalizer: Normalizer = field(default_factory=Normalizer)
+    """Reads lines as the training text is written, and gives translations the writing of their lines."""
     terms: TermFinder | None = None
-    """Finds the terms of a glossary, and numbers that stay as they are."""
+    """Makes pieces of what the translations must have: terms of a glossary, and numbers."""
     estimator: ConfidenceEstimator | None = None
     """Tells how sure the models are of the words, where that is asked for."""
-    writing: Writing | None = None
-    """Gives translations the writing of their lines. Its tokenizers are to be among `tokenizers`."""
     max_weights: int = MAX_WEIGHTS
     """Word pairs of a line beyond which it has hard links but no weights."""
-    _index: PieceIndex | None = None
-    """Pieces of the target by what they spell, once a prefix has needed them."""
 
     def translate_window(
         self,
@@ -99,39 +99,29 @@ class Translator:
         self, lines: Sequence[bytes], prefixes: Sequence[str] | None = None, numbers: Sequence[int] | None = None
     ) -> PartByPart:
         """Yield the parts of the lines for others to translate, and return the translations of each line, in order."""
-        texts, are_valid = zip(*map(decode_line, lines), strict=True) if lines else ((), ())
+        raws, are_valid = zip(*map(decode_line, lines), strict=True) if lines else ((), ())
         self.counts.invalid += are_valid.count(False)
-        plain = [self._plain(text) for text in texts]
-        self.counts.unpaired_tags += sum(line.has_unpaired_tag for line in plain)
-        shown = prefixes or [""] * len(lines)
-        begun = [self._prefix(prefix) for prefix in shown]
-        writing, with_alignment = self.writing, self.options.with_alignment
-        looks = [with_alignment or (writing is not None and writing.needs_weights(line.text)) for line in plain]
-        search_from = [_with_whole_number(*one, writing, self._index) for one in zip(plain, begun, strict=True)]
+        plain = [self._plain(raw) for raw in raws]
+        self.counts.unpaired_tags += sum(one.has_unpaired_tag for one in plain)
+        begun = prefixes or [""] * len(lines)
+        read = [
+            self.normalizer.read(one.text, self._plain_prefix(prefix)) for one, prefix in zip(plain, begun, strict=True)
+        ]
         numbers = numbers or range(self.counts.lines, self.counts.lines + len(lines))
-        parts, num_words = yield from self._translated_parts([line.text for line in plain], search_from, looks, numbers)
+        parts = yield from self._translated_parts(read, numbers)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
         found = [
-            joined(of_line, words, with_alignment=look, prefix=prefix, max_weights=self.max_weights)
-            for of_line, words, prefix, look in zip(parts, num_words, begun, looks, strict=True)
+            self._translations(line, of_line, of_tags, prefix)
+            for line, of_line, of_tags, prefix in zip(read, parts, plain, begun, strict=True)
         ]
-        if self.estimator is not None:
-            found = [tuple(map(self.estimator.with_confidence, translations)) for translations in found]
-        if writing is not None:
-            found = [writing.restored(*line, self.tokenizers[0]) for line in zip(plain, found, begun, strict=True)]
-        if with_alignment:
+        if self.options.with_alignment:
             self.counts.without_weights += sum(translations[0].weights is None for translations in found)
-        if self.options.keep_markup or self.options.copy_unknown:
-            found = [
-                restored(self.options, self.tokenizers[0], line, translations, prefix, text)
-                for line, translations, prefix, text in zip(plain, found, begun, shown, strict=True)
-            ]
         self.counts.empty += sum(
             bool(of_line) and not best.text for of_line, (best, *_) in zip(parts, found, strict=True)
         )
-        return [Translated(text, translations) for text, translations in zip(texts, found, strict=True)]
+        return [Translated(raw, translations) for raw, translations in zip(raws, found, strict=True)]
 
     def _plain(self, text: str) -> PlainLine:
         """Return a line without what the model must not see."""
@@ -139,48 +129,70 @@ class Translator:
             return PlainLine(text, ())
         return strip_tags(text, self.tokenizers[0].symbols())
 
-    def _prefix(self, text: str) -> Prefix | None:
-        """Return the beginning of a translation without what the model must not see; None where there is none."""
-        if text and self._index is None:
-            self._index = self.tokenizers[1].once(PieceIndex)
-        if not text or self._index is None:
-            return None
-        plain = self._plain(text)
-        is_cut = plain.text != text and text[-1].isspace()
-        return prefix_of(plain.text + " " if is_cut else plain.text, self._index)
+    def _plain_prefix(self, text: str) -> str:
+        """Return the beginning of a translation without what the model must not see."""
+        plain = self._plain(text).text
+        return plain + " " if plain != text and text[-1].isspace() else plain
+
+    def _needs_weights(self, line: Line) -> bool:
+        return self.options.with_alignment or line.needs_alignment
+
+    def _translations(
+        self, line: Line, parts: Sequence[PartTranslations], plain: PlainLine, shown: str
+    ) -> tuple[Translation, ...]:
+        """Return the translations of a line from those of its parts; `shown` is the prefix as it was given."""
+        found = joined(line, parts, with_alignment=self._needs_weights(line))
+        if self.estimator is not None:
+            found = tuple(map(self.estimator.with_confidence, found))
+        if self.options.copy_unknown:
+            found = tuple(with_unknown_words(line, [part for part, _ in parts], found))
+        if parts or not self._is_void(line):
+            found = tuple(self.normalizer.undo(line, one) for one in found)
+        own = tuple(Translation.of(one, with_alignment=self.options.with_alignment) for one in found)
+        return with_markup(plain, own, line.prefix, shown) if self.options.keep_markup else own
+
+    def _is_void(self, line: Line) -> bool:
+        """Return whether a line has nothing that can be seen, so that its translation has no symbols either."""
+        return line.text != line.raw and not self.tokenizers[0].encode(line.raw)
 
     def _translated_parts(
-        self, texts: Sequence[str], prefixes: Sequence[Prefix | None], looks: Sequence[bool], numbers: Sequence[int]
-    ) -> Generator[Sequence[Part], Iterable[PartTranslations], tuple[list[list[PartTranslations]], list[int]]]:
-        """Yield all parts, and return the parts of each line with their translations, and its number of words.
-
-        `looks` is True for the lines whose translations need attention weights.
-        """
-        parts: list[list[PartTranslations]] = [[] for _ in texts]
-        num_words = [0] * len(texts)
-        for segments in rounds(texts, with_words=any(looks) or self.terms is not None):
+        self, lines: Sequence[Line], numbers: Sequence[int]
+    ) -> Generator[Sequence[Part], Iterable[PartTranslations], list[list[PartTranslations]]]:
+        """Yield all parts, and return the parts of each line with their translations."""
+        parts: list[list[PartTranslations]] = [[] for _ in lines]
+        needs_weights = list(map(self._needs_weights, lines))
+        for segments in rounds([line.text for line in lines]):
             new = parts_of(
                 segments,
                 self.tokenizers[0],
                 max_pieces=self.options.max_source_pieces,
-                with_words=looks,
+                with_spans=[needs or bool(line.constraints) for needs, line in zip(needs_weights, lines, strict=True)],
                 numbers=numbers,
                 num_parts=[len(of_line) for of_line in parts],
             )
-            new = [replace(part, prefix=prefixes[part.line]) if part.part == 0 else part for part in new]
+            new = [self._bound(part, lines[part.line], needs_weights=needs_weights[part.line]) for part in new]
             if self.terms is not None:
-                new = self.terms.added_to(new, segments)
+                new = self.terms.added_to(new, lines)
             self.counts.source_pieces += sum(len(part.ids) for part in new)
             translated = yield new
             translations = {(part.line, part.part): found for part, found in translated}
             for part in new:
                 parts[part.line].append((part, translations[part.line, part.part]))
-            if any(looks):
-                for line, end_word in {segment.line: segment.end_word for segment in segments}.items():
-                    num_words[line] = end_word
-                    if not fits_a_matrix(parts[line], num_words[line], self.max_weights):
-                        parts[line] = [(part, [one.without_weights() for one in own]) for part, own in parts[line]]
-        return parts, num_words
+            for number in {part.line for part in new if part.needs_weights}:
+                if not fits_a_matrix(lines[number], parts[number], self.max_weights):
+                    parts[number] = without_weights(lines[number], parts[number])
+        return parts
+
+    def _bound(self, part: Part, line: Line, *, needs_weights: bool) -> Part:
+        """Return a part with the prefix of its line, if it is the first."""
+        if part.part or not line.prefix:
+            return replace(part, needs_weights=needs_weights) if needs_weights else part
+        return replace(part, needs_weights=needs_weights, prefix=prefix_of(line.prefix, self._index))
+
+    @property
+    def _index(self) -> PieceIndex:
+        """The pieces of the target by what they spell."""
+        return self.tokenizers[1].once(PieceIndex)
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translated]:
         """Yield the translations of each line, window by window; only a window is held in memory."""
@@ -296,23 +308,20 @@ class Translator:
         """Return a part with its translations, best first."""
         return part, [self._translation(part, hypothesis) for hypothesis in hypotheses]
 
-    def _translation(self, part: Part, hypothesis: Hypothesis) -> Translation:
-        """Return a part's translation as text, with its words as far as they are needed."""
-        tokenizer = self.tokenizers[1]
-        self.counts.target_pieces += len(hypothesis.ids)
+    def _translation(self, part: Part, hypothesis: Hypothesis) -> PartTranslation:
+        """Return a part's translation as text, with the characters of its pieces as far as they are needed."""
+        tokenizer, ids = self.tokenizers[1], hypothesis.ids
+        self.counts.target_pieces += len(ids)
         log_prob, score = hypothesis.log_prob, hypothesis.score
-        if not part.words and part.constraints is None and self.estimator is None:
-            return Translation(tokenizer.decode(hypothesis.ids), log_prob, score)
-        spoken, ids = with_numbers(hypothesis, part), hypothesis.ids
-        hypothesis = spoken.hypothesis
-        if part.prefix is None or self._index is None:
-            text, target = tokenizer.decode_words(hypothesis.ids)
+        if not part.needs_weights and part.constraints is None and not part.covered and self.estimator is None:
+            return PartTranslation(tokenizer.decode(ids), log_prob, score)
+        if part.prefix is None:
+            text, found = tokenizer.decode_spans(ids)
         else:
-            text, target = part.prefix.spelt(hypothesis.ids, self._index)
-        terms = _uses(part, hypothesis, text, target)
-        pieces = None if self.estimator is None else spoken.said(target, ids)
-        found = Translation(text, log_prob, score, terms=terms, pieces=pieces)
-        return _aligned(found, part, hypothesis, target) if part.words else found
+            text, found = part.prefix.spelt(ids, self._index)
+        spans = _with_bytes(found)
+        alignment = _alignment(part, hypothesis, spans) if part.needs_weights else None
+        return PartTranslation(text, log_prob, score, ids, spans, alignment, _terms(part, hypothesis, spans))
 
 
 @dataclass(slots=True)
@@ -359,7 +368,7 @@ def _found(translator: Translator, part: Part, hypotheses: list[Hypothesis]) -> 
 
 def _options_for(parts: Sequence[Part], options: DecodingOptions) -> DecodingOptions:
     """Return the options of a search, which records its weights if one of the parts needs them."""
-    return options.model_copy(update={"with_alignment": any(part.words for part in parts)})
+    return options.model_copy(update={"with_alignment": any(part.needs_weights for part in parts)})
 
 
 def _limits(parts: Sequence[Part], options: DecodingOptions) -> list[int]:
@@ -370,46 +379,33 @@ def _limits(parts: Sequence[Part], options: DecodingOptions) -> list[int]:
     return [max(int(a * len(part.ids)), own) + b + all_ for part, own, all_ in zip(parts, begun, terms, strict=True)]
 
 
-def _aligned(found: Translation, part: Part, hypothesis: Hypothesis, target: PieceWords) -> Translation:
-    """Return a part's translation with its attention between words."""
-    first = part.first_word
-    shape = (target.num_words, part.words[-1] + 1 - first)
-    if hypothesis.weights_TS is None or not target.ids:
-        weights = np.zeros((shape[0], shape[1] + 1))
+def _alignment(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> Alignment:
+    """Return the attention between the pieces of a part and those of its translation."""
+    if hypothesis.weights_TS is None or not spans:
+        weights = np.zeros((len(spans), len(part.spans) + 1), np.float32)
     else:
-        pieces = hypothesis.weights_TS[: len(target.ids), : len(part.ids) + 1].double().numpy()
-        weights = merge_to_words(pieces, [word - first for word in part.words], target.words, shape)
-    return replace(found, weights_with_end=weights, num_words=target.num_words)
+        weights = hypothesis.weights_TS[: len(spans), part.num_tags : len(part.ids) + 1].float().numpy()
+        if part.num_tags:  # tags are no words
+            weights = weights.copy()
+            weights[:, -1] += hypothesis.weights_TS[: len(spans), : part.num_tags].float().numpy().sum(axis=1)
+    return Alignment(_with_bytes(part.spans), tuple(spans), weights)
 
 
-def _uses(part: Part, hypothesis: Hypothesis, text: str, target: PieceWords) -> tuple[TermUse, ...]:
-    """Return the terms of the glossary in a part, each with the words that translate it."""
-    words = text.split()
-    uses = list(part.covered)
-    generated = {one.term: one for one in hypothesis.generated_terms}
-    for number, found in enumerate(part.terms):
-        if found.is_number:
-            continue
-        use = TermUse(found.text, found.words)
-        if number in generated:
-            first, last = target.words[generated[number].begin], target.words[generated[number].end - 1]
-            use = replace(use, translation=" ".join(words[first : last + 1]), target=(first, last + 1))
-        uses.append(use)
-    return tuple(sorted(uses, key=lambda use: use.source))
+def _with_bytes(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Return the characters of pieces, where each byte of a character has all of it, and not the last byte alone."""
+    return tuple((begin, max(end, begin + 1)) for begin, end in spans)
+
+
+def _terms(part: Part, hypothesis: Hypothesis, spans: Sequence[Span]) -> tuple[tuple[Constraint, Span | None], ...]:
+    """Return the constraints of a part, each with the characters of the translation that meet it."""
+    if not part.terms and not part.covered:
+        return ()
+    places = {one.term: (spans[one.begin][0], spans[one.end - 1][1]) for one in hypothesis.generated_terms}
+    own = [(found.constraint, places.get(number)) for number, found in enumerate(part.terms)]
+    return tuple(sorted([*part.covered, *own], key=lambda term: term[0].begin))
 
 
 def _uniforms(seed: int, part: Part, copy: int, length: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return random numbers that belong to a line of the input, whatever stands around it."""
     key = hashlib.sha256(f"{seed} {part.number} {part.part} {copy}".encode()).digest()
     return np.random.default_rng(list(key)).random(length)
-
-
-def _with_whole_number(
-    line: PlainLine, prefix: Prefix | None, writing: Writing | None, index: PieceIndex | None
-) -> Prefix | None:
-    """Return a prefix with the rest of the number of its line that its last word begins; otherwise the search would
-    generate this number again."""
-    if prefix is None or index is None or writing is None or writing.numbers is None:
-        return prefix
-    rest = writing.numbers.rest_of(line.text, prefix.text)
-    return prefix_of(prefix.text + rest, index) if rest else prefix

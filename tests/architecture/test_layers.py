@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "nmt_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
 ANYWHERE = {"", "system", "text"}
 """The package itself (its version), and the rooms that anyone may import, but for the pure ones."""
-PURE = ("model", "ops", "search", "text")
+PURE = ("model", "normalization", "ops", "search", "text")
 """Rooms that know no files, clocks, environment or global random state."""
 
 MAY_IMPORT = {
@@ -26,13 +26,14 @@ MAY_IMPORT = {
     "model": {"ops"},
     "search": {"ops", "config.decoding"},
     "confidence": set(),
+    "normalization": {"system.errors", "text"},
     "formats": set(),
     "data": {"formats.recognise"},
     "scoring": set(),
-    "translation": {"confidence", "search", "data", "model", "ops", "config.decoding"},
-    "training": {"translation", "data", "model", "ops", "scoring", "config.decoding"},
+    "translation": {"normalization", "confidence", "search", "data", "model", "ops", "config.decoding"},
+    "training": {"translation", "normalization", "data", "model", "ops", "scoring", "config.decoding"},
     "experiment": {"config", "data.tokenizer", "training.checkpoints"},
-    "documents": {"formats", "translation"},
+    "documents": {"formats", "normalization", "translation"},
     "plots": {"data.output"},
     "corpora": {"config", "data", "formats"},
     "improve": {"config", "corpora.filter_pairs", "data", "experiment", "training.checkpoints"},

@@ -11,7 +11,7 @@ import pytest
 from marks import others_slow, others_soak
 
 from nmt_cli.config.loader import load_config
-from nmt_cli.translation.numbers import number_spans
+from nmt_cli.normalization.number_spans import number_spans
 
 SOURCES = ["Where is the red car?", "The house is small.", "", "My car and your car."]
 SHOUTED = [line.upper() for line in SOURCES]
@@ -105,7 +105,7 @@ def test_a_model_without_a_profile_takes_what_its_tokenizer_tells(nmt, model: Pa
         "translate", "--model", old, "--adapt-writing", stdin=b"THE HOUSE IS SMALL.\n\xe2\x80\x9cHello\xe2\x80\x9d\n"
     )
     assert result.code == 0
-    assert result.err.count("keeps no profile of its writing (writing.json), so its tokenizer tells") == 1
+    assert result.err.count("keeps no profile of its training text (writing.json), so its tokenizer tells") == 1
     assert result.lines[0].isupper()
     (old / "writing.json").write_text("{}", encoding="utf-8")
     result = nmt("translate", "--model", old, "--adapt-writing", stdin=b"a\n")

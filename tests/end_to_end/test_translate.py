@@ -15,8 +15,8 @@ import pytest
 from command_line import start_nmt
 from marks import others_slow, others_soak
 
+from nmt_cli.text.translation import Translation
 from nmt_cli.translation import translator
-from nmt_cli.translation.results import Translation
 
 STRANGE = [
     b"",
@@ -96,8 +96,8 @@ def test_a_model_that_says_nothing_is_told(nmt, model: Path, monkeypatch, said: 
     """Blank lines are not counted, and one empty translation among three is none of the training's."""
     texts = iter(said)
 
-    def joined(parts, *_, **__):
-        return (Translation(next(texts) if parts else "", 0.0, 0.0),)
+    def joined(line, parts, **_):
+        return (Translation(line.text, next(texts) if parts else ""),)
 
     monkeypatch.setattr(translator, "joined", joined)
     result = nmt("translate", "--model", model, stdin=b"a b\n\nc d\n \ne f\n")

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from pieces import decode_words
 
 from nmt_cli.data.batch import BatchMaker, make_batch, piece_links
 from nmt_cli.data.pairs import Corpus, LengthLimits
@@ -44,7 +45,7 @@ def test_an_alignment_changes_no_pieces_and_follows_those_that_are_sampled(store
         alpha == 0.0
     )
     sides = [
-        [tokenizer.decode_words([id_ for id_ in row if id_ not in (EOS, PAD)])[1] for row in ids.tolist()]
+        [decode_words(tokenizer, [id_ for id_ in row if id_ not in (EOS, PAD)])[1] for row in ids.tolist()]
         for ids in (guided.source_BS, guided.outputs_BT)
     ]
     links = [piece_links(store.links(pair), *pieces) for pair, pieces in enumerate(zip(*sides, strict=True))]

@@ -49,16 +49,16 @@ def test_a_source_begins_with_the_tags_that_its_tokenizer_knows(tokenizer: Token
 def test_every_part_of_a_long_line_begins_with_the_tags(tokenizer: Tokenizer):
     tagged = tokenizer.with_tags(["<2vi>"])
     text = "one two three four " * 20
-    (segments,) = rounds([text], with_words=True)
+    (segments,) = rounds([text])
 
     def parts(of: Tokenizer, limit: int):
-        return parts_of(segments, of, max_pieces=limit, with_words=[True], numbers=[0], num_parts=[0])
+        return parts_of(segments, of, max_pieces=limit, with_spans=[True], numbers=[0], num_parts=[0])
 
     own, plain = parts(tagged, 11), parts(tokenizer, 10)
     assert len(own) > 3
     assert [part.ids[1:] for part in own] == [part.ids for part in plain]
     assert {part.ids[0] for part in own} == {tagged.tags[0]}
-    assert [part.first_word for part in own] == [part.first_word for part in plain]
+    assert [part.spans for part in own] == [part.spans for part in plain]
 
 
 def test_the_store_keeps_each_corpus_with_its_tag(tokenizer: Tokenizer, tmp_path):

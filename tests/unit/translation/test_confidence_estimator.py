@@ -9,11 +9,10 @@ from torch.nn import functional as F
 
 from nmt_cli.config.model import ModelConfig
 from nmt_cli.data.batch import make_batch, pad_sources
-from nmt_cli.data.tokenizer import PieceWords
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.system.errors import PredictionError
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
-from nmt_cli.translation.results import Part, Translation
+from nmt_cli.translation.results import Part, PartTranslation
 from nmt_cli.translation.rows import MULTIPLE
 from nmt_cli.translation.step_model import TrainedModels
 
@@ -52,18 +51,18 @@ def measured(models, some, batch_tokens=1000):
     parts = [
         (
             Part(line, line, 0, source, ()),
-            [Translation(" ".join("x" * len(target)), 0.0, 0.0, pieces=words_of(target))],
+            [PartTranslation(" ".join("x" * len(target)), 0.0, 0.0, target, spans_of(target))],
         )
         for line, (source, target) in enumerate(some)
     ]
     for _ in ConfidenceEstimator().measure(models, parts, batch_tokens):
         pass
-    assert all(own.pieces is None for _, (own,) in parts)
     return [own.features for _, (own,) in parts]
 
 
-def words_of(target):
-    return PieceWords(target, tuple(range(len(target))), len(target))
+def spans_of(target):
+    """Pieces that are words of one letter."""
+    return tuple((2 * place, 2 * place + 1) for place in range(len(target)))
 
 
 @pytest.mark.parametrize("num_models", [1, 2])

@@ -1,4 +1,4 @@
-"""Tags, placeholders and unknown words come through a translation."""
+"""Tags and placeholders come through a translation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_cli.translation.markup import UNKNOWN, restored_words, strip_tags, tagged_words
+from nmt_cli.translation.markup import restored_words, strip_tags, tagged_words
 
 
-def restore(plain, translation, weights, **options):
+def restore(plain, translation, weights):
     """The translation as one text."""
-    found = restored_words(plain, translation, weights, **options)
+    found = restored_words(plain, translation, weights)
     return translation if found == translation.split() else " ".join(word for word in found if word)
 
 
@@ -98,19 +98,6 @@ def test_every_placeholder_comes_back_as_often_as_it_stood_there(words: list[str
         assert restored.count(name) == max(" ".join(words).count(name), " ".join(target).count(name))
 
 
-def test_an_unknown_word_is_copied_only_if_asked():
-    plain = strip_tags("the Zzyx car sleeps")
-    translation = f"la voiture {UNKNOWN} dort"
-    assert restore(plain, translation, CROSSED, copy_unknown=True) == "la voiture Zzyx dort"
-    assert restore(plain, translation, CROSSED) == translation
-
-
-def test_placeholders_are_left_alone_where_only_unknown_words_are_asked_for():
-    plain = strip_tags("the __COLOUR__ car sleeps")
-    translation = "la voiture xx dort"
-    assert restore(plain, translation, CROSSED, keep_markup=False, copy_unknown=True) == translation
-
-
 def test_less_and_greater_signs_of_ordinary_text_are_no_tags():
     line = "3 < 4 and 5 > 2 <3"
     assert strip_tags(line).text == line
@@ -127,13 +114,6 @@ def test_every_tag_comes_back_exactly_once(parts: list[str], num_target: int):
     restored = restore(plain, " ".join(["w"] * num_target), weights)
     assert sorted(re.findall(r"<[^>]*>", restored)) == sorted(re.findall(r"<[^>]*>", line))
     assert re.sub(r"<[^>]*>", "", restored).split() == ["w"] * num_target
-
-
-def test_unknown_words_that_are_one_piece_are_copied_together():
-    plain = strip_tags("the John Smith sleeps")
-    weights = np.eye(4)[[0, 1, 3]]
-    options = {"copy_unknown": True, "unknown_runs": {1: 3}}
-    assert restore(plain, f"le {UNKNOWN} dort", weights, **options) == "le John Smith dort"
 
 
 def test_symbols_of_the_tokenizer_are_no_tags():

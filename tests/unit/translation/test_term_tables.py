@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from nmt_cli.data.tokenizer import Adapted, Tokenizer, train_tokenizer
+from nmt_cli.data.tokenizer import Tokenizer, train_tokenizer
 from nmt_cli.translation import terms
 from nmt_cli.translation.glossary import Glossary
 from nmt_cli.translation.prefix import PieceIndex
@@ -36,9 +36,8 @@ def num_made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def finder(tokenizer: Tokenizer, term: str) -> TermFinder:
-    """Return the finder of a request: its tokenizer reads the text of the source in a way of its own."""
-    reading = tokenizer.adapting(lambda text: Adapted(text.lower()))
-    return TermFinder((reading, tokenizer), Glossary.of_lines("glossary", [f"{term}\tdog".encode()]))
+    """Return the finder of a request."""
+    return TermFinder((tokenizer, tokenizer), Glossary.of_lines("glossary", [f"{term}\tdog".encode()]))
 
 
 def used(found: TermFinder) -> tuple[object, ...]:
@@ -67,5 +66,5 @@ def test_the_tables_of_a_request_are_those_of_its_tokenizer(tokenizer: Tokenizer
 
 
 def test_the_pieces_of_two_prefixes_are_sorted_once(tokenizer: Tokenizer, num_made: Counter[str]):
-    assert tokenizer.once(PieceIndex) is tokenizer.adapting(Adapted).once(PieceIndex)
+    assert tokenizer.once(PieceIndex) is tokenizer.once(PieceIndex)
     assert num_made["spellings"] == 1

@@ -185,22 +185,14 @@ def test_a_file_that_fails_half_way_is_absent(tmp_path):
     length=st.integers(2, 12),
     bound=st.integers(1, 40),
 )
-def test_the_segments_of_a_line_are_the_line_and_number_its_words(text: str, length: int, bound: int):
-    """Fails if a cut inside a word begins a new one."""
+def test_the_segments_of_a_line_are_the_line(text: str, length: int, bound: int):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(long_lines, "SEGMENT_LENGTH", length)
         patch.setattr(long_lines, "ROUND_LENGTH", bound)
-        rounds = list(long_lines.rounds([text, "", text], with_words=True))
+        rounds = list(long_lines.rounds([text, "", text]))
     for line in (0, 2):
         segments = [segment for some in rounds for segment in some if segment.line == line]
         assert "".join(segment.text for segment in segments) == ("" if text.isspace() else text)
         assert all(0 < len(segment.text) <= length for segment in segments)
-        words = text.split()
-        for segment in segments:
-            own = segment.text.split()
-            there = words[segment.first_word : segment.first_word + len(own)]
-            assert all(part in word for part, word in zip(own, there, strict=True))
-        if segments:
-            last = segments[-1]
-            assert last.first_word + len(last.text.split()) == len(words)
+        assert all(segment.text == text[segment.begin : segment.begin + len(segment.text)] for segment in segments)
     assert all(sum(len(segment.text) for segment in some[:-1]) < bound for some in rounds)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from nmt_cli.translation import elements
-from nmt_cli.translation.elements import Element, Tag
+from nmt_cli.normalization import elements
+from nmt_cli.normalization.elements import Element, Tag
 from nmt_cli.translation.markup import strip_tags
 
 

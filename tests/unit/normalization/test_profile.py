@@ -1,4 +1,4 @@
-"""Profiles of writing: characters, case and words of a text."""
+"""Profiles of training texts: characters, case and words of a text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from nmt_cli.data.tokenizer import train_tokenizer
-from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
+from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.system.errors import ModelError
 from nmt_cli.system.storage import read_json, write_json
+from nmt_cli.text.letters import WORD, is_capital, lower, upper
 
 LINES = [
     "The cat of Tom sleeps.",
@@ -24,7 +25,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def profile():
-    return WritingProfile.of(LINES, "en")
+    return TextProfile.of(LINES, "en")
 
 
 def test_the_usual_form_of_a_word_is_the_one_within_sentences(profile):
@@ -41,8 +42,8 @@ def test_other_forms_are_those_within_sentences():
         "I see Us and NOT THE cat, not Tom.",
         "Cats do not see the cat of us.",
     ]
-    assert sorted(WritingProfile.of(lines, "en").other_forms) == ["US", "Us", "tom"]
-    assert sorted(WritingProfile.of([*lines, "We see Tom and Tom."], "en").other_forms) == ["US", "Us"]
+    assert sorted(TextProfile.of(lines, "en").other_forms) == ["US", "Us", "tom"]
+    assert sorted(TextProfile.of([*lines, "We see Tom and Tom."], "en").other_forms) == ["US", "Us"]
 
 
 def test_characters_are_counted_as_they_are(profile):
@@ -51,7 +52,7 @@ def test_characters_are_counted_as_they_are(profile):
 
 def test_a_text_without_capitals_has_no_case(profile):
     assert (profile.has_case, profile.begins_with_capital) == (True, True)
-    found = WritingProfile.of([line.lower() for line in LINES], "en")
+    found = TextProfile.of([line.lower() for line in LINES], "en")
     assert (found.has_case, found.begins_with_capital) == (False, False)
     assert found.forms["tom"] == "tom"
 
@@ -60,26 +61,26 @@ def test_a_profile_tells_whether_it_has_all_words(profile, monkeypatch):
     assert profile.has_all_words
     for name, limit in (("MAX_WORDS", 3), ("MAX_LINES", len(LINES))):
         with monkeypatch.context() as small:
-            small.setattr(f"nmt_cli.data.writing.{name}", limit)
-            assert not WritingProfile.of(LINES, "en").has_all_words
+            small.setattr(f"nmt_cli.normalization.profile.{name}", limit)
+            assert not TextProfile.of(LINES, "en").has_all_words
 
 
 def test_a_profile_comes_back_from_json(profile):
-    assert WritingProfile.from_json(json.loads(json.dumps(profile.to_json())), "x") == profile
+    assert TextProfile.from_json(json.loads(json.dumps(profile.to_json())), "x") == profile
     told = replace(profile, kept_numbers=("20",), rewritten_numbers=("10", "2:30"))
-    assert WritingProfile.from_json(json.loads(json.dumps(told.to_json())), "x") == told
+    assert TextProfile.from_json(json.loads(json.dumps(told.to_json())), "x") == told
     old = {
         key: value
         for key, value in profile.to_json().items()
         if not key.endswith("_numbers") and key not in ("has_all_words", "other_forms")
     }
-    assert WritingProfile.from_json(old, "x") == replace(profile, has_all_words=False, other_forms=None)
+    assert TextProfile.from_json(old, "x") == replace(profile, has_all_words=False, other_forms=None)
 
 
 @pytest.mark.parametrize("wrong", [None, [], {}, {"characters": [], "forms": {}}, {"characters": {"a": "b"}}])
 def test_a_damaged_profile_is_refused(wrong):
     with pytest.raises(ModelError, match=r"^writing.json: is not a profile of writing"):
-        WritingProfile.from_json(wrong, "writing.json")
+        TextProfile.from_json(wrong, "writing.json")
 
 
 def test_a_tokenizer_tells_characters_words_and_case(corpus):
@@ -88,7 +89,8 @@ def test_a_tokenizer_tells_characters_words_and_case(corpus):
         made = train_tokenizer(
             text, model_type="bpe", vocab_size=400, normalization="identity", character_coverage=1.0, symbols=["<TAG>"]
         )
-        found, seen = WritingProfile.of_tokenizer(made, "en"), WritingProfile.of(text, "en")
+        pieces = [piece for id_, piece in enumerate(made.pieces(range(400))) if id_ not in made.fixed_ids()]
+        found, seen = TextProfile.of_pieces(pieces, "en"), TextProfile.of(text, "en")
         assert set(found.characters) == set(seen.characters)
         assert found.has_case == seen.has_case
         assert found.forms["the"] == "the"
@@ -141,8 +143,8 @@ def test_the_profile_of_a_language_without_spaces_is_one_that_can_be_read_again(
     draw = random.Random(1)
     letters = [chr(one) for one in range(0x0E01, 0x0E2F)]
     lines = ["".join(draw.choices(letters, k=40)) for _ in range(70_000)]
-    profile = WritingProfile.of(lines, "th")
+    profile = TextProfile.of(lines, "th")
     assert 10_000 < len(profile.forms) < len(lines)
     assert not profile.has_all_words
     write_json(tmp_path / "writing.json", profile.to_json())
-    assert WritingProfile.from_json(read_json(tmp_path / "writing.json"), "") == profile
+    assert TextProfile.from_json(read_json(tmp_path / "writing.json"), "") == profile

@@ -1,18 +1,16 @@
-"""Profile of the writing of a text: its characters, its case and its words. It is kept with each model."""
+"""Profile of a training text: its characters, its case, its words and its numbers. It is kept with each model."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
-from unicodedata import category
 
-from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.system.errors import ModelError
-from nmt_cli.text.language_codes import is_turkic, primary
+from nmt_cli.text.letters import SIGN_WORD, WORD, is_capital, lower
 
 MAX_LINES = 300_000
 """Lines of each corpus that are read."""
@@ -27,51 +25,16 @@ MIN_NAME = 3
 """Times that a word must stand with a capital, and never without one, to be wrong in small letters."""
 MAX_CHARACTERS = 20_000
 MAX_SIGN_WORDS = 1_000
-MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
-"""Accents, vowel signs and other marks, which stand behind their letter."""
-_JOINING = rf"(?=[^\0-\u02ff])[{MARKS}\u200c\u200d]"
-"""An accent or a vowel sign, which stands behind its letter, or a sign that joins letters or keeps them apart. The look
-ahead is ten times as fast for text that has none of them."""
-_LETTERS = rf"[^\W\d_]++(?:(?:{_JOINING})++[^\W\d_]*+)*+"
-WORD = re.compile(rf"\b(?<![^\0-\u02ff](?<=[{MARKS}\u200c\u200d])){_LETTERS}(?:['’]{_LETTERS})*+(?!\w)")
-"""Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
-SIGN_WORD = re.compile(r"(?<!\S)[^\w\s]+(?!\S)")
-"""Signs that are a word of their own, such as a dash between blanks."""
 _SENTENCE_END = re.compile(r"[.!?…:]\W*\s\W*\Z")
 _FINAL_SIGN = re.compile(r"\w[\"'”’»)]*[.!?…]+[\"'”’»)]*\s*\Z")
 _MOST_LINES = 0.9
 """Share of the lines that end with a full stop, a question mark or an exclamation mark, from which they usually do."""
 _FEW_CAPITALS = 0.001
 """Share of the letters below which capitals are slips in a text without case."""
-_GEORGIAN = re.compile("([\u10d0-\u10ff]+)")
-_TONOS = str.maketrans("ΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩ")
-
-
-def lower(text: str, language: str) -> str:
-    """Return the text in small letters, as the language writes them: Turkish has I without a dot."""
-    if is_turkic(language):
-        text = text.replace("İ", "i").replace("I", "ı")
-    return text.lower()
-
-
-def upper(text: str, language: str) -> str:
-    """Return the text in capitals, as the language writes them.
-
-    Turkish i keeps its dot, Greek capitals have no accent, and Georgian has no capitals in ordinary use.
-    """
-    if is_turkic(language):
-        text = text.replace("i", "İ")
-    text = "".join(part if _GEORGIAN.match(part) else part.upper() for part in _GEORGIAN.split(text))
-    return text.translate(_TONOS) if primary(language) == "el" else text
-
-
-def is_capital(text: str) -> bool:
-    """Return True if all letters that have case are capitals; ß counts as one."""
-    return text.replace("ß", "").isupper()
 
 
 @dataclass(frozen=True, slots=True)
-class WritingProfile:
+class TextProfile:
     """The characters of a text and the usual form of its words."""
 
     characters: Mapping[str, int]
@@ -99,7 +62,7 @@ class WritingProfile:
     """Number of times that signs stand in the text as a word of their own; None where that is not known."""
 
     @classmethod
-    def of(cls, lines: Iterable[str], language: str) -> WritingProfile:
+    def of(cls, lines: Iterable[str], language: str) -> TextProfile:
         """Return the profile of a text. Lines that are in capitals themselves say nothing about case."""
         characters: Counter[str] = Counter()
         sign_words: Counter[str] = Counter()
@@ -136,10 +99,9 @@ class WritingProfile:
         )
 
     @classmethod
-    def of_tokenizer(cls, tokenizer: Tokenizer, language: str) -> WritingProfile:
-        """Return what a tokenizer tells of the text that it was trained on: the characters and some of the words."""
-        fixed = tokenizer.fixed_ids()
-        pieces = [piece for id_, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size))) if id_ not in fixed]
+    def of_pieces(cls, pieces: Sequence[str], language: str) -> TextProfile:
+        """Return what the ordinary pieces of a tokenizer tell of the text that it was trained on: the characters and
+        some of the words. "▁" stands for a blank."""
         text = "".join(pieces).replace("▁", " ")
         forms: dict[str, str] = {}
         for piece in pieces:
@@ -151,7 +113,7 @@ class WritingProfile:
         return cls(dict.fromkeys(text, 1), forms, has_case=has_case, begins_with_capital=has_case, ends_with_stop=False)
 
     @classmethod
-    def from_json(cls, value: Any, origin: str) -> WritingProfile:
+    def from_json(cls, value: Any, origin: str) -> TextProfile:
         """Return the profile that `to_json` made.
 
         Raises:
@@ -179,6 +141,10 @@ class WritingProfile:
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"{origin}: is not a profile of writing; train the model anew, or delete it") from error
+
+    def is_usually_apart(self, marks: str) -> bool:
+        """Return whether the text has marks more often behind a blank than not."""
+        return 2 * (self.sign_words or {}).get(marks, 0) >= self.characters.get(marks[0], 0)
 
     def to_json(self) -> dict[str, Any]:
         """Return what JSON can hold."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 
-from nmt_cli.data.writing import WORD, WritingProfile, is_capital, lower, upper
+from nmt_cli.normalization.profile import TextProfile
+from nmt_cli.text.letters import WORD, is_capital, lower, upper
 
 MIN_SENTENCE = 3
 """Known words from which a line without capitals is a sentence that lacks them."""
@@ -23,15 +24,10 @@ MIN_SMALL = 4
 _FIRST_LETTER = re.compile(r"\A(\W*)([^\W\d_])")
 
 
-def with_capital(text: str, language: str) -> str:
-    """Return a text whose first letter is a capital."""
-    return _FIRST_LETTER.sub(lambda match: match[1] + upper(match[2], language), text)
-
-
-class Casing:
+class WordCase:
     """The case of the words of a training text."""
 
-    def __init__(self, profile: WritingProfile, language: str, *, knows_words: bool) -> None:
+    def __init__(self, profile: TextProfile, language: str, *, knows_words: bool) -> None:
         """Take the profile of the text; `knows_words` tells that the model has trained on single words too."""
         self._profile, self._language, self._knows_words = profile, language, knows_words
         self._other_forms = None if profile.other_forms is None else frozenset(profile.other_forms)
@@ -120,7 +116,7 @@ class Casing:
             lambda match: self._usual(match[0]) if every_word or self._is_odd_word(match[0]) else match[0], text
         )
         if begins and (every_word or read != text):
-            return with_capital(read, self._language)
+            return _FIRST_LETTER.sub(lambda match: match[1] + upper(match[2], self._language), read)
         return read
 
     def _usual(self, word: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from nmt_cli.data.writing import lower, upper
+from nmt_cli.text.letters import lower, upper
 
 MIN_LETTERS = 4
 """Letters of the shortest word that is mended."""
@@ -29,7 +29,7 @@ _APOSTROPHE = re.compile("['’]")
 _FINAL_S = re.compile(r"['’]s\Z")
 
 
-class Spelling:
+class KnownWords:
     """The words of a training text, to which words with typing errors are led back."""
 
     def __init__(self, forms: Mapping[str, str], language: str) -> None:

@@ -1,38 +1,66 @@
-"""Signs within lines that the training text hardly has."""
+"""Symbols within lines that the training text hardly has, and the places where they come back."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from nmt_cli.data.tokenizer import replaced
-from nmt_cli.translation.inner_signs import SignFinder, left_out
-from nmt_cli.translation.prefix import Prefix
-from nmt_cli.translation.results import TermUse, Translation
-from nmt_cli.translation.sign_places import with_inner_signs
-from nmt_cli.translation.signs import is_sign
+from nmt_cli.normalization.inner_symbols import InnerSymbols
+from nmt_cli.normalization.symbols import is_symbol
+from nmt_cli.text.edits import Span, word_spans
+from nmt_cli.text.line import Constraint, Line
+from nmt_cli.text.translation import Translation
+from nmt_cli.text.unit_alignment import Alignment
 
 KNOWN = ".?!,:;'-\""
 
 
-def finder(comma=","):
-    def is_rare(sign):
-        return sign not in KNOWN
+def step(comma=","):
+    known = SimpleNamespace(
+        is_rare=lambda symbol: symbol not in KNOWN,
+        is_rare_word=lambda word: word not in ("...", "!"),
+        has_all_usually=lambda _: False,
+        comma=comma,
+    )
+    return InnerSymbols(known)
 
-    return SignFinder(is_rare, lambda word: word not in ("...", "!"), comma)
+
+def read_of(text, comma=",", kept=()):
+    return step(comma).read(Line.of(text).changed("codes", lock=kept)).text
 
 
-def translated(text, target, looks_at, comma=",", prefix=None, **more):
+def aligned(line: Line, target: str, looks_at: list[int]) -> Alignment:
+    """Units that are words; those that look at a word of the raw line share the words read of it in order."""
+    words, raw = word_spans(line.text), word_spans(line.raw)
+    own: dict[int, list[int]] = {}
+    for number, (begin, end) in enumerate(words):
+        at = line.edits.old_span(begin, end)[0]
+        own.setdefault(next(place for place, (_, last) in enumerate(raw) if last > at), []).append(number)
+    weights = np.zeros((len(looks_at), len(words) + 1))
+    num, seen = Counter(looks_at), Counter[int]()
+    for row, word in enumerate(looks_at):
+        parts = own.get(word) or [-1]
+        weights[row, parts[seen[word] * len(parts) // num[word]]] = 1.0
+        seen[word] += 1
+    return Alignment(tuple(words), tuple(word_spans(target)), weights)
+
+
+def translated(text, target, looks_at, comma=",", begun="", **more) -> Translation:
     """Return a translation whose words look at the words of a line that `looks_at` names."""
-    words = text.split()
-    weights = np.zeros((len(target.split()), len(words) + 1))
-    for row, word in enumerate(looks_at.split()):
-        weights[row, words.index(word)] = 1.0
-    links = tuple((int(row.argmax()), number) for number, row in enumerate(weights))
-    found = Translation(target, -1.0, -0.5, weights, links, len(weights), **more)
-    return with_inner_signs(text, finder(comma).found(text, (0, len(text)), []), found, prefix)
+    own = step(comma)
+    line, words = own.read(Line.of(text)), text.split()
+    alignment = aligned(line, target, [words.index(word) for word in looks_at.split()])
+    found = Translation(line.text, target, alignment=alignment, begun=len(begun), **more)
+    (undo,) = line.undos
+    return found.undone(undo, own.undo(undo, found))
+
+
+def links_of(found: Translation) -> list[Span]:
+    return found.alignment.links(word_spans(found.source), word_spans(found.text))
 
 
 @pytest.mark.parametrize(
@@ -68,29 +96,24 @@ def translated(text, target, looks_at, comma=",", prefix=None, **more):
         ("", ""),
     ],
 )
-def test_a_line_is_read_without_signs_or_with_commas(text, read):
-    signs = finder().found(text, (0, len(text)), [])
-    assert replaced(text, left_out(signs)).text == read
+def test_a_line_is_read_without_symbols_or_with_commas(text, read):
+    assert read_of(text) == read
 
 
 def test_a_text_without_commas_gets_none():
     text = "Tom (my brother) is here — now / there"
-    assert (
-        replaced(text, left_out(finder("").found(text, (0, len(text)), []))).text == "Tom my brother is here now there"
-    )
+    assert read_of(text, "") == "Tom my brother is here now there"
 
 
 def test_commas_are_written_as_in_the_training_text():
     text = "Tom ( my brother ) is (here) now — yes"
-    read = replaced(text, left_out(finder(" ,").found(text, (0, len(text)), []))).text
-    assert read == "Tom , my brother , is , here , now , yes"
+    assert read_of(text, " ,") == "Tom , my brother , is , here , now , yes"
 
 
-def test_what_is_kept_keeps_its_signs():
+def test_what_is_kept_keeps_its_symbols():
     text = "see a/b at a/b/😀° and (c/d)"
     kept = [(text.index("a/b/"), text.index(" and")), (text.index("c/d"), text.index(")"))]
-    signs = finder().found(text, (0, len(text)), kept)
-    assert replaced(text, left_out(signs)).text == "see a b at a/b/😀° and, c/d"
+    assert read_of(text, kept=kept) == "see a b at a/b/😀° and, c/d"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +146,8 @@ def test_what_is_kept_keeps_its_signs():
         ("Do it! (If you can.)", "Tu es! Wenn du kannst.", "Do it! (If you can.)", "Tu es! (Wenn du kannst.)"),
         ("I *see* you", "ich sehe dich.", "I *see* you", "ich *sehe* dich."),
         ("Tom — my brother", "Tom, mein Bruder", "Tom my brother", "Tom — mein Bruder"),
-        ("I see—you", "ich sehe, dich", "I see—you see—you", "ich sehe — dich"),
-        ("he/she sees", "er sie sieht", "he/she he/she sees", "er / sie sieht"),
+        ("I see—you", "ich sehe, dich", "I see—you see—you", "ich sehe—dich"),
+        ("he/she sees", "er sie sieht", "he/she he/she sees", "er/sie sieht"),
         ("a (b [c d] e) f", "A, B, C D, E, F", "a (b [c d] e) f", "A (B [C D] E) F"),
         ("I (see) you", "", "", "()"),
         ("I (see) you", "ich dich", "I you", "ich () dich"),
@@ -132,34 +155,31 @@ def test_what_is_kept_keeps_its_signs():
         ("he said \"I *see\" you*", "er sagte ich sehe dich", "he said \"I *see\" you*", "er sagte ich *sehe dich*"),
     ],
 )  # fmt: skip
-def test_signs_come_back_where_the_alignment_tells(text, target, looks_at, expected):
+def test_symbols_come_back_where_the_alignment_tells(text, target, looks_at, expected):
     assert translated(text, target, looks_at).text == expected
 
 
 def test_commas_of_their_own_are_taken_out_too():
     found = translated("Tom ( my brother ) is", "Tom , mein Bruder , ist", "Tom my my brother brother is", comma=" ,")
-    assert found.text == "Tom (mein Bruder) ist"
-    assert found.links == ((0, 0), (2, 1), (3, 2), (5, 3))
-    assert found.weights_with_end.argmax(axis=1).tolist() == [0, 2, 3, 5]
+    assert found.text == "Tom ( mein Bruder ) ist"
+    assert {(0, 0), (2, 2), (3, 3), (5, 5)} <= set(links_of(found))
     parted = translated("bar ( women ) grabs", "Bar Frauen , die greift", "bar women grabs women grabs", comma=" ,")
     assert parted.text == "Bar (Frauen) die greift"
 
 
-def test_signs_that_are_words_have_an_alignment_and_a_confidence():
-    use = TermUse("you", (3, 4), "dich", (2, 3))
+def test_symbols_that_are_words_have_an_alignment_and_a_confidence():
+    use = Constraint(6, 9, ("dich",), "glossary")
     found = translated(
-        "I see 😀 you", "ich sehe dich", "I see you", terms=(use,), word_confidence=(0.1, 0.2, 0.3), confidence=0.5,
+        "I see 😀 you", "ich sehe dich", "I see you",
+        terms=((use, (9, 13)),), word_confidence=(0.1, 0.2, 0.3), confidence=0.5,
         features=np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
     )  # fmt: skip
     assert np.array_equal(found.features, [[1.0, 2.0], [3.0, 4.0], [np.nan] * 2, [5.0, 6.0]], equal_nan=True)
     assert found.text == "ich sehe 😀 dich"
-    assert found.links == ((0, 0), (1, 1), (2, 2), (3, 3))
+    assert links_of(found) == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert found.word_confidence == (0.1, 0.2, 0.5, 0.3)
-    assert found.terms == (TermUse("you", (3, 4), "dich", (3, 4)),)
-
-
-def prefix(text):
-    return Prefix(text, (), (), b"", ())
+    ((term, place),) = found.terms
+    assert (found.source[term.begin : term.end], found.text[slice(*place)]) == ("you", "dich")
 
 
 @pytest.mark.parametrize(
@@ -176,26 +196,27 @@ def prefix(text):
         ("I see 😀", "ich sehe  ", "I see", "ich sehe  ", "ich sehe  😀"),
     ],
 )
-def test_no_sign_is_put_into_a_prefix_or_said_again(text, target, looks_at, begun, expected):
-    assert translated(text, target, looks_at, prefix=prefix(begun)).text == expected
+def test_no_symbol_is_put_into_a_prefix_or_said_again(text, target, looks_at, begun, expected):
+    assert translated(text, target, looks_at, begun=begun).text == expected
 
 
-def test_no_sign_and_no_word_is_lost_whatever_the_attention_is():
+def test_no_symbol_and_no_word_is_lost_whatever_the_attention_is():
     chance = random.Random(1)
-    for _ in range(4000):
+    for _ in range(3000):
         text = "".join(chance.choice('ab c  ()[]*—/-😀"5.,') for _ in range(chance.randrange(1, 24))).strip()
         target = " ".join(chance.choice(("x", "y.", "z,", ",", "d'x")) for _ in range(chance.randrange(6)))
-        weights = np.random.default_rng(chance.randrange(1 << 30)).random((len(target.split()), len(text.split()) + 1))
-        links = tuple((int(row[:-1].argmax()), number) for number, row in enumerate(weights) if len(row) > 1)
-        signs = finder(chance.choice(("", ",", " ,"))).found(text, (0, len(text)), [])
-        found = with_inner_signs(text, signs, Translation(target, 0.0, 0.0, weights, links, len(weights)))
-        left = [text[sign.begin : sign.end] for sign in signs]
+        own = step(chance.choice(("", ",", " ,")))
+        line = own.read(Line.of(text))
+        units = word_spans(line.text), word_spans(target)
+        weights = np.random.default_rng(chance.randrange(1 << 30)).random((len(units[1]), len(units[0]) + 1))
+        found = Translation(line.text, target, alignment=Alignment(*map(tuple, units), weights))
+        for undo in line.undos:
+            found = found.undone(undo, own.undo(undo, found))
+        left = [text[symbol.begin : symbol.end] for undo in line.undos for symbol in undo.data]
         assert not any(one.isalnum() for one in "".join(left).replace("°C", "")), text
 
         def bare(text, known=KNOWN + "' "):
-            return "".join(sorted(one for one in text if is_sign(one) and one not in known))
+            return "".join(sorted(one for one in text if is_symbol(one) and one not in known))
 
         assert bare(found.text) == bare("".join(left)), text
         assert sorted(filter(str.isalnum, found.text)) == sorted(filter(str.isalnum, "".join([target, *left]))), text
-        assert found.num_words == len(found.text.split()) == len(found.weights_with_end), (text, target)
-        assert all(word < found.num_words for _, word in found.links)

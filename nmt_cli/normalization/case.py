@@ -1,0 +1,80 @@
+"""A line whose case tells nothing is read in the case of the training text, and so are words in odd case.
+
+A line in capitals has its translation in capitals, too, and a single word with a capital has one with a capital.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from nmt_cli.normalization.profile import TextProfile
+from nmt_cli.normalization.sentence_ends import ends_sentence
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.normalization.word_case import WordCase
+from nmt_cli.text.edits import Change
+from nmt_cli.text.letters import upper
+from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.translation import Translation
+
+_WORD = re.compile(r"\S+")
+_FIRST_LETTER = re.compile(r"\W*([^\W\d_])")
+_CAPITALS, _CAPITAL = "capitals", "capital"
+
+
+class Case(RestoringStep):
+    """Reads words in the case of the training text, and gives the translation the case of the line."""
+
+    name = "case"
+
+    def __init__(
+        self, profile: TextProfile, words: WordCase, *, source_lang: str, target_lang: str, code: re.Pattern[str]
+    ) -> None:
+        """Take the words of the training text; a word of a translation in which `code` is found has no case."""
+        self._words, self._languages, self._code = words, (source_lang, target_lang), code
+        self._begins_with_capital = profile.begins_with_capital
+
+    def read(self, line: Line) -> Line:
+        """Return the line in usual case, with how its translation is to be written."""
+        plain = line.plain()
+        recases = self._words.tells_nothing(plain)
+        changes = list(self._changes(line, plain, recases=recases)) if recases or self._words.is_odd(plain) else []
+        case = None
+        if self._words.is_in_capitals(plain):
+            case = _CAPITALS
+        elif self._words.is_capitalised_word(line.text):
+            case = _CAPITAL
+        return line.changed(self.name, changes, case)
+
+    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+        """Return the letters of the translation that become capitals; what follows a prefix has the prefix's case."""
+        begun = found.text[: found.begun]
+        if undo.data == _CAPITALS and not any(map(str.islower, begun.replace("ß", ""))):
+            spans = [word.span() for word in _WORD.finditer(found.text, found.begun) if not self._code.search(word[0])]
+        elif undo.data == _CAPITAL and not begun and (first := _FIRST_LETTER.match(found.text)):
+            spans = [first.span(1)]
+        else:
+            return []
+        return [self._raised(found.text, begin, end) for begin, end in spans]
+
+    def _raised(self, text: str, begin: int, end: int) -> Change:
+        capitals = upper(text[begin:end], self._languages[1])
+        return Change(begin, end, capitals, one_to_one=len(capitals) == end - begin)
+
+    def _changes(self, line: Line, plain: str, *, recases: bool) -> Iterator[Change]:
+        begins = has_beginnings = self._begins_with_capital and not self._words.is_word(plain)
+        for match in line.words():
+            word, (begin, end) = match[0], match.span()
+            cased = self._words.usual(word, begins=begins, every_word=recases)
+            if len(cased) != len(word):  # a letter may become two, as in Turkish
+                yield from [Change(begin, end, cased)] if line.is_free(begin, end) else ()
+            elif line.is_free(begin, end):
+                yield Change(begin, end, cased, one_to_one=True)
+            else:
+                yield from (
+                    Change(begin + place, begin + place + 1, one, one_to_one=True)
+                    for place, one in enumerate(cased)
+                    if line.is_free(begin + place, begin + place + 1)
+                )
+            if any(map(str.isalnum, cased)):
+                begins = has_beginnings and ends_sentence(cased)

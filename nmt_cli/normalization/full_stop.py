@@ -1,0 +1,44 @@
+"""A sentence without a full stop is read with one, and its translation has none either."""
+
+from __future__ import annotations
+
+import re
+
+from nmt_cli.normalization.profile import TextProfile
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.text.edits import Change
+from nmt_cli.text.letters import WORD
+from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.translation import Translation
+
+MIN_SENTENCE = 3
+"""Words from which a line is a sentence that lacks its full stop."""
+MAX_SENTENCE = 2_000
+"""Characters of such a line; parts of longer ones may end anywhere."""
+_STOP = re.compile(r"(?<=\w)[.。।]\Z")
+
+
+class FullStop(RestoringStep):
+    """Reads a sentence with its full stop, if the lines of the training text have one."""
+
+    name = "full stop"
+
+    def __init__(self, profile: TextProfile) -> None:
+        """Take the profile of the training text."""
+        self._is_usual = profile.ends_with_stop
+
+    def read(self, line: Line) -> Line:
+        """Return the line with a full stop, if it has enough words for a sentence and lacks one."""
+        end = len(line.text.rstrip())
+        if not self._is_usual or not line.text[end - 1 : end].isalpha() or end > MAX_SENTENCE:
+            return line
+        last = line.text[:end].rsplit(maxsplit=1)[-1]
+        # A stop that touches a word which is no text would become a part of it.
+        if not line.is_text(end - len(last), end) or len(WORD.findall(line.plain())) < MIN_SENTENCE:
+            return line
+        return line.changed(self.name, [Change(end, end, ".")])
+
+    def undo(self, _: Undo, found: Translation) -> list[Change]:
+        """Return the full stop behind the last word of the translation as deleted, unless a prefix has it."""
+        end = len(found.text)
+        return [Change(end - 1, end, "")] if end > found.begun and _STOP.search(found.text) else []

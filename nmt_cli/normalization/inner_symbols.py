@@ -1,0 +1,190 @@
+"""Symbols within a line that the training text hardly ever has are not read: brackets, dashes, slashes, emoji.
+
+A model that does not know a symbol makes something of it, and loses the sentence. So it reads the line without it, or
+with commas in the place of brackets and dashes. Where the words on both sides of a symbol still follow each other in
+the translation, what stood there comes back as it was, blanks included. Elsewhere the attention tells the place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nmt_cli.normalization.elements import Tag
+from nmt_cli.normalization.placing import COMMAS, Element, Gaps, Words, apart_from, marks_of, missing_tags
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.normalization.symbol_finder import InnerSymbol, SymbolFinder
+from nmt_cli.normalization.symbols import MAX_LENGTH, KnownSymbols
+from nmt_cli.text.edits import Change, Edits, Span, word_spans
+from nmt_cli.text.letters import SIGN_WORD
+from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.translation import Translation
+
+
+class InnerSymbols(RestoringStep):
+    """Reads a line without rare symbols, and puts them into its translation."""
+
+    name = "inner symbols"
+
+    def __init__(self, symbols: KnownSymbols) -> None:
+        """Take the symbols of the training text."""
+        self._symbols = symbols
+        self._finder = SymbolFinder(symbols)
+
+    def read(self, line: Line) -> Line:
+        """Return the line without symbols that the training text hardly has."""
+        text = line.text
+        if len(text) > MAX_LENGTH or text[:1].isspace():
+            return line
+        if self._symbols.has_all_usually(text) and not SIGN_WORD.search(text):
+            return line
+        found = self._finder.found(text, (0, len(text)), line.kept())
+        if not found:
+            return line
+        changes = [Change(one.begin_read, one.end, one.read) for one in found]
+        return line.changed(self.name, changes, tuple(found), needs_alignment=True)
+
+    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+        """Return the symbols at their places; none within a prefix, nor again if the prefix has it.
+
+        Commas that the model has said for symbols are taken out beside them.
+        """
+        if found.alignment is None:
+            return []
+        reading = _Reading.of(undo.edits, undo.data)
+        spans = word_spans(found.text)
+        words = Words(found.text, spans, found.alignment.looks_at(reading.words, spans))
+        begun = found.text[: found.begun]
+        num_begun = len(begun.split())
+        missing = missing_tags(reading.tags(), begun)
+        if begun:  # the prefix may have said all words of a pair, which would enclose nothing then
+            own = words.looks_at[num_begun:]
+            missing = [
+                tag
+                for tag in missing
+                if tag.closing is None or tag.is_open or any(tag.start <= looks < tag.end for looks in own)
+            ]
+        wanted = {number for tag in missing if not tag.is_open for number in (tag.opens, tag.closes)}
+        elements = [Element(symbol.begin, symbol.partner) for symbol in undo.data]
+        verbatim = Gaps(undo.edits, reading.words, words, elements).verbatim(wanted, found.begun)
+        done = {number for numbers, _ in verbatim for number in numbers}
+        rest = [tag for tag in missing if tag.opens not in done]
+        changes = [change for _, change in verbatim]
+        return (
+            [*changes, *apart_from(reading.by_attention(words.behind(num_begun), rest), changes)] if rest else changes
+        )
+
+
+class _Reading(NamedTuple):
+    """A line with its symbols, and what is read of it."""
+
+    edits: Edits
+    symbols: Sequence[InnerSymbol]
+    words: Sequence[Span]
+    """The words that are read, but for commas that stand for symbols."""
+    begins: Sequence[int]
+    """The place in the line at which each of them begins."""
+
+    @classmethod
+    def of(cls, edits: Edits, symbols: Sequence[InnerSymbol]) -> _Reading:
+        of_symbols = {symbol.begin_read for symbol in symbols}
+        words = word_spans(edits.new)
+        begins = edits.inverse().new_spans([(begin, begin + 1) for begin, _ in words])
+        own = [(span, begin) for span, (begin, _) in zip(words, begins, strict=True) if begin not in of_symbols]
+        return cls(edits, symbols, [span for span, _ in own], [begin for _, begin in own])
+
+    def number_at(self, place: int) -> int:
+        """Return the number of the first word read that does not begin before a place of the line."""
+        return bisect_left(self.begins, place)
+
+    def by_attention(self, words: Words, tags: Sequence[Tag]) -> list[Change]:
+        """Return the changes that put symbols where the words that look at their neighbours stand."""
+        looks_at = _between_commas([words.written(row) for row in range(len(words.spans))], words.looks_at, self)
+        marks = marks_of(Words(words.text, words.spans, looks_at), tags)
+        changes = []
+        for mark in marks:
+            symbol = self.symbols[mark.number]
+            written = _spaced(words.text, mark.place, mark.text)
+            changes.append(Change(mark.place, mark.place, written, (symbol.begin, symbol.end)))
+        places = {mark.place for mark in marks if self.symbols[mark.number].is_comma}
+        taken = {mark.place for mark in marks}
+        for begin, end in words.spans:
+            is_word = end - begin == 1
+            follows = end - 1 in places or (is_word and begin - 1 in places)
+            precedes = end + 1 in places or (end in places and not is_word)
+            if words.text[end - 1] in COMMAS and (follows or precedes):
+                has_blank = is_word and begin > 0 and begin not in taken  # a mark may stand behind it
+                changes.append(Change(end - 1 - has_blank, end, ""))
+        return changes
+
+    def tags(self) -> list[Tag]:
+        """Return the symbols as tags among the words that are read."""
+        text = self.edits.old
+        tags: list[Tag] = []
+        for number, symbol in enumerate(self.symbols):
+            written, place = text[symbol.begin : symbol.end], self.number_at(symbol.begin)
+            if symbol.partner is None:
+                is_in_front = not symbol.is_word and not text[symbol.begin - 1 : symbol.begin].strip()
+                if is_in_front:  # of the words that look at the word that it touches
+                    tags.append(Tag(written, "", place, place + 1, number, number))
+                    continue
+                follows_mark = symbol.is_word and not written.startswith("°") and not text[symbol.end :][:1].strip()
+                blanks = ("", " " * symbol.is_word)
+                before, behind = blanks if place == 0 else blanks[::-1]
+                tags.append(
+                    Tag(
+                        before + written + behind, None, place, place, number, number,
+                        is_after=place > 0, is_apart=symbol.is_word, cuts_last=not follows_mark,
+                    )
+                )  # fmt: skip
+            elif symbol.partner > number:
+                end = self.symbols[symbol.partner]
+                tags.append(
+                    Tag(
+                        written, text[end.begin : end.end], place, self.number_at(end.begin), number, symbol.partner,
+                        is_apart=True, cuts_first=text[symbol.end].isalnum(), cuts_last=text[end.begin - 1].isalnum(),
+                    )
+                )  # fmt: skip
+        return tags
+
+
+def _between_commas(target: Sequence[str], looks_at: Sequence[int], reading: _Reading) -> list[int]:
+    """Return where each word looks, so that a pair of brackets which the model reads as commas goes where it says them.
+
+    A word with a comma in front of those that look into the brackets stands before them, even if it looks there too,
+    and words behind the next comma stand behind them, if there is none within the brackets.
+    """
+    text, symbols, found = reading.edits.old, reading.symbols, list(looks_at)
+    for symbol in symbols:
+        if symbol.partner is None or symbol.begin > symbols[symbol.partner].begin:
+            continue
+        end = symbols[symbol.partner]
+        inner = range(reading.number_at(symbol.begin), reading.number_at(end.begin))
+        rows = [row for row, looks in enumerate(found) if looks in inner]
+        follows_comma = bool(rows) and rows[0] > 0 and _ends_in_comma(target[rows[0] - 1])
+        if symbol.is_comma and len(rows) > 1 and _ends_in_comma(target[rows[0]]) and not follows_comma:
+            found[rows.pop(0)] = inner.start - 1
+        is_parted = any(other.is_comma for other in symbols if symbol.begin < other.begin < end.begin)
+        if end.is_comma and not is_parted and not set(COMMAS) & set(text[symbol.end : end.begin]):
+            comma = next((row for row in range(*_extent(rows)) if _ends_in_comma(target[row])), len(target))
+            for row in rows:
+                if row > comma or (row == comma and target[row] in COMMAS):
+                    found[row] = inner.stop
+    return found
+
+
+def _extent(rows: Sequence[int]) -> tuple[int, int]:
+    """Return the first of some rows, and the row after the last."""
+    return (rows[0], rows[-1] + 1) if rows else (0, 0)
+
+
+def _ends_in_comma(word: str) -> bool:
+    return word[-1] in COMMAS
+
+
+def _spaced(text: str, place: int, written: str) -> str:
+    """Return a symbol with the blank that parts it from its neighbour, but not with a second one."""
+    if written[0].isspace() and not text[:place][-1:].strip():
+        written = written.lstrip() + " "
+    return written.rstrip() if place == len(text) or text[place].isspace() else written

@@ -1,0 +1,109 @@
+"""The steps by which a line becomes what the tokenizer reads, in their order, and the way back.
+
+What takes out or locks comes first. What judges words (is this a sentence, a title, capitals?) comes last, on clean
+text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from nmt_cli.normalization.case import Case
+from nmt_cli.normalization.characters import Characters
+from nmt_cli.normalization.codes import Codes, code_pattern
+from nmt_cli.normalization.full_stop import FullStop
+from nmt_cli.normalization.glossary_terms import Glossary, GlossaryTerms
+from nmt_cli.normalization.inner_symbols import InnerSymbols
+from nmt_cli.normalization.known_characters import KnownCharacters
+from nmt_cli.normalization.known_words import KnownWords
+from nmt_cli.normalization.number_spans import NumberHabits
+from nmt_cli.normalization.numbers import Numbers
+from nmt_cli.normalization.outer_symbols import OuterSymbols
+from nmt_cli.normalization.profile import TextProfile
+from nmt_cli.normalization.spacing import Spacing
+from nmt_cli.normalization.spelling import Spelling
+from nmt_cli.normalization.step import RestoringStep, Step
+from nmt_cli.normalization.symbols import KnownSymbols
+from nmt_cli.normalization.word_case import WordCase
+from nmt_cli.text.language_codes import writes_spaces
+from nmt_cli.text.line import Line
+from nmt_cli.text.translation import Translation
+
+
+class Normalizer:
+    """Reads lines as a training text is written, and gives translations the writing of their lines."""
+
+    def __init__(self, steps: Sequence[Step] = ()) -> None:
+        """Take the steps in the order in which they read."""
+        self.steps = tuple(steps)
+        self._by_name = {step.name: step for step in steps}
+
+    @classmethod
+    def of(
+        cls,
+        profile: TextProfile,
+        *,
+        source_lang: str,
+        target_lang: str,
+        symbols: Collection[str] = (),
+        knows_words: bool = False,
+    ) -> Normalizer:
+        """Return the steps that lead to the writing of a training text.
+
+        Words with one of the `symbols` of the tokenizer stay as they are. `knows_words`: the model has trained on
+        single words too, as the text has them within sentences.
+        """
+        code, words = code_pattern(symbols), WordCase(profile, source_lang, knows_words=knows_words)
+        characters = KnownCharacters(profile.characters)
+        known_symbols = KnownSymbols(profile, characters)
+        places_symbols = all(map(writes_spaces, (source_lang, target_lang)))
+        steps: list[Step] = []
+        if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
+            habits = NumberHabits(profile.kept_numbers, profile.rewritten_numbers)
+            # Before codes: an address is a number that the search must keep, and would be a mere code.
+            steps.append(
+                Numbers(
+                    habits,
+                    symbols=symbols,
+                    is_rare=known_symbols.is_rare_currency,
+                    may_be_glued=not writes_spaces(target_lang),
+                )
+            )
+        steps += [
+            Codes(code),  # so that no later step takes a placeholder for text
+            OuterSymbols(known_symbols),  # before those within the line, which may be partners of each other
+            *([InnerSymbols(known_symbols)] if places_symbols else []),
+            Spacing(profile),  # before all that looks at the end of a word
+        ]
+        if profile.has_all_words:
+            # A word that is mended has the case of the word that was written; case is judged by known words.
+            steps.append(Spelling(KnownWords(profile.forms, source_lang), words))
+        steps += [
+            Characters(characters),  # so that case and full stop see known characters
+            Case(profile, words, source_lang=source_lang, target_lang=target_lang, code=code),
+            FullStop(profile),  # last: it must know what is the last word
+        ]
+        return cls(steps)
+
+    def without(self, *names: str) -> Normalizer:
+        """Return the same without some steps."""
+        return Normalizer([step for step in self.steps if step.name not in names])
+
+    def with_glossary(self, glossary: Glossary | None) -> Normalizer:
+        """Return the same with the terms of a glossary, or with none; they are what is read first."""
+        others = self.without(GlossaryTerms.name)
+        return others if glossary is None else Normalizer([GlossaryTerms(glossary), *others.steps])
+
+    def read(self, raw: str, prefix: str = "") -> Line:
+        """Return the line that a tokenizer is to read; `prefix` begins its translation."""
+        line = Line.of(raw, prefix)
+        for step in self.steps:
+            line = step.read(line)
+        return line
+
+    def undo(self, line: Line, found: Translation) -> Translation:
+        """Return the translation of the raw line from one of the text that was read."""
+        for undo in reversed(line.undos):
+            step = self._by_name[undo.step]
+            found = found.undone(undo, step.undo(undo, found) if isinstance(step, RestoringStep) else ())
+        return found

@@ -1,0 +1,174 @@
+"""Numbers, codes and addresses in a text, which a translation keeps, and what becomes of them in a training text."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from nmt_cli.text.edits import Span
+from nmt_cli.text.letters import WITHOUT_SPACES
+
+MIN_REWRITTEN = 4
+"""Different sentences of a training text whose translation writes a number otherwise, from which a model may too."""
+MAX_KEPT_SHARE = 0.1
+"""Largest share of the sentences with such a number that may keep it."""
+MIN_KEPT = 2
+"""Lines that keep a number, from which it may stand for others."""
+MAX_KEPT = 1_000
+"""Such numbers of a training text."""
+_LETTER = rf"(?:(?!{WITHOUT_SPACES.pattern})[^\W\d_])"
+_SEGMENT = rf"(?:{_LETTER}|[\d_])+"
+_TOKEN = re.compile(rf"(?:(?<!\S)[-−+](?=\d))?{_SEGMENT}(?:[-./:,]{_SEGMENT})*")
+_PARTS = re.compile(rf"([-−+./:,]?)({_SEGMENT})")
+_ORDINAL = re.compile(r"(\d+)[^\W\d_]+")
+"""Digits with letters behind them: `12th`, `1990s`, `5km`."""
+_DIGIT = re.compile(r"\d")
+_BLANK = r"[ \u00a0\u2009\u202f]"
+_GROUP = r"(?:\(\d++\)\d*+|\d++)(?:[-./]\d++)*+"
+GROUPS = re.compile(rf"(?:(?<![^\s(:])[-−+]|(?<![\w.,/@&#-])(?<!\d:)){_GROUP}(?:{_BLANK}{_GROUP})++(?:[.,]\d++)?+")
+"""Two or more numbers between blanks, of which `_is_one_number` tells whether they are one."""
+_GOES_ON = re.compile(r"[.,]\d|[:&_]\w")
+"""A sign and what follows it, if they belong to the number before them, as `:30` in `12:30`."""
+_INGROUPS = re.compile(rf"[-−+]?\d{{1,3}}(?:{_BLANK}\d{{3}})+(?:[.,]\d+)?")
+"""Thousands: `1 000 000`, `2 500,75`."""
+_MIXED = re.compile(rf"[-−+]?\d+{_BLANK}\d+/\d+")
+"""A whole and a fraction: `1 1/2`."""
+_DIALLED = re.compile(rf"\d{{3}}{_BLANK}(?:\d{{3}}-)?\d{{4}}")
+"""The form of telephone numbers in North America; the area may be missing."""
+MIN_DIALLED = 7
+"""Digits from which numbers between blanks are dialled as one."""
+QUANTITY = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:\.\d{3})*(?:,\d+)?)")
+"""A number that is no code, time, date or score."""
+_INITIALS = re.compile(rf"(?<!\w){_LETTER}{{1,3}}(?:&{_LETTER}{{1,3}})+(?!\w)")
+ADDRESS = re.compile(
+    r"(?:(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.|(?<![A-Za-z])[A-Za-z]{1,16}://|\bwww\.)[!-~]*[A-Za-z0-9/]", re.ASCII
+)
+
+
+def number_spans(text: str) -> list[Span]:
+    """Return the numbers, codes and addresses of a text from left to right, each as begin and end.
+
+    A number is digits with signs between them (`1,000.50`, `14:30`, `-5`). Small letters behind it are no part of it
+    (`12th`, `5km`), nor is what a hyphen joins to it (`10-year-old`). Numbers between blanks are one if they are
+    thousands (`1 000 000`), a whole and a fraction (`1 1/2`), or three and more with seven digits, and in the forms of
+    telephone numbers (`06 12 34 56 78`, `555 123-4567`, `+33 123456`).
+
+    A code has letters before or among its digits, or capitals behind them (`A123`, `mp3`, `x86_64`, `5G`), and may have
+    parts in capitals (`PG-13`, `COVID-19`). A few capitals around an ampersand are one too (`R&B`). An address is one
+    of the Web or of e-mail.
+    """
+    whole = [address.span() for address in ADDRESS.finditer(text)]
+    if "&" in text:
+        whole = _with_others(whole, (one for one in _INITIALS.finditer(text) if one[0].isupper()))
+    if not _DIGIT.search(text):
+        return whole
+    whole = _with_others(whole, filter(_is_one_number, GROUPS.finditer(text)))
+    found: list[Span] = []
+    place = 0
+    for begin, end in [*whole, (len(text), len(text))]:
+        for token in _TOKEN.finditer(text, place, begin):
+            found += [(token.start() + first, token.start() + last) for first, last in _of_token(token[0])]
+        found += [(begin, end)] if begin < end else []
+        place = end
+    return found
+
+
+def _with_others(spans: Sequence[Span], others: Iterable[re.Match[str]]) -> list[Span]:
+    """Return spans from left to right, with the spans of other matches that overlap none of them."""
+    own = [one.span() for one in others]
+    before = (bisect_left(spans, end, key=lambda span: span[0]) for _, end in own)
+    free = [one for one, place in zip(own, before, strict=True) if place == 0 or spans[place - 1][1] <= one[0]]
+    return sorted([*spans, *free])
+
+
+def _is_one_number(groups: re.Match[str]) -> bool:
+    """Return whether numbers between blanks are one: thousands, a whole and a fraction, or dialled."""
+    if _GOES_ON.match(groups.string, groups.end()):
+        return False
+    if any(form.fullmatch(groups[0]) for form in (_INGROUPS, _MIXED)):
+        return True
+    is_dialled = groups[0][0] in "+(" or len(groups[0].split()) > 2 or _DIALLED.fullmatch(groups[0]) is not None
+    return is_dialled and "," not in groups[0] and sum(map(str.isdecimal, groups[0])) >= MIN_DIALLED
+
+
+def _of_token(token: str) -> list[Span]:
+    """Return the numbers and codes of letters and digits that signs join."""
+    if not _DIGIT.search(token):
+        return []
+    found: list[Span] = []
+    run: list[re.Match[str]] = []
+
+    def end_run(last: int | None = None) -> None:
+        kept = list(run)
+        while kept and not _DIGIT.search(kept[-1][2]) and _DIGIT.match(kept[0][2]):
+            kept.pop()  # capitals behind a number are a word: `12-CD`
+        if any(_DIGIT.search(part[2]) for part in kept):
+            sign = kept[0][1] if kept[0].start() == 0 else ""
+            found.append((kept[0].start(2) - len(sign), last or kept[-1].end(2)))
+        run.clear()
+
+    for part in _PARTS.finditer(token):
+        sign, segment = part[1], part[2]
+        follows = bool(run) and sign in _joining(run[-1][2], segment)
+        ordinal = _ORDINAL.fullmatch(segment)
+        if not follows:
+            end_run()
+        if ordinal and segment == segment.lower():
+            run.append(part)
+            end_run(part.start(2) + len(ordinal[1]))
+        elif _DIGIT.search(segment) or segment.isupper():
+            run.append(part)
+        else:
+            end_run()
+    end_run()
+    return found
+
+
+def _joining(segment: str, following: str) -> str:
+    """Return the signs that make one number or code of two segments."""
+    if not (segment[-1].isdecimal() and following[0].isdecimal()):
+        return "-/"
+    return "-./:," if segment.isdecimal() else "-./"
+
+
+class NumberHabits(NamedTuple):
+    """The numbers of a training text by what becomes of them in its target."""
+
+    kept: tuple[str, ...]
+    """Numbers without letters that at least two lines keep; those that most keep come first."""
+    rewritten: tuple[str, ...]
+    """Numbers that at least four different sentences write otherwise, as in words, and at most a tenth keep; sorted."""
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> NumberHabits:
+        """Return the habits of pairs of source and target lines."""
+        kept: Counter[str] = Counter()
+        keeping: set[tuple[str, str]] = set()
+        rewriting: set[tuple[str, str]] = set()
+        for source, target in pairs:
+            numbers = {source[begin:end] for begin, end in number_spans(source)}
+            if numbers:
+                there = {target[begin:end] for begin, end in number_spans(target)}
+                kept.update(numbers & there)
+                keeping |= {(number, source) for number in numbers & there}
+                rewriting |= {(number, source) for number in numbers - there}
+        usual = [
+            number
+            for number, count in sorted(kept.items(), key=lambda item: (-item[1], item[0]))
+            if count >= MIN_KEPT and is_plain(number)
+        ]
+        num_keeping, num_rewriting = (Counter(number for number, _ in found) for found in (keeping, rewriting))
+        rewritten = [
+            number
+            for number, count in num_rewriting.items()
+            if count >= MIN_REWRITTEN and num_keeping[number] <= MAX_KEPT_SHARE * (num_keeping[number] + count)
+        ]
+        return cls(tuple(usual[:MAX_KEPT]), tuple(sorted(rewritten)))
+
+
+def is_plain(number: str) -> bool:
+    """Return whether a number has no letters."""
+    return not any(map(str.isalpha, number))

@@ -1,0 +1,198 @@
+"""Numbers, codes and addresses stay as they are: the translation must say them.
+
+A model learns the translation of a number from the lines that have it. Most numbers stand in none: of these the model
+knows the digits, but not that they are to be kept. So it reads another number in their place, one that it has often
+seen kept, and the search must say this one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from nmt_cli.normalization.number_spans import (
+    ADDRESS,
+    GROUPS,
+    QUANTITY,
+    NumberHabits,
+    is_plain,
+    number_spans,
+)
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.text.edits import Change, Span
+from nmt_cli.text.line import Constraint, Line, Undo
+from nmt_cli.text.translation import Translation
+
+_NO_TEXT = r"__|[<>{}\\]|%\w"
+"""Signs of a word that is a placeholder or a tag, and not a number that people read."""
+_DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"\S+")
+
+
+class _Found(NamedTuple):
+    """A number that a translation must keep, in a text."""
+
+    begin: int
+    end: int
+    stand_in: str
+    """The number that the model reads and says in its place, perhaps the same."""
+
+
+class Numbers(RestoringStep):
+    """Reads a number as one that the training text keeps, and puts it back where the translation says this one."""
+
+    name = "numbers"
+
+    def __init__(
+        self,
+        habits: NumberHabits,
+        *,
+        is_rare: Callable[[str], bool],
+        symbols: Collection[str] = (),
+        may_be_glued: bool = False,
+    ) -> None:
+        """Take the habits of the training text.
+
+        Words with one of the `symbols` of its tokenizer have no numbers. `is_rare` tells of a character whether it is
+        the sign of a currency that the training text hardly has; then it is a part of its number.
+        `may_be_glued` tells that the target language writes no blank before a number.
+        """
+        self._is_rare, self._may_be_glued = is_rare, may_be_glued
+        self._rewritten = frozenset(habits.rewritten)
+        self._by_signs: dict[str, list[str]] = {}
+        self._kept = frozenset(habits.kept)
+        for number in habits.kept:
+            self._by_signs.setdefault(_signs(number), []).append(number)
+        self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
+
+    def read(self, line: Line) -> Line:
+        """Return the line with numbers that the training text keeps, each of its own as far as there are some."""
+        found = self._found(line)
+        if not found:
+            return line
+        numbers = [line.text[one.begin : one.end] for one in found]
+        rest = _rest_of(line.prefix, numbers)
+        said = _said(line.prefix + rest, numbers)
+        # A number that its translation may write otherwise leaves all digits free, unless the prefix has a number: then
+        # the model must not say its stand-in.
+        is_free = any(
+            self._is_rewritten(line.text[slice(*one)]) for one, both in self._amounts(line.text) if one == both
+        )
+        return line.changed(
+            self.name,
+            [Change(one.begin, one.end, one.stand_in) for one in found],
+            tuple(numbers),
+            lock=[(one.begin, one.end) for one in found],
+            constraints=[
+                Constraint(
+                    one.begin, one.end, (one.stand_in,), self.name, key, one.stand_in in self._kept, self._may_be_glued
+                )
+                for key, one in enumerate(found)
+                if key not in said
+            ],
+            goes_on=rest,
+            keeps_digits=bool(said) or not is_free,
+        )
+
+    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+        """Return the numbers of the line in the place of those that the model has said for them."""
+        changes = []
+        for term, span in found.terms:
+            if span is None or term.step != self.name:
+                continue
+            (said,), number = term.forms, undo.data[term.key]
+            place = found.text.find(said, *span)  # a blank or a full stop may be of the same piece
+            if place >= found.begun and number != said:
+                changes.append(Change(place, place + len(said), number))
+        return changes
+
+    def _found(self, line: Line) -> list[_Found]:
+        text = line.text
+        everything = self._amounts(text)
+        if not everything:
+            return []
+        terms = line.kept()
+        ends = [end for _, end in terms]
+
+        def is_free(span: Span) -> bool:
+            following = bisect_right(ends, span[0])
+            return following == len(terms) or terms[following][0] >= span[1]
+
+        everything = [(one, both if is_free(both) else one) for one, both in everything if is_free(one)]
+        blocked = bytearray(len(text))
+        for word in _WORD.finditer(text):
+            if self._no_text.search(word[0]):
+                blocked[word.start() : word.end()] = b"\1" * len(word[0])
+        taken = {text[slice(*number)] for number, _ in everything} & self._rewritten
+        own = {text[slice(*number)] for number, _ in everything} & self._kept
+        found: list[_Found] = []
+        for number, amount in everything:
+            # An address may hold such signs itself.
+            is_blocked = blocked[number[0]] and not ADDRESS.match(text, *number)
+            if is_blocked or (number == amount and self._is_rewritten(text[slice(*number)])):
+                continue
+            stand_in = self._stand_in(text[slice(*number)], taken, own)
+            taken.add(stand_in)
+            found.append(_Found(*amount, stand_in))
+        return found
+
+    def _is_rewritten(self, number: str) -> bool:
+        return number in self._rewritten
+
+    def _amounts(self, text: str) -> list[tuple[Span, Span]]:
+        """Return the numbers of a text, each alone and with the rare sign of a currency beside it: `€50`, `50 €`."""
+        found: list[tuple[Span, Span]] = []
+        last = 0
+        for begin, end in number_spans(text):
+            before = begin - 1 - (text[begin - 1 : begin] == " ")
+            after = end + (text[end : end + 1] == " ")
+            amount = (begin, end)
+            if before >= last and self._is_rare(text[before]) and not text[before - 1 : before].isalnum():
+                amount = (before, end)
+            elif after < len(text) and self._is_rare(text[after]) and not text[after + 1 : after + 2].isalnum():
+                amount = (begin, after + 1)
+            found.append(((begin, end), amount))
+            last = amount[1]
+        return found
+
+    def _stand_in(self, number: str, taken: Collection[str], own: Collection[str]) -> str:
+        """Return the kept number with the same signs whose length is nearest, or the number itself.
+
+        Of several the most frequent one is returned. Where no kept number has its signs, one without signs stands for a
+        quantity or a number in groups. A code, and a time or a date whose signs no kept number has, stays.
+        """
+        if number in self._kept and number not in taken:
+            return number
+        signs = _signs(number)
+        if signs not in self._by_signs and (QUANTITY.fullmatch(number) or GROUPS.fullmatch(number)):
+            signs = "0"
+        kept = [one for one in self._by_signs.get(signs, ()) if one not in taken and one not in own]
+        if not kept or not is_plain(number):
+            return number
+        return min(kept, key=lambda one: abs(len(one) - len(number)))
+
+
+def _rest_of(prefix: str, numbers: Collection[str]) -> str:
+    """Return what is missing of the number that the last word of a prefix begins; nothing if none does, or if several
+    may."""
+    last = "" if prefix[-1:].isspace() else prefix.rpartition(" ")[2]
+    if not _DIGIT.search(last):
+        return ""
+    rests = {number[len(last) :] for number in numbers if number.startswith(last)}
+    return rests.pop() if len(rests) == 1 else ""
+
+
+def _said(prefix: str, numbers: Collection[str]) -> set[int]:
+    """Return which of some numbers a prefix says already, each as often as it says it."""
+    found: set[int] = set()
+    for number in {*numbers} if _DIGIT.search(prefix) or "&" in prefix else ():
+        num_there = len(re.findall(rf"(?<!\w){re.escape(number)}(?!\w)", prefix))
+        found.update([key for key, one in enumerate(numbers) if one == number][:num_there])
+    return found
+
+
+def _signs(number: str) -> str:
+    """Return a number with one 0 for each run of digits: 0:0 for 14:30."""
+    return re.sub(r"\d+", "0", number)

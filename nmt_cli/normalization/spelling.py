@@ -1,0 +1,38 @@
+"""Typing errors in words that the training text does not have are read as the words that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nmt_cli.normalization.known_words import KnownWords
+from nmt_cli.normalization.sentence_ends import ends_sentence
+from nmt_cli.normalization.step import Step
+from nmt_cli.normalization.word_case import WordCase
+from nmt_cli.text.edits import Change
+from nmt_cli.text.letters import WORD
+from nmt_cli.text.line import Line
+
+
+class Spelling(Step):
+    """Reads words without their typing errors; the translation stays."""
+
+    name = "spelling"
+
+    def __init__(self, words: KnownWords, case: WordCase) -> None:
+        """Take the words of the training text, and what knows whether the case of a line tells anything."""
+        self._words, self._case = words, case
+
+    def read(self, line: Line) -> Line:
+        """Return the line without typing errors."""
+        return line.changed(self.name, self._changes(line))
+
+    def _changes(self, line: Line) -> Iterator[Change]:
+        recases, begins = self._case.tells_nothing(line.plain()), True
+        for word in line.words():
+            for match in WORD.finditer(word[0]):
+                mended = self._words.mended(match[0], any_case=recases or begins)
+                begin, end = word.start() + match.start(), word.start() + match.end()
+                if mended != match[0] and line.is_free(begin, end):
+                    yield Change(begin, end, mended)
+                begins = False
+            begins = begins or ends_sentence(word[0])

@@ -1,0 +1,189 @@
+"""Finds the symbols within a line that the training text hardly ever has: brackets, dashes, slashes, emoji."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from nmt_cli.normalization.symbols import JOINERS, PARTNERS, QUOTES, KnownSymbols, is_half, is_symbol
+from nmt_cli.text.edits import Span
+
+_MARKS = ".,;:!?…"
+_WITHIN_WORDS = frozenset("'’-")
+_LONG_DASHES = frozenset("–—―")
+_OPENING = frozenset("([{«‹")
+_DEGREES = re.compile(r"°(?:[A-Z](?!\w))?")
+_WORD_FOLLOWS = re.compile(r"[^\w.,;:!?…]*\w")
+_ENDS_WORD = re.compile(r"[^\w\s]*(?:\s|\Z)")
+_WORD = re.compile(r"\S+")
+
+
+class InnerSymbol(NamedTuple):
+    """Characters of a line that the model does not read."""
+
+    begin: int
+    end: int
+    begin_read: int
+    """The place from which `read` stands for the text up to `end`: where the symbol begins, or the blanks before it."""
+    read: str
+    partner: int | None = None
+    """The number of the other symbol of a pair among the symbols of the line."""
+    is_word: bool = False
+    """True if it stands between blanks, or joins two words, as in `he/she`."""
+
+    @property
+    def is_comma(self) -> bool:
+        """True if the model reads a comma instead."""
+        return bool(self.read.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolFinder:
+    """Finds the symbols of a line that a model hardly knows."""
+
+    known: KnownSymbols
+
+    def found(self, text: str, span: Span, kept: Sequence[Span]) -> list[InnerSymbol]:
+        """Return the symbols between two places of a text that a model need not read, from left to right.
+
+        The others are those within the spans `kept`, the marks of a sentence and those within a word, symbols beside a
+        digit except brackets, quotes and degrees, and symbols between capitals, as in `R&B`.
+        """
+        places: list[Span] = []
+        for word in _WORD.finditer(text, *span):
+            if any(map(str.isalnum, word[0])):
+                places += sorted({*self._degrees(text, word.span(), kept), *self._glued(text, word.span(), kept)})
+            elif any(begin < word.end() and word.start() < end for begin, end in kept):
+                continue
+            elif (bare := word[0].rstrip(_MARKS)) and self.known.is_rare_word(bare):
+                places.append((word.start(), word.start() + len(bare)))
+        partners = _partners(text, places)
+        found: list[InnerSymbol] = []
+        read, end = "", 0
+        for number, place in enumerate(places):
+            partner = partners.get(number)
+            symbol = self._symbol(text, place, read + text[end : place[0]], partner)
+            if partner is not None and partner < number and _begins_sentence(text, found[partner]):
+                # A comma would part its subject from the rest.
+                symbol = symbol._replace(begin_read=place[0], read=" " * _is_between(text, place))
+            read, end = read + text[end : symbol.begin_read] + symbol.read, symbol.end
+            found.append(symbol)
+        return list(_parted(text, found))
+
+    def _degrees(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
+        """Yield the symbols of degrees in a word, with their unit."""
+        if self.known.is_rare("°"):
+            for degrees in _DEGREES.finditer(text, *span):
+                if not any(begin < degrees.end() and degrees.start() < end for begin, end in kept):
+                    yield degrees.span()
+
+    def _glued(self, text: str, span: Span, kept: Sequence[Span]) -> Iterator[Span]:
+        """Yield the symbols of a word that has letters or digits too."""
+        places = [
+            place
+            for place in range(*span)
+            if is_symbol(one := text[place])
+            and one != "°"
+            and one not in _MARKS
+            and one not in _WITHIN_WORDS
+            and not any(begin <= place < end for begin, end in kept)
+            and (self.known.is_rare_word(one) if one in _LONG_DASHES else self.known.is_rare(one))
+        ]
+        has_inner_bracket = any(
+            text[max(place - 1, 0) : place].isalnum() and text[place + 1 : place + 2].isalnum()
+            for place in places
+            if is_half(text[place])
+        )
+        for begin, end in _runs(text, places):
+            before, after = text[max(begin - 1, span[0]) : begin], text[end : min(end + 1, span[1])]
+            is_between = before.isalnum() and after.isalnum()
+            if not is_half(text[begin]) and (before.isdigit() or after.isdigit()):
+                continue
+            if is_half(text[begin]) and has_inner_bracket:
+                continue
+            if is_between and (before.isupper() or after.isupper()):
+                continue
+            yield begin, end
+
+    def _symbol(self, text: str, place: Span, before: str, partner: int | None) -> InnerSymbol:
+        """Return the symbol at a place, and what is read instead; `before` is what is read before it."""
+        begin, end = place
+        after = text[end : end + 1]
+        begins_word = not text[begin - 1 : begin].strip() and not after.isalnum()
+        is_apart = begins_word and _ENDS_WORD.match(text, end) is not None
+        is_between = _is_between(text, place)
+        if partner is not None:
+            is_pause = text[begin] in PARTNERS
+        else:
+            is_pause = text[begin] in _LONG_DASHES or (is_apart and not any(map(_is_picture, text[begin:end])))
+        is_comma = is_pause and bool(self.known.comma) and before.rstrip()[-1:].isalnum()
+        is_comma = is_comma and _WORD_FOLLOWS.match(text, end) is not None
+        begin_read = len(text[:begin].rstrip()) if is_apart or is_comma else begin
+        read = self.known.comma + " " * bool(after.strip()) if is_comma else " " * is_between
+        return InnerSymbol(
+            begin, end, begin_read, read, partner, is_word=partner is None and (begins_word or is_between)
+        )
+
+
+def _parted(text: str, symbols: Sequence[InnerSymbol]) -> Iterator[InnerSymbol]:
+    """Yield symbols, of those that touch the last with a blank if two words would be one without them."""
+    begin, read = 0, ""
+    for number, symbol in enumerate(symbols):
+        if not number or symbols[number - 1].end != symbol.begin_read:
+            begin, read = symbol.begin_read, ""
+        read += symbol.read
+        is_last = number + 1 == len(symbols) or symbols[number + 1].begin_read != symbol.end
+        is_glued = not read and bool(text[:begin][-1:].strip()) and text[symbol.end : symbol.end + 1].isalnum()
+        yield symbol._replace(read=" ") if is_last and is_glued else symbol
+
+
+def _is_between(text: str, place: Span) -> bool:
+    """Return whether a symbol stands between two letters or digits."""
+    return text[place[0] - 1 : place[0]].isalnum() and text[place[1] : place[1] + 1].isalnum()
+
+
+def _begins_sentence(text: str, symbol: InnerSymbol) -> bool:
+    """Return whether no comma stands before what follows a symbol, neither in the line nor in what is read."""
+    return not symbol.is_comma and not text[: symbol.begin].rstrip().endswith(",")
+
+
+def _is_picture(symbol: str) -> bool:
+    """Return whether a symbol is an emoji or the like, which stands for no pause."""
+    return unicodedata.category(symbol) in ("So", "Sk") or symbol in JOINERS
+
+
+def _runs(text: str, places: Sequence[int]) -> Iterator[Span]:
+    """Yield the places that stand side by side as begin and end; a bracket or quote stands alone."""
+    numbered = [(place, number, is_half(text[place])) for number, place in enumerate(places)]
+    for _, run in groupby(numbered, key=lambda one: (one[0] - one[1], one[2] and one[0])):
+        own = [place for place, _, _ in run]
+        yield own[0], own[-1] + 1
+
+
+def _partners(text: str, places: Sequence[Span]) -> dict[int, int]:
+    """Return the numbers of two symbols by each other that enclose words: brackets, quotes, or as in `*this*`."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    for number, (begin, end) in enumerate(places):
+        symbol, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
+        wanted = PARTNERS.get(symbol, symbol)
+        first = next((one for one in reversed(opened) if _same(text[slice(*places[one])], wanted)), None)
+        is_apart = before.isspace() and not after.strip()
+        if (is_apart or _is_between(text, (begin, end))) and not is_half(symbol):
+            continue
+        if first is not None and symbol not in _OPENING and (is_apart or not before.isspace()):
+            del opened[opened.index(first) :]
+            if any(map(str.isalnum, text[places[first][1] : begin])):
+                partners |= {first: number, number: first}
+        elif symbol not in PARTNERS or symbol in _OPENING:
+            opened.append(number)
+    return partners
+
+
+def _same(symbol: str, wanted: str) -> bool:
+    """Return whether two symbols are the same, or quotes both."""
+    return symbol == wanted or (symbol in QUOTES and wanted in QUOTES)

@@ -1,0 +1,79 @@
+"""Symbols: emoji, brackets, bullets, dashes and other signs that a training text may not have."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from nmt_cli.normalization.known_characters import KnownCharacters
+from nmt_cli.normalization.profile import TextProfile
+
+MAX_LENGTH = 2_000
+"""Characters of the longest line that is read without its symbols; parts of longer ones may begin and end anywhere."""
+MIN_SYMBOL = 10
+"""Times that a symbol must stand in a training text to be read within a line."""
+JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
+"""Characters that join emoji, or choose how one is drawn."""
+PARTNERS = {")": "(", "(": ")", "]": "[", "[": "]", "}": "{", "{": "}", "»": "«", "«": "»", "›": "‹", "‹": "›"}
+QUOTES = '"“”„‟'
+
+
+def is_symbol(character: str) -> bool:
+    """Return whether a character is a symbol or a punctuation mark. One of a currency belongs to its number."""
+    return (unicodedata.category(character)[0] in "SP" and not is_currency(character)) or character in JOINERS
+
+
+def is_currency(character: str) -> bool:
+    """Return whether a character is the sign of a currency, as €."""
+    return unicodedata.category(character) == "Sc"
+
+
+def is_half(symbol: str) -> bool:
+    """Return whether a symbol is one of a pair: a bracket or a quote."""
+    return symbol in PARTNERS or symbol in QUOTES
+
+
+class KnownSymbols:
+    """The symbols of a training text, and those that it hardly has."""
+
+    def __init__(self, profile: TextProfile, characters: KnownCharacters) -> None:
+        """Take the profile of the text, and its characters."""
+        self._profile, self._characters = profile, characters
+        self._usual = set(profile.characters)
+        if profile.sign_words is not None:
+            counts = profile.characters.items()
+            self._usual = {one for one, count in counts if count >= MIN_SYMBOL or not is_symbol(one)}
+
+    @property
+    def comma(self) -> str:
+        """A comma as the training text has it, `,` or ` ,`; empty where it has none."""
+        return "" if "," not in self._usual else " ," if self._profile.is_usually_apart(",") else ","
+
+    def has_all_usually(self, text: str) -> bool:
+        """Return whether the training text has all characters of another, and all symbols often."""
+        return self._usual.issuperset(text)
+
+    def has_all(self, text: str) -> bool:
+        """Return whether the training text has all characters of another."""
+        return self._characters.has_all(text)
+
+    def is_unknown(self, character: str) -> bool:
+        """Return whether a character is a symbol that the training text does not have, nor one in its place."""
+        return is_symbol(character) and not self._characters.has_all(self._read(character))
+
+    def is_rare(self, symbol: str) -> bool:
+        """Return whether the training text hardly has a symbol, nor one in its place."""
+        return not self._usual.issuperset(self._read(symbol))
+
+    def is_rare_currency(self, symbol: str) -> bool:
+        """Return whether a character is the sign of a currency that the training text hardly has."""
+        return is_currency(symbol) and self._profile.characters.get(symbol, 0) < MIN_SYMBOL
+
+    def is_rare_word(self, symbols: str) -> bool:
+        """Return whether the training text hardly ever has some symbols as a word of their own."""
+        if self._profile.sign_words is None:
+            return any(map(self.is_rare, symbols))
+        read = "".join(map(self._read, symbols))
+        return max(self._profile.sign_words.get(one, 0) for one in (symbols, read)) < MIN_SYMBOL
+
+    def _read(self, symbol: str) -> str:
+        return self._characters.equivalent(symbol, opens=True)

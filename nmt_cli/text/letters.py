@@ -1,0 +1,54 @@
+"""Words and their letters, as a language writes them: what is a word, and which letters are its capitals."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from unicodedata import category
+
+from nmt_cli.text.language_codes import is_turkic, primary
+
+WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Characters of scripts that do not write spaces between words: Thai, Lao, Burmese, Khmer, Han, kana."""
+MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
+"""Accents, vowel signs and other marks, which stand behind their letter."""
+_JOINING = rf"(?=[^\0-\u02ff])[{MARKS}\u200c\u200d]"
+"""An accent or a vowel sign, which stands behind its letter, or a sign that joins letters or keeps them apart. The look
+ahead is ten times as fast for text that has none of them."""
+_LETTERS = rf"[^\W\d_]++(?:(?:{_JOINING})++[^\W\d_]*+)*+"
+WORD = re.compile(rf"\b(?<![^\0-\u02ff](?<=[{MARKS}\u200c\u200d])){_LETTERS}(?:['’]{_LETTERS})*+(?!\w)")
+"""Letters that are a word, with apostrophes inside. `B2B` and `my_name` are none."""
+SIGN_WORD = re.compile(r"(?<!\S)[^\w\s]+(?!\S)")
+"""Signs that are a word of their own, such as a dash between blanks."""
+_GEORGIAN = re.compile("([\u10d0-\u10ff]+)")
+_TONOS = str.maketrans("ΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩ")
+
+
+_is_turkic = lru_cache(is_turkic)
+_primary = lru_cache(primary)
+"""These are asked for each word of each line."""
+
+
+def lower(text: str, language: str) -> str:
+    """Return the text in small letters, as the language writes them: Turkish has I without a dot."""
+    if _is_turkic(language):
+        text = text.replace("İ", "i").replace("I", "ı")
+    return text.lower()
+
+
+def upper(text: str, language: str) -> str:
+    """Return the text in capitals, as the language writes them.
+
+    Turkish i keeps its dot, Greek capitals have no accent, and Georgian has no capitals in ordinary use.
+    """
+    if _is_turkic(language):
+        text = text.replace("i", "İ")
+    text = "".join(part if _GEORGIAN.match(part) else part.upper() for part in _GEORGIAN.split(text))
+    return text.translate(_TONOS) if _primary(language) == "el" else text
+
+
+def is_capital(text: str) -> bool:
+    """Return whether all letters that have case are capitals; ß counts as one."""
+    return text.replace("ß", "").isupper()

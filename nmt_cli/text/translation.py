@@ -1,0 +1,102 @@
+"""A translation on its way back to the user: of the text that the model has read at first, of the raw line at last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt_cli.text.edits import Change, Edits, Span, word_spans
+from nmt_cli.text.line import Constraint, Undo
+from nmt_cli.text.unit_alignment import Alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A translation of `source`: the text that is read; after each undo the text before that step."""
+
+    source: str
+    text: str
+    log_prob: float = 0.0
+    score: float = 0.0
+    alignment: Alignment | None = None
+    """Attention between pieces; None where it is not needed."""
+    terms: tuple[tuple[Constraint, Span | None], ...] = ()
+    """Constraints, and the characters of the text that meet them; None where the text does not meet one."""
+    begun: int = 0
+    """Characters of the prefix at the beginning of the text, which no change touches."""
+    confidence: float | None = None
+    """Probability that the whole text is correct; None where it was not asked for."""
+    word_confidence: tuple[float, ...] | None = None
+    """Probability of each white-space word of the text."""
+    features: NDArray[np.float64] | None = None
+    """Features of the words (words, features), from which confidence follows. NaN for words that no model generated."""
+
+    def changed(self, changes: Sequence[Change]) -> Translation:
+        """Return another translation of the same text, with some changes."""
+        if not changes:
+            return self
+        return self._moved(Edits.none(self.source), Edits.of(self.text, changes), changes, self.begun)
+
+    def undone(self, undo: Undo, changes: Sequence[Change] = ()) -> Translation:
+        """Return the translation of the text before a step, with some changes of its own text.
+
+        The prefix gets back what the step has taken from it.
+        """
+        assert self.source == undo.edits.new, f"{undo.step} read {undo.edits.new!r}, and not {self.source!r}"
+        assert all(change.begin >= self.begun for change in changes), f"{undo.step} must not change the prefix"
+        of_prefix = [] if undo.prefix_edits is None else undo.prefix_edits.inverse().changes()
+        begun = self.begun if undo.prefix_edits is None else len(undo.prefix_edits.old)
+        if not of_prefix and not changes:
+            return self if undo.edits.changes_nothing else self._moved(undo.edits, Edits.none(self.text), (), begun)
+        own = [*of_prefix, *changes]
+        return self._moved(undo.edits, Edits.of(self.text, own), own, begun)
+
+    def _moved(self, source: Edits, target: Edits, changes: Sequence[Change], begun: int) -> Translation:
+        back = source.inverse()
+        shown = _shown(source.old, changes)
+        confidence = self.word_confidence
+        features = self.features
+        if confidence is not None and self.confidence is not None and target.old != target.new:
+            confidence = tuple(target.carried(confidence, self.confidence))
+        if features is not None and target.old != target.new:
+            unknown = np.full(features.shape[1:], np.nan)
+            rows = target.carried(list(features), unknown)
+            features = np.array(rows).reshape(-1, *features.shape[1:])
+        return replace(
+            self,
+            source=source.old,
+            text=target.new,
+            alignment=None if self.alignment is None else self.alignment.moved(back, target, shown),
+            terms=self._terms_at(back, target),
+            begun=begun,
+            word_confidence=confidence,
+            features=features,
+        )
+
+    def _terms_at(self, source: Edits, target: Edits) -> tuple[tuple[Constraint, Span | None], ...]:
+        if not self.terms:
+            return ()
+        spans = source.new_spans([(term.begin, term.end) for term, _ in self.terms])
+        return tuple(
+            (term._replace(begin=begin, end=end), None if place is None else target.new_span(*place))
+            for (term, place), (begin, end) in zip(self.terms, spans, strict=True)
+        )
+
+
+def _shown(source: str, changes: Sequence[Change]) -> list[tuple[Span, Span]]:
+    """Return the characters of the source that changes show, and where these stand in the new text, word by word where
+    they are the same."""
+    found: list[tuple[Span, Span]] = []
+    grown = 0
+    for change in sorted(changes, key=lambda one: (one.begin, one.end)):
+        begin = change.begin + grown
+        if change.origin is not None and source[slice(*change.origin)] == change.text:
+            first = change.origin[0]
+            found += [((first + one, first + end), (begin + one, begin + end)) for one, end in word_spans(change.text)]
+        elif change.origin is not None:
+            found.append((change.origin, (begin, begin + len(change.text))))
+        grown += len(change.text) - (change.end - change.begin)
+    return found

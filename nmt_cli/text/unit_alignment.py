@@ -1,0 +1,164 @@
+"""The attention between the pieces of a source and of its translation, each with its characters.
+
+The characters move as the texts change; the weights stay. Words are counted once, at the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt_cli.text.alignment import Link, Matrix
+from nmt_cli.text.edits import Edits, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Units of two texts, and how much those of the target look at those of the source."""
+
+    source: tuple[Span, ...]
+    """The characters of each unit in the source text; none for text that only the model has read."""
+    target: tuple[Span, ...]
+    """The characters of each unit in the target text; they overlap where a change has joined units."""
+    weights: NDArray[np.floating] | None
+    """Attention (target units, source units and `</s>`); None where it would be too large."""
+    looks: tuple[int, ...] = ()
+    """The source unit that each target unit looks at most, -1 for none; empty where there are weights."""
+    num_shown: int = 0
+    """Units at the end that the model has not read: what was put back from the source. Each looks at itself."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Alignment], begins: Sequence[int]) -> Alignment:
+        """Return the alignment of parts of one source, whose translations begin at the given characters of the whole.
+
+        It has weights if all parts have them.
+        """
+        if len(parts) == 1 and begins[0] == 0:
+            return parts[0]
+        source = tuple(span for part in parts for span in part.source)
+        target = tuple(
+            (begin + at, end + at) for part, at in zip(parts, begins, strict=True) for begin, end in part.target
+        )
+        column = row = 0
+        if any(part.weights is None for part in parts):
+            looks: list[int] = []
+            for part in parts:
+                looks += [unit + column if unit >= 0 else -1 for unit in part._hard()]
+                column += len(part.source)
+            return cls(source, target, None, tuple(looks))
+        weights = np.zeros((len(target), len(source) + 1), np.float32)
+        for part in parts:
+            assert part.weights is not None
+            rows = slice(row, row + len(part.target))
+            weights[rows, column : column + len(part.source)] = part.weights[:, :-1]
+            weights[rows, -1] = part.weights[:, -1]
+            row, column = row + len(part.target), column + len(part.source)
+        return cls(source, target, weights)
+
+    def without_weights(self, source: Sequence[Span], target: Sequence[Span]) -> Alignment:
+        """Return the same with one link a unit, which takes far less memory.
+
+        Units look where their word looks, so that the links between some words stay what they are.
+        """
+        if self.weights is None:
+            return self
+        looks_at, rows = self.looks_at(source, target), self._rows(target)
+        first: dict[int, int] = {}
+        for unit, word in enumerate(words_of(self.source, source)):
+            first.setdefault(word, unit)
+        looks = [first.get(looks_at[row], -1) if row < len(target) else -1 for row in rows]
+        return Alignment(self.source, self.target, None, tuple(looks), self.num_shown)
+
+    def _hard(self) -> Sequence[int]:
+        if self.weights is None:
+            return self.looks
+        own = self.weights[:, :-1]
+        return [int(row.argmax()) if row.any() else -1 for row in own]
+
+    def moved(self, source: Edits, target: Edits, put_in: Sequence[tuple[Span, Span]] = ()) -> Alignment:
+        """Return the same between the new texts of edits of both sides.
+
+        Args:
+            source: edits from the source of now.
+            target: edits from the target of now.
+            put_in: characters of the new source that the new target shows, as tags and symbols that are put back. They
+                are a unit of their own, which looks at itself.
+        """
+        sources, targets = tuple(source.new_spans(self.source)), tuple(target.new_spans(self.target))
+        if not put_in:
+            return Alignment(sources, targets, self.weights, self.looks, self.num_shown)
+        num_own, num_new = len(sources), len(put_in)
+        sources += tuple(origin for origin, _ in put_in)
+        targets += tuple(place for _, place in put_in)
+        if self.weights is None:
+            looks = (*self.looks, *range(num_own, num_own + num_new))
+            return Alignment(sources, targets, None, looks, self.num_shown + num_new)
+        weights = np.zeros((len(targets), len(sources) + 1))
+        weights[:-num_new, :num_own] = self.weights[:, :-1]
+        weights[:-num_new, -1] = self.weights[:, -1]
+        weights[-num_new:, num_own : num_own + num_new] = np.eye(num_new)
+        return Alignment(sources, targets, weights, (), self.num_shown + num_new)
+
+    def between(self, source: Sequence[Span], target: Sequence[Span]) -> Matrix:
+        """Return the attention between words, summed over source units and averaged over target units.
+
+        The words are given by their characters, from left to right. One more column has what looks at `</s>`. A unit
+        belongs to the word at its first character, or to the next one; one without characters belongs to the word
+        before it. What was put in counts in a word of its own alone, which no other unit has.
+        """
+        columns = np.array([*words_of(self.source, source), len(source)])
+        rows = np.array(self._rows(target), dtype=int)
+        weights = self._weights()
+        by_source = np.zeros((len(rows), len(source) + 1))
+        np.add.at(by_source.T, columns, weights.T)
+        merged, counts = np.zeros((len(target), len(source) + 1)), np.zeros(len(target))
+        inside = rows < len(target)
+        np.add.at(merged, rows[inside], by_source[inside])
+        np.add.at(counts, rows[inside], 1)
+        return merged / np.maximum(counts, 1)[:, None]
+
+    def looks_at(self, source: Sequence[Span], target: Sequence[Span]) -> list[int]:
+        """Return the source word that each target word looks at most; -1 for none."""
+        if self.weights is not None:
+            weights = self.between(source, target)[:, :-1]
+            return [int(row.argmax()) if row.any() else -1 for row in weights]
+        columns, rows = words_of(self.source, source), self._rows(target)
+        found: list[Counter[int]] = [Counter() for _ in target]
+        for row, unit in zip(rows, self.looks, strict=True):
+            if row < len(target) and unit >= 0 and columns[unit] < len(source):
+                found[row][columns[unit]] += 1
+        return [min(own, key=lambda word: (-own[word], word)) if own else -1 for own in found]
+
+    def links(self, source: Sequence[Span], target: Sequence[Span]) -> list[Link]:
+        """Return each target word with the source word that it looks at most, in the order of the target."""
+        return [(word, row) for row, word in enumerate(self.looks_at(source, target)) if word >= 0]
+
+    def _rows(self, target: Sequence[Span]) -> list[int]:
+        """Return the number of the word of each target unit; the number after the last for one that counts in none."""
+        rows = words_of(self.target, target)
+        num_own = len(rows) - self.num_shown
+        taken = set(rows[:num_own])
+        return [*rows[:num_own], *(len(target) if row in taken else row for row in rows[num_own:])]
+
+    def _weights(self) -> NDArray[np.floating]:
+        if self.weights is not None:
+            return self.weights
+        weights = np.zeros((len(self.target), len(self.source) + 1))
+        for row, unit in enumerate(self.looks):
+            weights[row, unit] = unit >= 0
+        return weights
+
+
+def words_of(units: Sequence[Span], words: Sequence[Span]) -> list[int]:
+    """Return the number of the word of each unit; 0 where there are no words."""
+    begins, ends = [begin for begin, _ in words], [end for _, end in words]
+    last = max(len(words) - 1, 0)
+    return [
+        min(bisect_right(ends, begin), last) if begin < end else max(bisect_left(begins, begin) - 1, 0)
+        for begin, end in units
+    ]
