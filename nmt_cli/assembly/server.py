@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from nmt_cli.assembly.language_profiles import learn_profiles, read_profiles
+from nmt_cli.assembly.named_models import named_models
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.experiment import Experiment
 from nmt_cli.serve.app import App
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from nmt_cli.serve.language_profile import LanguageProfile
     from nmt_cli.serve.limits import Limits
     from nmt_cli.serve.process import RemoteEngine
+    from nmt_cli.text.direction import Direction as LanguagePair
     from nmt_cli.translation.translator import Translator
 
 
@@ -63,12 +65,12 @@ def serve_models(
     _check_address(host, keys, is_public=is_public)
     origins, root_path = [_origin(site) for site in sites], _root_path(root_path)
     _check_proxies(proxies)
-    experiments = models.experiments()
+    experiments = [one for model in named_models(models.directories) for one in model.of_each_direction()]
     for experiment in experiments:
         _ = experiment.config  # each may be no model, which is said before its checkpoints are looked for
     listening = bound_socket(host, port)
     with listening:
-        openers = [partial(open_served, experiment.directory, models.loading) for experiment in experiments]
+        openers = [partial(open_served, one.directory, models.loading, one.direction) for one in experiments]
         seen = [_newest(experiment, models.checkpoint) for experiment in experiments]
         search = SearchProcess(openers, max_waiting=limits.sentences, lost=end_by_itself)
         with closing(search):
@@ -155,12 +157,13 @@ def _named(directions: Directions) -> str:
     return ", ".join(f"{direction.source}-{direction.target}" for direction in directions)
 
 
-def open_served(directory: Path, loading: dict[str, Any]) -> Translator:
-    """Return the translator of a model as it is now, with all of it in memory."""
+def open_served(directory: Path, loading: dict[str, Any], direction: LanguagePair | None = None) -> Translator:
+    """Return the translator of a model as it is now, with all of it in memory; `direction` is one of several."""
     from nmt_cli.assembly.trained_translator import open_translator
 
-    has_calibration = Experiment(directory).confidence_path.is_file()
-    return open_translator([directory], confidence=has_calibration, in_memory=True, **loading)
+    experiment = Experiment(directory, direction)
+    has_calibration = experiment.confidence_path.is_file()
+    return open_translator([experiment], confidence=has_calibration, in_memory=True, **loading)
 
 
 def _newest(experiment: Experiment, checkpoint: str) -> str:
@@ -184,12 +187,10 @@ def _reload(experiment: Experiment, engine: RemoteEngine) -> None:
     Raises:
         InputError: it translates between other languages than the server has said.
     """
-    served, now = experiment.config.data, Experiment(experiment.directory).config.data
-    if now.direction != served.direction:
-        raise InputError(
-            f"{experiment.directory}: translates from {now.direction.source} to {now.direction.target} now; begin the "
-            "server again to serve it"
-        )
+    served, now = experiment.config.data.direction, Experiment(experiment.directory).config.data
+    if served not in now.directions:
+        told = ", ".join(f"from {source} to {target}" for source, target in now.directions)
+        raise InputError(f"{experiment.directory}: translates {told} now; begin the server again to serve it")
     engine.reload()
 
 

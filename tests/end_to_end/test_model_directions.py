@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from chromium import running_chromium
 from command_line import Result, run_here
+from serving import running_server
 
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.experiment import Experiment
@@ -227,3 +228,18 @@ def test_improving_several_directions_at_once_is_refused(here: Path):
     assert found.code == 2
     assert "has several directions (xx-cp, xx-rv), and `nmt improve` is for one" in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_server_offers_all_directions_of_a_model(here: Path):
+    with running_server("--model", here / "run") as server:
+        languages = {one["code"]: one["targets"] for one in server.ask("/languages").json}
+        assert languages["xx"] == ["cp", "rv"]
+        for target, expected in (("cp", "a b c"), ("rv", "c b a")):
+            body = {"q": "a b c", "source": "xx", "target": target}
+            assert server.ask("/translate", body).json["translatedText"] == expected
+
+
+def test_two_models_of_one_direction_are_not_served(here: Path):
+    found = run_here("serve", "--model", f"{here}/run", "--model", f"{here}/run", "--port", "0")
+    assert found.code == 2
+    assert "two models translate from xx to cp; serve one of them" in found.err
