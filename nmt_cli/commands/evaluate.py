@@ -71,6 +71,10 @@ def evaluate(
 
     Example: nmt evaluate --model runs/demo
     """
+    from nmt_cli.system.workers import start_ahead
+
+    if not calibrate:
+        start_ahead("torch")
     from nmt_cli.assembly.evaluation import calibrate_confidence, evaluate_models
     from nmt_cli.assembly.named_models import ModelOptions
 

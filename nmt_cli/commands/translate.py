@@ -115,6 +115,9 @@ def translate(
 
     Example: nmt translate file.txt --model runs/demo
     """
+    from nmt_cli.system.workers import start_ahead
+
+    start_ahead("torch")
     from nmt_cli.assembly.line_translation import translate_file
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask

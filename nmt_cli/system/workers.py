@@ -10,6 +10,7 @@ Whatever ends the parent, its workers end: each has a thread that reads from the
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -203,8 +204,6 @@ class _Said:
 
 def _zygote(control: Connection) -> None:
     """Load what is asked for, and fork workers until the parent goes."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # they reach the whole group; the parent decides
-        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers: the system forgets them
     threads, build = control.recv()
     sys.stderr = _Said(lambda text: control.send(Message("said", value=text)))
@@ -307,6 +306,47 @@ class Threads:
         self._work = None
 
 
+class _Started:
+    """The process of a zygote, and the way to it."""
+
+    def __init__(self, library: str = "") -> None:
+        """Start it; it loads a library before it is told what to load."""
+        self.control, theirs = Pipe()
+        call = f"from nmt_cli.system.workers import main; main({theirs.fileno()}, {library!r})"
+        environment = {**os.environ, **dict.fromkeys(VARIABLES, "1"), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {call}"],
+            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+        theirs.close()
+
+    def end(self) -> None:
+        """End it, and its workers."""
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
+
+
+_ahead: list[_Started] = []
+"""The process that waits for its zygote, if there is one."""
+
+
+def start_ahead(library: str) -> None:
+    """Start the process of the next zygote, which loads a library while the command itself is being loaded.
+
+    Where this process has the library, workers will be threads, and nothing is started.
+    """
+    if library not in sys.modules and not _ahead:
+        _ahead.append(_Started(library))
+        atexit.register(end_ahead)
+
+
+def end_ahead() -> None:
+    """End the process that no zygote has taken, if there is one."""
+    while _ahead:
+        _ahead.pop().end()
+
+
 class Zygote:
     """Starts workers that are processes, and share what a zygote has loaded."""
 
@@ -320,18 +360,10 @@ class Zygote:
         self._begin()
 
     def _begin(self) -> None:
-        ours, theirs = Pipe()
-        code = (
-            f"import sys; sys.path[:] = {sys.path!r}; from nmt_cli.system.workers import main; main({theirs.fileno()})"
-        )
-        environment = {**os.environ, **dict.fromkeys(VARIABLES, "1"), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,
-        )  # fmt: skip
-        theirs.close()
-        self._control, self._is_ready = ours, False
-        ours.send((self._threads, self._build))
+        started = _ahead.pop() if _ahead else _Started()
+        self._process, self._control, self._is_ready = started.process, started.control, False
+        with suppress(BrokenPipeError, ConnectionResetError):  # it was killed, which `start` finds out
+            self._control.send((self._threads, self._build))
 
     def start(self) -> Worker:
         """Return a new worker.
@@ -399,9 +431,14 @@ def launcher_of(build: Build, *, threads: int | None = None) -> Launcher:
     return Zygote(build, threads=threads or 1)
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, library: str) -> None:
     """Be a zygote, and end without a teardown."""
+    for number in (signal.SIGINT, signal.SIGHUP):  # they reach the whole group; the parent decides
+        signal.signal(number, signal.SIG_IGN)
     try:
+        if library:
+            with suppress(ImportError):  # what needs it says so better
+                import_module(library)
         _zygote(Connection(descriptor))
     except (EOFError, BrokenPipeError):
         pass

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pool_tasks import Say, build, build_and_die, build_nothing
 
+from nmt_cli.system import workers
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.system.workers import Threads, Zygote
 from nmt_cli.translation.pool import Cancelled, Pool, WorkersDied
@@ -125,6 +126,28 @@ def test_a_zygote_that_is_killed_is_replaced(zygote):
         (pid,) = pids(pool)
         os.kill(pid, 9)
         assert pool.submit(says("b")).result(30) == ["B"]
+
+
+def test_a_process_that_was_started_ahead_becomes_the_next_zygote():
+    """The tests have torch, so another library stands for it."""
+    assert "this" not in sys.modules
+    workers.start_ahead("torch")
+    assert not workers._ahead
+    workers.start_ahead("this")
+    workers.start_ahead("this")
+    (started,) = workers._ahead
+    with Pool(Zygote(build), workers=1) as pool:
+        assert pool._launcher._process is started.process
+        assert not workers._ahead
+        assert pool.submit(says("a")).result(30) == ["A"]
+
+
+def test_a_process_that_was_started_ahead_for_nothing_ends_with_the_command():
+    workers.start_ahead("this")
+    (started,) = workers._ahead
+    assert is_alive(started.process.pid)
+    workers.end_ahead()
+    assert not is_alive(started.process.pid)
 
 
 @pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="Linux chooses what it kills by this")
