@@ -135,12 +135,14 @@ def test_killed_workers_change_nothing(nmt, model: Path, text: Path, tmp_path: P
     several = tmp_path / "several.en"
     several.write_bytes(b"\n".join(lines) + b"\n")
     expected = nmt("translate", several, "--model", model, "--beam-size", "5")
-    process = begun(model, several, tmp_path / "out")
+    command = ("translate", several, "--model", model, "--beam-size", "5", "--workers", "2")
+    process = start_nmt(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: len(below(process.pid)) == 3)
     for worker in below(process.pid)[1:]:
         os.kill(worker, signal.SIGKILL)
-    _, told = process.communicate(timeout=300)
+    out, told = process.communicate(timeout=300)
     assert process.returncode == 0, told
-    assert (tmp_path / "out").read_bytes() == expected.out
+    assert out == expected.out
 
 
 def test_a_person_who_types_is_told_how_to_end_and_sees_nothing_drawn(model: Path):
