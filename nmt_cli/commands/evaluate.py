@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmt_cli.assembly.ahead import start_loading_torch
 from nmt_cli.commands.options import (
     Checkpoint,
     Device,
@@ -71,10 +72,8 @@ def evaluate(
 
     Example: nmt evaluate --model runs/demo
     """
-    from nmt_cli.system.workers import start_ahead
-
     if not calibrate:
-        start_ahead("torch")
+        start_loading_torch()
     from nmt_cli.assembly.evaluation import calibrate_confidence, evaluate_models
     from nmt_cli.assembly.named_models import ModelOptions
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from nmt_cli.assembly.ahead import start_loading_torch
 from nmt_cli.commands.options import (
     OUTPUT,
     SEARCH,
@@ -115,9 +116,7 @@ def translate(
 
     Example: nmt translate file.txt --model runs/demo
     """
-    from nmt_cli.system.workers import start_ahead
-
-    start_ahead("torch")
+    start_loading_torch()
     from nmt_cli.assembly.line_translation import translate_file
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
