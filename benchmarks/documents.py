@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 from xml.parsers import expat
 
-from nmt_cli.documents.codes import CODE, FORMAT_CODE, counts_of
 from nmt_cli.documents.document import translate_document
 from nmt_cli.documents.sentences import splitter
 from nmt_cli.formats.contents import ENDINGS
 from nmt_cli.formats.po import plural_rule
+from nmt_cli.normalization.code_finder import CodeFinder
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation
 
@@ -75,7 +75,9 @@ def _copied_messages(data: bytes) -> Iterator[bytes]:
             else:
                 is_header = b"".join(sources[b"msgid"]).strip() == b'""'
                 source = sources.get(b"msgid_plural", sources[b"msgid"])
-                singular, plural = (counts_of(b"".join(text).decode()) for text in (sources[b"msgid"], source))
+                singular, plural = (
+                    CodeFinder().counts(b"".join(text).decode()) for text in (sources[b"msgid"], source)
+                )
                 is_of_one = name == b"msgstr[%d]" % rule.one and rule.num_forms != 1
                 if is_of_one and (rule.is_for_few or singular == plural):
                     source = sources[b"msgid"]
@@ -147,7 +149,7 @@ def with_model(roots: Sequence[Path], translate: Callable[[Sequence[str]], Itera
             expat.ParserCreate().Parse(done.content, True)
             messages, kept = 1, int(same_tags(data, done.content))
         else:
-            messages, kept = 1, int(counts_of(text_of(data)) == counts_of(text_of(done.content)))
+            messages, kept = 1, int(CodeFinder().counts(text_of(data)) == CodeFinder().counts(text_of(done.content)))
         totals[f"{kind} messages or documents"] += messages
         totals[f"{kind} that keep their placeholders"] += kept
     for name, number in sorted(totals.items()):
@@ -164,7 +166,7 @@ def same_tags(before: bytes, after: bytes) -> bool:
     """Return whether each unit's target has the tags and placeholders of its source."""
     del before
     pairs = re.findall(r"<source[^>]*>(.*?)</source>.*?<target[^>]*?(?:/>|>(.*?)</target>)", after.decode(), re.S)
-    return all(counts_of(source) == counts_of(target) for source, target in pairs if target)
+    return all(CodeFinder().counts(source) == CodeFinder().counts(target) for source, target in pairs if target)
 
 
 def msgfmt_complaints(content: bytes) -> str:
@@ -187,7 +189,7 @@ def po_placeholders(content: bytes) -> tuple[int, int]:
     messages = kept = 0
     for entry in catalogue:
         is_format = any(flag.endswith("-format") and "brace" not in flag and flag[:3] != "no-" for flag in entry.flags)
-        count = partial(counts_of, pattern=FORMAT_CODE if is_format else CODE)
+        count = CodeFinder(frozenset({"c-format"} if is_format else ())).counts
         sources = {tuple(sorted(count(text).items())) for text in (entry.msgid, entry.msgid_plural) if text}
         for translation in [entry.msgstr, *entry.msgstr_plural.values()]:
             if not translation or entry.obsolete or not any(sources):

@@ -49,7 +49,7 @@ def translate_units(
             if task.is_document:
                 _translate_document(task, data, translate, split, languages)
             else:
-                _translate_paragraphs(task, pool, translate, split, markup=decoding.markup)
+                _translate_paragraphs(task, pool, translate, split)
     pool.report()
     counts, seconds = pool.counts, max(monotonic() - began, 1e-9)
     log(f"{counted(counts.lines, 'sentence')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s")
@@ -108,16 +108,14 @@ def _translate_document(
     log(f"{name}: {counted(done.counts.segments, 'segment')} with {counted(done.counts.sentences, 'sentence')}")
 
 
-def _translate_paragraphs(
-    task: TranslationTask, pool: LinePool, translate: Translate, split: Any, *, markup: bool
-) -> None:
+def _translate_paragraphs(task: TranslationTask, pool: LinePool, translate: Translate, split: Any) -> None:
     """Write the translation of every paragraph, a window at a time."""
     counts, num_invalid = DocumentCounts(), 0
     with open_input(task.file) as stream, open_output(task.output) as out:
         for window in windows_of_lines(iter_lines(stream)):
             texts = [decode_line(line) for line in window]
             num_invalid += sum(not is_valid for _, is_valid in texts)
-            found = translate_paragraphs([text for text, _ in texts], translate, split, counts, markup=markup)
+            found = translate_paragraphs([text for text, _ in texts], translate, split, counts)
             out.write("".join(f"{paragraph.text}\n" for paragraph in found).encode("utf-8", errors="replace"))
             out.flush()
     pool.counts.invalid = num_invalid

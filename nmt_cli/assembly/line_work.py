@@ -68,12 +68,10 @@ def _prepare_for_sentences(translator: Translator, task: TranslationTask, decodi
 
     They are taken out and put back around it, for a whole sentence of a document.
     """
-    needs_alignment = task.is_document or decoding.markup  # in a document, they are always carried across
-    if needs_alignment and not translator.models.has_attention:
+    if not translator.models.has_attention and (task.is_document or decoding.markup):
         without = translator.models.without_attention
         warn(f"{without}, so the order of the words alone places tags and placeholders")
-        needs_alignment = False
-    changed = {"with_alignment": needs_alignment, "keep_markup": False}
+    changed = {"with_alignment": translator.models.has_attention, "keep_markup": False}
     translator.options = translator.options.model_copy(update=changed)
 
 

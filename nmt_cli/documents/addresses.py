@@ -6,9 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from nmt_cli.documents.codes import addresses_of, shown
 from nmt_cli.formats.segments import Atom, Kind, as_one, partners
 from nmt_cli.formats.work import Work
+from nmt_cli.normalization.code_finder import addresses_of
+from nmt_cli.normalization.placeholders import shown
 
 
 def with_whole_addresses(atoms: Sequence[Atom], work: Work) -> list[Atom]:

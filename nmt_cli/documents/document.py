@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
 
-from nmt_cli.documents.codes import with_codes
 from nmt_cli.documents.cues import with_cues_joined
 from nmt_cli.documents.division import Shown
 from nmt_cli.documents.languages import refuse_mixture
-from nmt_cli.documents.po_codes import codes_of_segment, cut_codes, signs_of
+from nmt_cli.documents.po_codes import cut_codes, finder_of, signs_of
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
 from nmt_cli.formats.characters import Characters, document_of, encoded
@@ -23,6 +22,7 @@ from nmt_cli.formats.opening import Input
 from nmt_cli.formats.recognise import utf16_encoding, why_not_text
 from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, State, spliced
 from nmt_cli.formats.work import SEGMENT, Work
+from nmt_cli.normalization.code_finder import habits_of, is_format
 from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.translation.results import Translation
@@ -164,9 +164,7 @@ def _in_place(
     counts = DocumentCounts(notes=list(document.notes), languages=content.languages)
     segments = list(with_cues_joined(segments, source_lang))
     num_subflows = sum(segment.has_subflow for segment in segments)
-    found = _translated(
-        segments, translate, split, counts, content.work, keeps_codes=content.HAS_CODES, content=content
-    )
+    found = _translated(segments, translate, split, counts, content.work, keeps_codes=True, content=content)
     edits = [edit for edits in found.edits for edit in edits]
     if target_lang is not None:
         edits += content.in_language(target_lang)
@@ -214,20 +212,20 @@ def translate_paragraphs(
     split: Splitter,
     counts: DocumentCounts,
     *,
-    markup: bool = False,
+    keeps_codes: bool = True,
     work: Work | None = None,
 ) -> list[Paragraph]:
     """Return each paragraph translated sentence by sentence, with the white space between them as it was.
 
-    One of white space alone gives an empty text. With `markup`, tags and placeholders are carried across.
+    One of white space alone gives an empty text. Tags and placeholders are carried across, unless `keeps_codes` is
+    false: then they are text like any other.
     """
     work = work or Work()
     segments = []
     for paragraph in paragraphs:
         work.count(1 + SEGMENT)
-        atoms = (Atom(paragraph, paragraph),)
-        segments.append(Segment(0, len(paragraph), with_codes(atoms, work=work) if markup else atoms))
-    edits, sentences = _translated(segments, translate, split, counts, work, keeps_codes=markup)
+        segments.append(Segment(0, len(paragraph), (Atom(paragraph, paragraph),)))
+    edits, sentences = _translated(segments, translate, split, counts, work, keeps_codes=keeps_codes)
     found = []
     for paragraph, edit, own in zip(paragraphs, edits, sentences, strict=True):
         text = spliced(paragraph, edit)
@@ -259,15 +257,17 @@ def _translated(
     With `keeps_codes`, a translation has the tags and placeholders of its sentence, or the sentence stays as it was.
     Without it, they are text like any other.
     """
-    is_cut = content is None or not keeps_codes
+    is_document = content is not None and content.HAS_CODES  # else it is text, as paragraphs are
     content = content or Content(Characters("", "", "utf-8"), work)
+    habits = habits_of(map(_text_of, segments)) if keeps_codes else None
     items: dict[int, list[Item]] = {}
     atoms: dict[int, tuple[Atom, ...]] = {}
 
     def split_all(some: Iterable[Segment]) -> Iterator[Unit]:
         for segment in some:
             work.check()
-            own = atoms[id(segment)] = segment.atoms if is_cut else cut_codes(segment, work)
+            own = segment.atoms if habits is None else cut_codes(segment, work, habits)
+            atoms[id(segment)] = own
             items[id(segment)] = items_of(own, split, work)
             for item in items[id(segment)]:
                 if isinstance(item, Unit):
@@ -288,14 +288,21 @@ def _translated(
     del lines
     counts.segments += len(segments)
     counts.sentences += len(units)
-    assembly = _Assembly(content, items, atoms, found, counts, work, keeps_codes=keeps_codes)
+    assembly = _Assembly(content, items, atoms, found, counts, work, habits, is_document=is_document)
     edits = []
     for segment in segments:
         work.check()
         chunks = assembly.of(segment)
-        is_lost = keeps_codes and assembly.is_lost(segment)
+        is_lost = is_document and assembly.is_lost(segment)
         edits.append([] if is_lost else list(_put(content, segment, chunks)))
     return _Segments(edits, [assembly.sentences.get(id(segment), []) for segment in segments])
+
+
+def _text_of(segment: Segment) -> str:
+    """Return the text of a segment in which the habits of its document may be seen."""
+    if any(map(is_format, segment.syntax)):
+        return ""
+    return "".join(atom.text for atom in segment.atoms if atom.kind is Kind.TEXT)
 
 
 def _put(content: Content, segment: Segment, chunks: Sequence[str]) -> Iterator[Edit]:
@@ -317,12 +324,14 @@ class _Assembly:
         translations: dict[int, Translation],
         counts: DocumentCounts,
         work: Work,
+        habits: frozenset[str] | None,
         *,
-        keeps_codes: bool,
+        is_document: bool,
     ) -> None:
+        """Take all that was found; `habits` are those of the whole text, or None where codes are not kept."""
         self._content, self._atoms = content, atoms
         self._items, self._translations, self._counts = items, translations, counts
-        self._work, self._keeps_codes = work, keeps_codes
+        self._work, self._habits, self._is_document = work, habits, is_document
         self._attributes: dict[int, list[Edit]] = {}
         self.sentences: dict[int, list[tuple[str, Translation]]] = {}
         """For each segment, its sentences as they were put back, with their translations."""
@@ -370,7 +379,7 @@ class _Assembly:
         translation = self._translations[id(unit)]
         if translation.text == line.text:
             return self._as_it_was(unit)
-        if not self._keeps_codes:
+        if self._habits is None or (line.is_plain and not self._is_document):
             return Restored([translation.text], 0)
         if not translation.text.strip():  # a line without text would end a cue, and a message would count as new
             return None
@@ -379,7 +388,7 @@ class _Assembly:
             seconds = segment.seconds[chunk + number] if segment.seconds else 0.0
             shown.append(Shown(seconds * length / max(1, lengths[chunk + number]), length))
         signs = signs_of(segment, self._atoms[id(segment)])
-        return restored(line, translation, segment.spell, shown, self._raw, signs, codes_of_segment(segment))
+        return restored(line, translation, segment.spell, shown, signs, finder_of(segment, self._habits))
 
     def _as_it_was(self, unit: Unit) -> Restored:
         """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""

@@ -4,61 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
-from functools import cache
+from dataclasses import replace
 
 from nmt_cli.documents.addresses import with_whole_addresses
-from nmt_cli.documents.codes import (
-    ANY_CODE,
-    CODE,
-    FORMAT_CODE,
-    NUMBERED_CODE,
-    REFERENCE,
-    untranslated,
-    with_codes,
-)
+from nmt_cli.documents.codes import untranslated, with_codes
 from nmt_cli.formats.segments import Atom, Codes, Kind, Segment
 from nmt_cli.formats.work import Work
+from nmt_cli.normalization.code_finder import CodeFinder, is_format
 
 _FREE_SIGNS = "%"
 """Signs of placeholders that are common in text too: one language writes `percent`, another `%`."""
-_UNIT_CODE = re.compile(f"{REFERENCE.pattern}|{ANY_CODE.pattern}")
 _COLUMNS = re.compile(r" {2,}| ?[^ ]++(?: [^ ]++)*+(?: (?! ))?| ")
 """Texts for terminals are set in columns by several blanks."""
-_NUMBERED = frozenset(
-    ("qt-format", "qt-plural-format", "kde-format", "kde-kuit-format", "smalltalk-format", "ycp-format")
-)
-"""Flags of messages in which `%1` stands for the first argument."""
-_BRACED = frozenset(
-    ("python-brace-format", "perl-brace-format", "csharp-format", "java-format", "rust-format", "c++-format",
-     "sh-format")
-)  # fmt: skip
-"""Flags of messages with braces or `$name`, in which `%` is text."""
-_LISP = (
-    r"~[:@#\d]*+\{.{0,400}?~[:@]*+\}|~[:@#\d]*+\[.{0,400}?~\]"  # a list, or a choice, as a whole
-    r"|~(?:[-+]?\d++|'.|[,:@#])*+[vV]?(?:[A-Za-z]|[%&~$*?()^|_<>])|~[vV]"
-)
-_GCC = r"%(?:\d++\$)?[-+#0q]*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:ll?|w|h|z|t)?[A-Za-z]|%[<>'}]"
-_OWN = {
-    "lisp-format": _LISP,
-    "scheme-format": _LISP,
-    "gcc-internal-format": _GCC,
-    "gfc-internal-format": _GCC,
-    "java-printf-format": r"%(?:\d++\$|<)?[-+#0 ,(]*+\d*+(?:\.\d++)?(?:[tT][A-Za-z]|[A-Za-z%])",
-    "perl-format": r"%(?:\d++\$)?[-+#0 ]*+(?:\*(?:\d++\$)?)?v\d*+(?:\.\d++)?[diouxXb]",
-    "go-format": r"%[-+#0 ]*+(?:\d++(?:\.\d++)?)?\[\d++\][A-Za-z]",
-}
-"""Patterns of the directives that printf does not have, by the flag of their language."""
 
 
-def cut_codes(segment: Segment, work: Work) -> tuple[Atom, ...]:
-    """Return the atoms of a segment with the placeholders and tags in its text, and columns, as atoms of their own."""
+def cut_codes(segment: Segment, work: Work, habits: frozenset[str] = frozenset()) -> tuple[Atom, ...]:
+    """Return the atoms of a segment with the placeholders and tags in its text, and columns, as atoms of their own.
+
+    `habits` are those of the text of its document.
+    """
     atoms = [untranslated(atom) if atom.kind is Kind.PROTECTED else atom for atom in segment.atoms]
+    finder = finder_of(segment, habits)
     if segment.codes is Codes.PAGE:
-        return with_codes(with_whole_addresses(atoms, work), has_line_ends=False, work=work)
-    if segment.codes is not Codes.MESSAGE:
-        return with_codes(atoms, _UNIT_CODE if segment.codes is Codes.UNIT else CODE, work=work)
-    cut = with_codes(atoms, with_references(codes_by(segment.syntax)), work=work)
+        return with_codes(with_whole_addresses(atoms, work), finder, has_line_ends=False, work=work)
+    if segment.codes is Codes.TEXT:
+        return with_codes(atoms, finder, work=work)
+    cut = with_codes(atoms, replace(finder, references="first"), work=work)
+    if segment.codes is Codes.UNIT:
+        return cut
     return tuple(part for atom in cut for part in _columns_of(atom, work))
 
 
@@ -78,39 +51,11 @@ def signs_of(segment: Segment, atoms: Iterable[Atom]) -> str:
     has_arguments = segment.codes is Codes.UNIT and any(
         atom.kind is Kind.PLACEHOLDER and atom.text.startswith("%") for atom in atoms
     )
-    return "" if has_arguments or any(map(_is_format, segment.syntax)) else _FREE_SIGNS
+    return "" if has_arguments or any(map(is_format, segment.syntax)) else _FREE_SIGNS
 
 
-def codes_of_segment(segment: Segment) -> re.Pattern[str]:
-    """Return the pattern of the tags and placeholders that the translation of a segment must have as often."""
+def finder_of(segment: Segment, habits: frozenset[str] = frozenset()) -> CodeFinder:
+    """Return what finds the codes of a segment, by its flags, or by the habits of its document."""
     if segment.codes is Codes.MESSAGE:
-        return codes_by(segment.syntax)
-    return ANY_CODE if segment.codes is Codes.UNIT else CODE
-
-
-def codes_by(flags: AbstractSet[str]) -> re.Pattern[str]:
-    """Return the pattern of the placeholders in a message with these flags."""
-    return _pattern(frozenset(filter(_is_format, flags)))
-
-
-@cache
-def with_references(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    """Return a pattern of placeholders that finds references to characters too."""
-    return re.compile(f"{REFERENCE.pattern}|{pattern.pattern}")
-
-
-def _is_format(flag: str) -> bool:
-    return flag.endswith("-format") and not flag.startswith("no-")
-
-
-@cache
-def _pattern(formats: frozenset[str]) -> re.Pattern[str]:
-    own: list[str] = []
-    base = FORMAT_CODE
-    if formats & _NUMBERED:
-        base = NUMBERED_CODE
-    elif not formats or "python-brace-format" in formats or formats <= _BRACED:
-        base = CODE
-    else:
-        own = [_OWN[name] for name in sorted(formats) if name in _OWN]
-    return re.compile("|".join([*own, base.pattern]))
+        return CodeFinder.of_flags(segment.syntax, habits)
+    return CodeFinder(habits=habits, has_numbered=segment.codes is Codes.UNIT)

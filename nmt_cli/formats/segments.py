@@ -32,6 +32,8 @@ class Kind(Enum):
     """A text that its document forbids to translate."""
     BREAK = auto()
     """Something that stays where it is, so no sentence goes across it."""
+    KEY = auto()
+    """The sign of a key before a letter, as in `&File`; the model does not see it."""
     SEAM = auto()
     """Border of two cues: a sentence may cross it, and its translation is divided again."""
 
@@ -182,7 +184,7 @@ class Content:
     HAS_REFERENCES: ClassVar[bool] = False
     """True if `&#...;` may stand for a character that the encoding of the document lacks."""
     HAS_CODES: ClassVar[bool] = True
-    """False if what looks like a tag or a placeholder is text like any other."""
+    """False if it is text of people, of which a sentence without tags and placeholders stays as the model says it."""
 
     def __init__(self, document: Characters, work: Work | None = None) -> None:
         self.document, self.work = document, work or Work()

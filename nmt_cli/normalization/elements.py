@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 
+_FEW = 16
+"""Elements before one among which that with the same word is searched for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -38,6 +41,19 @@ class Tag:
     """It ends within its last word, so the punctuation after that word is outside."""
     is_open: bool = False
     """It began before the words at hand, so only its end belongs among them."""
+    head: str = ""
+    """Punctuation that stands inside before its first word, where it cuts this."""
+    tail: str = ""
+    """Punctuation that stands inside behind its last word, where it cuts this."""
+    crossing: int | None = None
+    """Its own number, where it crosses a tag before it and so begins behind the end of this."""
+    needs_words: bool = False
+    """It encloses words, so it takes a word of the translation even if none looks at these."""
+
+    @property
+    def number(self) -> int:
+        """The number at which it is written in the line."""
+        return self.opens if self.crossing is None else self.crossing
 
     def encloses(self, other: Tag) -> bool:
         """Return whether the other stands within this one."""
@@ -187,9 +203,69 @@ def _place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence
             continue
         own = runs[0] if len(runs) == 1 else max(runs, key=partial(_weight, aims, _Siblings(element.inner)))
         element.first, element.last = own[0], own[-1] + 1
+    if any(element.tag.needs_words for element in without):
+        without = _Takers(siblings, looks_at, rows).rest_of(without, outer)
     if without:
         _place_without_words(outer, without, _Gaps(looks_at, rows), is_root=is_root)
     outer.inner.sort(key=lambda one: (not one.tag.is_open, one.first, one.last, one.tag.opens))
+
+
+class _Takers:
+    """Gives words to elements that need some, though no word of the translation looks at theirs."""
+
+    def __init__(self, siblings: Sequence[Element], looks_at: Sequence[int], rows: range) -> None:
+        self._siblings = sorted(siblings, key=_opens)
+        taken = {row for one in siblings for row in range(one.first, one.last)}
+        self._free = sorted((looks_at[row], row) for row in rows if row not in taken)
+        self._large = [one for one in self._siblings if one.last - one.first > 1]
+
+    def rest_of(self, without: Sequence[Element], outer: Element) -> list[Element]:
+        """Return the elements that get no words: they need none, or those beside them have one word each."""
+        rest, moved = list[Element](), set[int]()
+        for element in without:
+            if element.tag.needs_words and (other := self._with_the_same_word(element)) is not None:
+                other.inner.append(element)
+                moved.add(id(element))
+            elif not element.tag.needs_words or not self._take(element):
+                rest.append(element)
+        outer.inner = [element for element in outer.inner if id(element) not in moved]
+        return rest
+
+    def _with_the_same_word(self, element: Element) -> Element | None:
+        """Return the element before it that has its word too, as in `<b>one</b><i>word</i>`."""
+        tag = element.tag
+        place = bisect_left(self._siblings, tag.opens, key=_opens) - 1
+        for other in reversed(self._siblings[max(place - _FEW, 0) : place + 1]):
+            if other.tag.start <= tag.start and tag.end <= other.tag.end and other.first < other.last:
+                return None if other.tag.closing == tag.closing else other
+        return None
+
+    def _take(self, element: Element) -> bool:
+        """Give an element the free row that looks nearest to its words, or else one of an element beside it."""
+        tag = element.tag
+        if self._free:
+            place = bisect_left(self._free, (tag.start, -1))
+            near = [one for one in (place - 1, place) if 0 <= one < len(self._free)]
+            place = min(
+                near, key=lambda one: abs(self._free[one][0] - tag.start) if self._free[one][0] >= 0 else 1 << 60
+            )
+            row = self._free.pop(place)[1]
+        elif self._large:
+            place = bisect_left(self._large, tag.opens, key=_opens)
+            other = self._large[max(place - 1, 0)]
+            is_before = other.tag.opens < tag.opens
+            row = other.last - 1 if is_before else other.first
+            other.first, other.last = (other.first, row) if is_before else (row + 1, other.last)
+            if other.last - other.first == 1:
+                del self._large[max(place - 1, 0)]
+        else:
+            return False
+        element.first, element.last = row, row + 1
+        return True
+
+
+def _opens(element: Element) -> int:
+    return element.tag.opens
 
 
 def _weight(aims: Sequence[Tag | None], inner: _Siblings, run: Sequence[int]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt_cli.normalization.elements import Tag
-from nmt_cli.normalization.placing import COMMAS, Element, Gaps, Words, apart_from, marks_of, missing_tags
+from nmt_cli.normalization.placing import COMMAS, Gaps, Unread, Words, apart_from, marks_of, missing_tags
 from nmt_cli.normalization.step import RestoringStep
 from nmt_cli.normalization.symbol_finder import InnerSymbol, SymbolFinder
 from nmt_cli.normalization.symbols import MAX_LENGTH, KnownSymbols
@@ -66,7 +66,7 @@ class InnerSymbols(RestoringStep):
                 if tag.closing is None or tag.is_open or any(tag.start <= looks < tag.end for looks in own)
             ]
         wanted = {number for tag in missing if not tag.is_open for number in (tag.opens, tag.closes)}
-        elements = [Element(symbol.begin, symbol.partner) for symbol in undo.data]
+        elements = [Unread(symbol.begin, symbol.end, symbol.partner) for symbol in undo.data]
         verbatim = Gaps(undo.edits, reading.words, words, elements).verbatim(wanted, found.begun)
         done = {number for numbers, _ in verbatim for number in numbers}
         rest = [tag for tag in missing if tag.opens not in done]

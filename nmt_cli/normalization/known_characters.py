@@ -9,7 +9,8 @@ _NEUTRAL = "'\"`´′″ʹ"
 _OPENING, _CLOSING = "„«‹‚‛‟“‘", "”’»›ʼ"
 _QUOTES = ("'’‘‚‛‹›ʼʹ′`´", '"“”„‟«»″')
 DASHES = "-–—‐‑‒―−"
-_INVISIBLE = "\u00ad\u200b\u2060\ufeff"
+_INVISIBLE = "\u00ad\u061c\u200b\u200c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+"""Characters that nobody sees: they may part a word at the end of a line, or tell the direction of a text."""
 
 
 class KnownCharacters:

@@ -19,12 +19,15 @@ from nmt_cli.normalization.known_words import KnownWords
 from nmt_cli.normalization.number_spans import NumberHabits
 from nmt_cli.normalization.numbers import Numbers
 from nmt_cli.normalization.outer_symbols import OuterSymbols
+from nmt_cli.normalization.placeholders import Placeholders
 from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.normalization.spacing import Spacing
 from nmt_cli.normalization.spelling import Spelling
 from nmt_cli.normalization.step import RestoringStep, Step
 from nmt_cli.normalization.symbols import KnownSymbols
+from nmt_cli.normalization.tags import Tags
 from nmt_cli.normalization.word_case import WordCase
+from nmt_cli.normalization.wordless import Wordless
 from nmt_cli.text.language_codes import writes_spaces
 from nmt_cli.text.line import Line
 from nmt_cli.text.translation import Translation
@@ -57,7 +60,7 @@ class Normalizer:
         characters = KnownCharacters(profile.characters)
         known_symbols = KnownSymbols(profile, characters)
         places_symbols = all(map(writes_spaces, (source_lang, target_lang)))
-        steps: list[Step] = []
+        steps: list[Step] = [Wordless()]  # while numbers and symbols show that there are no words
         if profile.kept_numbers is not None and profile.rewritten_numbers is not None:
             habits = NumberHabits(profile.kept_numbers, profile.rewritten_numbers)
             # Before codes: an address is a number that the search must keep, and would be a mere code.
@@ -65,7 +68,7 @@ class Normalizer:
                 Numbers(
                     habits,
                     symbols=symbols,
-                    is_rare=known_symbols.is_rare_currency,
+                    is_rare=known_symbols.is_rare_unit,
                     may_be_glued=not writes_spaces(target_lang),
                 )
             )
@@ -90,9 +93,14 @@ class Normalizer:
         return Normalizer([step for step in self.steps if step.name not in names])
 
     def with_glossary(self, glossary: Glossary | None) -> Normalizer:
-        """Return the same with the terms of a glossary, or with none; they are what is read first."""
-        others = self.without(GlossaryTerms.name)
-        return others if glossary is None else Normalizer([GlossaryTerms(glossary), *others.steps])
+        """Return the same with the terms of a glossary, or with none; they are read behind tags and placeholders."""
+        others = self.without(GlossaryTerms.name).steps
+        number = sum(step.name in (Tags.name, Placeholders.name) for step in others)
+        return Normalizer(others if glossary is None else [*others[:number], GlossaryTerms(glossary), *others[number:]])
+
+    def with_markup(self, symbols: Collection[str] = ()) -> Normalizer:
+        """Return the same with tags and placeholders, which are read first; the `symbols` of a tokenizer are none."""
+        return Normalizer([Tags(symbols=symbols), Placeholders(), *self.steps])
 
     def read(self, raw: str, prefix: str = "") -> Line:
         """Return the line that a tokenizer is to read; `prefix` begins its translation."""
@@ -101,9 +109,15 @@ class Normalizer:
             line = step.read(line)
         return line
 
-    def undo(self, line: Line, found: Translation) -> Translation:
-        """Return the translation of the raw line from one of the text that was read."""
+    def undo(self, line: Line, found: Translation, *, up_to: str = "", only: str = "") -> Translation:
+        """Return the translation of the raw line from one of the text that was read.
+
+        With `up_to`, the steps before and with this one are left; with `only`, no other step is undone.
+        """
         for undo in reversed(line.undos):
-            step = self._by_name[undo.step]
-            found = found.undone(undo, step.undo(undo, found) if isinstance(step, RestoringStep) else ())
+            if undo.step == up_to:
+                break
+            if only in ("", undo.step):
+                step = self._by_name[undo.step]
+                found = found.undone(undo, step.undo(undo, found) if isinstance(step, RestoringStep) else ())
         return found

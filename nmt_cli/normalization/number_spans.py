@@ -43,6 +43,8 @@ MIN_DIALLED = 7
 QUANTITY = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:\.\d{3})*(?:,\d+)?)")
 """A number that is no code, time, date or score."""
 _INITIALS = re.compile(rf"(?<!\w){_LETTER}{{1,3}}(?:&{_LETTER}{{1,3}})+(?!\w)")
+WHOLE = re.compile(r"(?<![\w.])(?:(?<![^\s(])[-−+])?\d++(?:\.\d++)?[eE][-−+]?\d++(?!\w)|[0-9#*]\ufe0f?\u20e3")
+"""A number with an exponent, as `1e-5`, or a keycap."""
 ADDRESS = re.compile(
     r"(?:(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.|(?<![A-Za-z])[A-Za-z]{1,16}://|\bwww\.)[!-~]*[A-Za-z0-9/]", re.ASCII
 )
@@ -58,13 +60,14 @@ def number_spans(text: str) -> list[Span]:
 
     A code has letters before or among its digits, or capitals behind them (`A123`, `mp3`, `x86_64`, `5G`), and may have
     parts in capitals (`PG-13`, `COVID-19`). A few capitals around an ampersand are one too (`R&B`). An address is one
-    of the Web or of e-mail.
+    of the Web or of e-mail. A number with an exponent (`1e-5`) and a keycap (`1️⃣`) are whole.
     """
     whole = [address.span() for address in ADDRESS.finditer(text)]
     if "&" in text:
         whole = _with_others(whole, (one for one in _INITIALS.finditer(text) if one[0].isupper()))
     if not _DIGIT.search(text):
         return whole
+    whole = _with_others(whole, WHOLE.finditer(text))
     whole = _with_others(whole, filter(_is_one_number, GROUPS.finditer(text)))
     found: list[Span] = []
     place = 0

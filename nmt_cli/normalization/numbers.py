@@ -16,6 +16,7 @@ from nmt_cli.normalization.number_spans import (
     ADDRESS,
     GROUPS,
     QUANTITY,
+    WHOLE,
     NumberHabits,
     is_plain,
     number_spans,
@@ -56,7 +57,7 @@ class Numbers(RestoringStep):
         """Take the habits of the training text.
 
         Words with one of the `symbols` of its tokenizer have no numbers. `is_rare` tells of a character whether it is
-        the sign of a currency that the training text hardly has; then it is a part of its number.
+        the sign of a currency or a share that the training text hardly has; then it is a part of its number.
         `may_be_glued` tells that the target language writes no blank before a number.
         """
         self._is_rare, self._may_be_glued = is_rare, may_be_glued
@@ -142,7 +143,7 @@ class Numbers(RestoringStep):
         return number in self._rewritten
 
     def _amounts(self, text: str) -> list[tuple[Span, Span]]:
-        """Return the numbers of a text, each alone and with the rare sign of a currency beside it: `€50`, `50 €`."""
+        """Return the numbers of a text, each alone and with a rare sign of its unit: `€50`, `50 €`, `50 %`."""
         found: list[tuple[Span, Span]] = []
         last = 0
         for begin, end in number_spans(text):
@@ -166,10 +167,11 @@ class Numbers(RestoringStep):
         if number in self._kept and number not in taken:
             return number
         signs = _signs(number)
-        if signs not in self._by_signs and (QUANTITY.fullmatch(number) or GROUPS.fullmatch(number)):
+        is_whole = WHOLE.fullmatch(number) is not None
+        if is_whole or (signs not in self._by_signs and (QUANTITY.fullmatch(number) or GROUPS.fullmatch(number))):
             signs = "0"
         kept = [one for one in self._by_signs.get(signs, ()) if one not in taken and one not in own]
-        if not kept or not is_plain(number):
+        if not kept or not (is_whole or is_plain(number)):
             return number
         return min(kept, key=lambda one: abs(len(one) - len(number)))
 

@@ -6,19 +6,80 @@ Tags and symbols are elements of the line (`elements.py`); here their places bec
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
-from nmt_cli.normalization.elements import Tag, placed
-from nmt_cli.text.edits import Change, Edits, Span
+from nmt_cli.normalization.elements import Element, Tag, placed
+from nmt_cli.text.edits import Change, Edits, Span, word_spans
+from nmt_cli.text.letters import MARKS, WITHOUT_SPACES
+from nmt_cli.text.unit_alignment import Alignment
 
 _EDGES = re.compile(r"(\W*)(\w(?:.*\w)?)(\W*)", re.S)
 """A word between the punctuation before it and the punctuation after it."""
 COMMAS = ",،、，"
 _DEGREES = "°"
 """Belongs to the number before it, whatever punctuation the translation has behind this number."""
+_LEADING = "เแโใไເແໂໃໄ"
+"""Vowels of Thai and Lao that stand before their consonant, and belong to it."""
+_FOLLOWING = "ะาำๅๆະາຳໆ"
+"""Those that stand behind it without being marks."""
+
+
+def units_of(text: str, begins: Iterable[int] = (), solid: Iterable[Span] = ()) -> list[Span]:
+    """Return the words of a text; in scripts that write no blanks they are cut where a piece of the model begins.
+
+    `begins` are the places at which pieces and the like begin. A mark stays with the character before it. What is
+    `solid` is no part of two words, even with blanks in it.
+    """
+    whole = list(solid)
+    ends = [end for _, end in whole]
+
+    def is_free(place: int) -> bool:
+        number = bisect_right(ends, place)
+        return number == len(whole) or whole[number][0] >= place
+
+    places = sorted({place for place in begins if 0 < place < len(text) and _may_cut(text, place) and is_free(place)})
+    found: list[Span] = []
+    number = 0
+    for begin, end in word_spans(text):
+        if found and not is_free(begin):
+            begin = found.pop()[0]
+        while number < len(places) and places[number] <= begin:
+            number += 1
+        while number < len(places) and places[number] < end:
+            found.append((begin, places[number]))
+            begin = places[number]
+            number += 1
+        found.append((begin, end))
+    return found
+
+
+def _may_cut(text: str, place: int) -> bool:
+    """Return whether two characters belong to a script without blanks, and are not drawn as one."""
+    before, after = text[place - 1], text[place]
+    is_unspaced = WITHOUT_SPACES.match(before) or WITHOUT_SPACES.match(after)
+    return is_unspaced is not None and after not in MARKS and before not in _LEADING and after not in _FOLLOWING
+
+
+def source_units(alignment: Alignment, text: str, cuts: Iterable[int] = (), solid: Iterable[Span] = ()) -> list[Span]:
+    """Return the units of the source text, also cut at some places, as at the borders of tags."""
+    return units_of(text, [*(begin for begin, _ in alignment.source), *cuts], solid)
+
+
+def target_units(alignment: Alignment, text: str, solid: Iterable[Span] = ()) -> list[Span]:
+    """Return the units of the target text."""
+    return units_of(text, (begin for begin, _ in alignment.target), solid)
+
+
+def in_order(source: str, target: str) -> Alignment:
+    """Return an alignment of two texts by the order of their words, where there is no attention."""
+    sources, targets = word_spans(source), word_spans(target)
+    looks = tuple(row * len(sources) // max(len(targets), 1) if sources else -1 for row in range(len(targets)))
+    return Alignment(tuple(sources), tuple(targets), None, looks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +90,10 @@ class Words:
     spans: Sequence[Span]
     looks_at: Sequence[int]
     """The number of a source word, -1 for none."""
+    solid: Sequence[Span] = ()
+    """Characters that nothing parts: placeholders. Each is within a word."""
+    limit: int | None = None
+    """The place behind all that belongs to these words; by default, the end of the text."""
 
     def written(self, row: int) -> str:
         """Return a word."""
@@ -38,23 +103,65 @@ class Words:
         """Return a word without the punctuation around it; all of one that is punctuation alone."""
         begin, end = self.spans[row]
         found = _EDGES.fullmatch(self.text, begin, end)
-        return found.span(2) if found else (begin, end)
+        core = found.span(2) if found else (begin, end)
+        own = self._solid_within(begin, end) if self.solid else ()
+        if not own:
+            return core
+        return (min(core[0], own[0][0]), max(core[1], own[-1][1])) if found else (own[0][0], own[-1][1])
+
+    def _solid_within(self, begin: int, end: int) -> Sequence[Span]:
+        first = bisect_left(self.solid, (begin, begin))
+        return self.solid[first : bisect_left(self.solid, (end, end))]
+
+    def has_text(self, row: int) -> bool:
+        """Return whether a word has letters or digits."""
+        return any(map(str.isalnum, self.written(row)))
+
+    @property
+    def has_blanks(self) -> bool:
+        """True if the text parts words by blanks, at its end."""
+        return WITHOUT_SPACES.search(self.text, self.spans[-1][0] if self.spans else len(self.text)) is None
+
+    def begin(self, row: int, tag: Tag) -> int:
+        """Return where a tag begins that stands before a word; the punctuation that it cuts stands before it."""
+        begin = self.spans[row][0]
+        if not tag.cuts_first:
+            return begin
+        place = self.core(row)[0]
+        return place - len(tag.head) * self.text[begin:place].endswith(tag.head)
+
+    def end(self, row: int, tag: Tag) -> int:
+        """Return where a tag ends that stands behind a word; the punctuation that it cuts stands behind it."""
+        end = self.spans[row][1]
+        if not tag.cuts_last:
+            return end
+        place = self.core(row)[1]
+        return place + len(tag.tail) * self.text[place:end].startswith(tag.tail)
+
+    def from_place(self, place: int) -> Words:
+        """Return the words that go on behind a place of the text, or begin there."""
+        if not place:
+            return self
+        own = [row for row, (_, end) in enumerate(self.spans) if end > place]
+        spans = [(max(self.spans[row][0], place), self.spans[row][1]) for row in own]
+        return Words(self.text, spans, [self.looks_at[row] for row in own], self.solid, self.limit)
 
     def behind(self, first: int) -> Words:
         """Return the words from one on."""
-        return Words(self.text, self.spans[first:], self.looks_at[first:])
+        return Words(self.text, self.spans[first:], self.looks_at[first:], self.solid, self.limit)
 
 
-class Element(NamedTuple):
+class Unread(NamedTuple):
     """A tag or symbol that the model has not read."""
 
     begin: int
     """Its first character in the line."""
+    end: int
     partner: int | None
     """The number of the other one of its pair."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gaps:
     """What the model has not read, between the words that it has, and a translation."""
 
@@ -64,7 +171,7 @@ class Gaps:
     """The words that are read; text that only stands for an element is none."""
     words: Words
     """The words of the translation, which look at these."""
-    elements: Sequence[Element]
+    elements: Sequence[Unread]
 
     def verbatim(self, wanted: Collection[int], begun: int) -> list[tuple[list[int], Change]]:
         """Return the changes that bring back what stood between words which still follow each other, each with the
@@ -75,10 +182,17 @@ class Gaps:
         """
         found: dict[int, tuple[list[int], Change]] = {}
         of_gap: dict[int, int] = {}
+        begins = [element.begin for element in self.elements]
         for gap, (old, new) in enumerate(self.edits.gaps()):
-            numbers = [one for one, element in enumerate(self.elements) if old[0] <= element.begin < old[1]]
+            all_numbers = range(bisect_left(begins, old[0]), bisect_left(begins, old[1]))
+            numbers = [*all_numbers]
+            while numbers and numbers[0] not in wanted and numbers[-1] in wanted:  # the prefix has the first ones
+                old = self.elements[numbers.pop(0)].end, old[1]
             of_gap.update(dict.fromkeys(numbers, gap))
             change = self._between(old, new) if all(one in wanted for one in numbers) else None
+            if change is not None and change.begin < begun <= change.end and len(numbers) < len(all_numbers):
+                has_blank = self.words.text[begun - 1].isspace()
+                change = change._replace(begin=begun, text=change.text.lstrip() if has_blank else change.text)
             if change is not None and change.begin >= begun:
                 found[gap] = numbers, change
         ends = 0
@@ -91,6 +205,15 @@ class Gaps:
                 del found[gap]
         return list(found.values())
 
+    @cached_property
+    def _first_rows(self) -> dict[int, int]:
+        """The first word of the translation that looks at each word."""
+        return {looks: row for row, looks in reversed([*enumerate(self.words.looks_at)])}
+
+    @cached_property
+    def _last_rows(self) -> dict[int, int]:
+        return {looks: row for row, looks in enumerate(self.words.looks_at)}
+
     def _lacks_partner(self, numbers: Sequence[int], of_gap: Mapping[int, int], found: Collection[int]) -> bool:
         partners = (self.elements[one].partner for one in numbers)
         return any(partner is not None and of_gap[partner] not in found for partner in partners)
@@ -102,8 +225,8 @@ class Gaps:
         before, after = len(read[: new[0]].rstrip()), len(read) - len(read[new[1] :].lstrip())
         left = self._word_at(before - 1) if before else None
         right = self._word_at(after) if after < len(read) else None
-        last = max((row for row, looks in enumerate(looks_at) if looks == left), default=-1)
-        first = next((row for row, looks in enumerate(looks_at) if looks == right), len(looks_at))
+        last = -1 if left is None else self._last_rows.get(left, -1)
+        first = len(looks_at) if right is None else self._first_rows.get(right, len(looks_at))
         written, said = text[slice(*old)], read[slice(*new)]
         if left is not None and left == right:
             at = None if last < 0 or said else self._within(left, new, first, last)
@@ -137,12 +260,15 @@ class Gaps:
         the word that is read: among the punctuation around it."""
         read, words = self.edits.new, self.words
         head, tail = read[self.read[word][0] : new[0]], read[new[1] : self.read[word][1]]
+        if first == last and words.written(first) == read[slice(*self.read[word])]:
+            return words.spans[first][0] + len(head)
         if not any(map(str.isalnum, head)):
             begin = words.spans[first][0] + len(head)
             return begin if words.written(first).startswith(head) else words.core(first)[0]
         if not any(map(str.isalnum, tail)):
             end = words.spans[last][1] - len(tail)
-            return end if words.written(last).endswith(tail) else words.core(last)[1]
+            is_there = words.written(last).endswith(tail)  # perhaps as a word of its own, as in French
+            return len(words.text[:end].rstrip()) if is_there else words.core(last)[1]
         return None
 
     def _word_at(self, place: int) -> int | None:
@@ -163,8 +289,7 @@ class Mark(NamedTuple):
 class _Edge(NamedTuple):
     text: str
     number: int
-    is_cut: bool
-    """The punctuation at this edge of the word is outside."""
+    place: int
 
 
 def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
@@ -175,6 +300,12 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
     num_words = len(words.spans)
     before: list[list[_Edge]] = [[] for _ in range(num_words + 1)]
     after: list[list[_Edge]] = [[] for _ in range(num_words)]
+    behind: list[_Edge] = []
+    """What stands behind all words."""
+    ends: dict[int, int] = {}
+    """By the identity of an element with words, the last of these."""
+    end = len(words.text) if words.limit is None else words.limit
+    ends_apart = not words.text[end - 1 : end].strip()
     root = placed(tags, [*words.looks_at, *[-1] * (num_words - len(words.looks_at))])
     waiting = [(inner, root, False) for inner in reversed(root.inner)]
     while waiting:
@@ -184,30 +315,41 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
             waiting.append((element, outer, True))
             waiting += [(inner, element, False) for inner in reversed(element.inner)]
         text = (tag.closing or "") if is_end else "" if tag.is_open else tag.text
-        number = tag.closes if is_end else tag.opens
+        number = tag.closes if is_end else tag.number
         if element.is_behind:
-            blank = " " * (not is_end and not tag.is_after and not outer.is_behind)
-            after[element.first - 1].append(_Edge(blank + text, number, tag.cuts_last))
+            row = element.first - 1
+            is_apart = not is_end and not tag.is_after and not outer.is_behind
+            blank = " " * (is_apart and words.has_blanks and words.end(row, tag) == words.spans[row][1])
+            after[row].append(_Edge(blank + text, number, words.end(row, tag)))
         elif is_end and element.first < element.last:
-            after[element.last - 1].append(_Edge(text, number, tag.cuts_last))
+            row = max([_last_word(words, element), *(ends[id(inner)] for inner in element.inner if id(inner) in ends)])
+            ends[id(element)] = row
+            after[row].append(_Edge(text, number, words.end(row, tag)))
+        elif element.first == num_words:
+            is_first = not any(edge.text for edge in behind) and not tag.is_open
+            is_apart = ends_apart or text[:1].isspace()
+            blank = " " * (is_first and bool(text) and words.has_blanks and not is_apart)
+            behind.append(_Edge(blank * bool(words.spans) + text, number, end))
         else:
             blank = " " * (is_end and tag.is_apart and outer.first < outer.last)
-            before[element.first].append(_Edge(text + blank, number, tag.cuts_first))
+            before[element.first].append(_Edge(text + blank, number, words.begin(element.first, tag)))
     found: list[Mark] = []
     for row in range(num_words):
-        (begin, end), core = words.spans[row], words.core(row)
         opening, closing = before[row], after[row]
-        last = max((number for number, edge in enumerate(opening) if not edge.is_cut), default=-1)
-        first = next((number for number, edge in enumerate(closing) if not edge.is_cut), len(closing))
-        found += [Mark(begin if at <= last else core[0], edge.text, edge.number) for at, edge in enumerate(opening)]
-        found += [Mark(core[1] if at < first else end, edge.text, edge.number) for at, edge in enumerate(closing)]
-    if any(edge.text for edge in before[-1]):  # a word of their own, behind all others
-        is_apart = not words.text or words.text[-1].isspace() or before[-1][0].text[:1].isspace()
-        blank = "" if is_apart else " "
-        found += [
-            Mark(len(words.text), blank * (not at) + edge.text, edge.number) for at, edge in enumerate(before[-1])
-        ]
+        begins = [*accumulate((edge.place for edge in reversed(opening)), min)][::-1]
+        found += [Mark(place, edge.text, edge.number) for place, edge in zip(begins, opening, strict=True)]
+        places = accumulate((edge.place for edge in closing), max)
+        found += [Mark(place, edge.text, edge.number) for place, edge in zip(places, closing, strict=True)]
+    found += [Mark(end, edge.text, edge.number) for edge in behind]
     return [mark for mark in found if mark.text.strip()]
+
+
+def _last_word(words: Words, element: Element) -> int:
+    """Return the last word of an element, or one before it where marks that stand outside are words of their own."""
+    row = element.last - 1
+    while element.tag.cuts_last and not element.tag.tail and row > element.first and not words.has_text(row):
+        row -= 1
+    return row
 
 
 def missing_tags(tags: Sequence[Tag], begun: str) -> list[Tag]:

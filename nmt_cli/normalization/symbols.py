@@ -14,6 +14,7 @@ MIN_SYMBOL = 10
 JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 """Characters that join emoji, or choose how one is drawn."""
 PARTNERS = {")": "(", "(": ")", "]": "[", "[": "]", "}": "{", "{": "}", "»": "«", "«": "»", "›": "‹", "‹": "›"}
+SHARES = "%‰٪"
 QUOTES = '"“”„‟'
 
 
@@ -64,9 +65,11 @@ class KnownSymbols:
         """Return whether the training text hardly has a symbol, nor one in its place."""
         return not self._usual.issuperset(self._read(symbol))
 
-    def is_rare_currency(self, symbol: str) -> bool:
-        """Return whether a character is the sign of a currency that the training text hardly has."""
-        return is_currency(symbol) and self._profile.characters.get(symbol, 0) < MIN_SYMBOL
+    def is_rare_unit(self, character: str) -> bool:
+        """Return whether a character is the sign of a currency or of a share that the training text hardly has."""
+        return (is_currency(character) or character in SHARES) and self._profile.characters.get(
+            character, 0
+        ) < MIN_SYMBOL
 
     def is_rare_word(self, symbols: str) -> bool:
         """Return whether the training text hardly ever has some symbols as a word of their own."""

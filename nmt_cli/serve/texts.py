@@ -21,6 +21,7 @@ from nmt_cli.documents.document import (
 from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import Splitter
 from nmt_cli.formats.work import Work
+from nmt_cli.normalization.code_finder import may_have_codes
 from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
 from nmt_cli.serve.documents import Document, Documents
 from nmt_cli.system.errors import InputError
@@ -118,7 +119,8 @@ def translate_texts(
         raise InputError("prefix goes with a text of one sentence")
     if request.prefix and not any(map(str.isalpha, texts[0])):
         raise InputError("prefix goes with a text that has letters; this one is not translated")
-    wanted = request.wanted(direction.engine, with_alignment=request.with_alignment)
+    has_codes = any(map(may_have_codes, texts)) and not request.prefix
+    wanted = request.wanted(direction.engine, with_alignment=request.with_alignment or has_codes)
     sentences = _Sentences(direction, wanted, cancellation)
     paragraphs = [text.split("\n") for text in texts]
 
@@ -126,7 +128,11 @@ def translate_texts(
         lines = [line for of_text in paragraphs for line in of_text]
         with documents.one(cancellation) as document:
             translate, counts = sentences.ranked(rank, document), DocumentCounts()
-            found = iter(translate_paragraphs(lines, translate, direction.split, counts, work=document.work))
+            # What a prefix holds is text that nothing may change.
+            kept = not request.prefix
+            found = iter(
+                translate_paragraphs(lines, translate, direction.split, counts, keeps_codes=kept, work=document.work)
+            )
             return [[next(found) for _ in of_text] for of_text in paragraphs]
 
     ranks = [rendered(rank) for rank in range(1 + request.alternatives)]

@@ -6,11 +6,40 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from nmt_cli.text.edits import Change, Edits, Span
 
 _WORD = re.compile(r"\S+")
+
+
+class CodeKind(Enum):
+    """Kinds of codes: what a line holds beside text."""
+
+    OPEN = auto()
+    """It begins to enclose text."""
+    CLOSE = auto()
+    ALONE = auto()
+    """It encloses nothing, and the model does not read it."""
+    LINE_END = auto()
+    """It ends a line, so a sentence does not go across it."""
+    PLACEHOLDER = auto()
+    """The model reads it, and the translation has it unchanged."""
+    ESCAPE = auto()
+    """It stands for another character, which the model reads."""
+    ACCELERATOR = auto()
+    """A sign before the letter of a word that is its key; the model reads the word without it."""
+
+
+class Code(NamedTuple):
+    """Characters of a line that are no text."""
+
+    begin: int
+    end: int
+    kind: CodeKind
+    name: str = ""
+    """The name that the beginning and the end of an element share."""
 
 
 class Constraint(NamedTuple):
@@ -63,11 +92,13 @@ class Line:
     """True if a step needs the attention to be undone."""
     keeps_digits: bool = False
     """True if the translation may have only the digits of its constraints and its prefix."""
+    codes: tuple[Code, ...] | None = None
+    """Codes of the text from left to right, as a format or a step has found them; None where nobody has looked."""
 
     @classmethod
-    def of(cls, raw: str, prefix: str = "") -> Line:
+    def of(cls, raw: str, prefix: str = "", codes: Sequence[Code] | None = None) -> Line:
         """Return a line that no step has read."""
-        return cls(raw, raw, prefix=prefix)
+        return cls(raw, raw, prefix=prefix, codes=None if codes is None else tuple(codes))
 
     def changed(
         self,
@@ -160,6 +191,7 @@ class Line:
             locked=tuple(edits.new_spans(self.locked)),
             no_text=tuple(edits.new_spans(self.no_text)),
             constraints=_at(self.constraints, edits),
+            codes=None if self.codes is None else _codes_at(self.codes, edits),
         )
 
 
@@ -171,6 +203,11 @@ def _at(constraints: Sequence[Constraint], edits: Edits) -> tuple[Constraint, ..
     """Return constraints of the old text of some edits as those of the new one."""
     spans = edits.new_spans([(one.begin, one.end) for one in constraints])
     return tuple(one._replace(begin=begin, end=end) for one, (begin, end) in zip(constraints, spans, strict=True))
+
+
+def _codes_at(codes: Sequence[Code], edits: Edits) -> tuple[Code, ...]:
+    spans = edits.new_spans([(code.begin, code.end) for code in codes])
+    return tuple(code._replace(begin=begin, end=end) for code, (begin, end) in zip(codes, spans, strict=True))
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:

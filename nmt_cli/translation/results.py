@@ -130,6 +130,8 @@ class Translation:
     """Probability that each white-space word of the text is correct; None where it was not asked for."""
     confidence: float | None = None
     """Probability that the whole text is correct."""
+    alignment: Alignment | None = None
+    """The attention between pieces, from which documents tell the places of their tags."""
 
     @classmethod
     def of(cls, found: texts.Translation, *, with_alignment: bool) -> Translation:
@@ -156,6 +158,7 @@ class Translation:
             found.features,
             found.word_confidence,
             found.confidence,
+            found.alignment if with_alignment else None,
         )
 
     @property
@@ -241,7 +244,7 @@ class Counts:
         if self.without_weights:
             warn(
                 f"{counted(self.without_weights, 'line')} too long for a matrix of weights. They have hard links but "
-                "no soft alignment, and neither markup nor unknown words carried across"
+                "no soft alignment, and no unknown words carried across"
             )
         if self.unpaired_tags:
             warn(

@@ -22,6 +22,7 @@ from nmt_cli.data.batch import pad_sources
 from nmt_cli.data.lines import decode_line
 from nmt_cli.data.tokenizer import BOS, EOS, Tokenizer
 from nmt_cli.normalization.normalizer import Normalizer
+from nmt_cli.normalization.tags import Tags, has_unpaired_tag
 from nmt_cli.search.beam import NewSentences, Observer, beam_search
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.hypothesis import Hypothesis, SearchState, Vocabulary
@@ -33,7 +34,6 @@ from nmt_cli.text.line import Constraint, Line
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.long_lines import PartTranslations, fits_a_matrix, joined, parts_of, rounds, without_weights
-from nmt_cli.translation.markup import PlainLine, strip_tags, with_markup
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
 from nmt_cli.translation.results import Counts, Part, PartTranslation, Translated, Translation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
@@ -101,21 +101,15 @@ class Translator:
         """Yield the parts of the lines for others to translate, and return the translations of each line, in order."""
         raws, are_valid = zip(*map(decode_line, lines), strict=True) if lines else ((), ())
         self.counts.invalid += are_valid.count(False)
-        plain = [self._plain(raw) for raw in raws]
-        self.counts.unpaired_tags += sum(one.has_unpaired_tag for one in plain)
-        begun = prefixes or [""] * len(lines)
-        read = [
-            self.normalizer.read(one.text, self._plain_prefix(prefix)) for one, prefix in zip(plain, begun, strict=True)
-        ]
+        normalizer = self._normalizer()
+        read = [normalizer.read(raw, prefix) for raw, prefix in zip(raws, prefixes or [""] * len(lines), strict=True)]
+        self.counts.unpaired_tags += sum(map(has_unpaired_tag, read))
         numbers = numbers or range(self.counts.lines, self.counts.lines + len(lines))
         parts = yield from self._translated_parts(read, numbers)
         self.counts.lines += len(lines)
         self.counts.blank += sum(not of_line for of_line in parts)
         self.counts.cut += sum(len(of_line) > 1 for of_line in parts)
-        found = [
-            self._translations(line, of_line, of_tags, prefix)
-            for line, of_line, of_tags, prefix in zip(read, parts, plain, begun, strict=True)
-        ]
+        found = [self._translations(normalizer, *of_line) for of_line in zip(read, parts, strict=True)]
         if self.options.with_alignment:
             self.counts.without_weights += sum(translations[0].weights is None for translations in found)
         self.counts.empty += sum(
@@ -123,33 +117,33 @@ class Translator:
         )
         return [Translated(raw, translations) for raw, translations in zip(raws, found, strict=True)]
 
-    def _plain(self, text: str) -> PlainLine:
-        """Return a line without what the model must not see."""
+    def _normalizer(self) -> Normalizer:
+        """Return the steps that read the lines, with those of tags and placeholders if these are kept."""
         if not self.options.keep_markup:
-            return PlainLine(text, ())
-        return strip_tags(text, self.tokenizers[0].symbols())
-
-    def _plain_prefix(self, text: str) -> str:
-        """Return the beginning of a translation without what the model must not see."""
-        plain = self._plain(text).text
-        return plain + " " if plain != text and text[-1].isspace() else plain
+            return self.normalizer
+        return self.normalizer.with_markup(self.tokenizers[0].symbols())
 
     def _needs_weights(self, line: Line) -> bool:
         return self.options.with_alignment or line.needs_alignment
 
     def _translations(
-        self, line: Line, parts: Sequence[PartTranslations], plain: PlainLine, shown: str
+        self, normalizer: Normalizer, line: Line, parts: Sequence[PartTranslations]
     ) -> tuple[Translation, ...]:
-        """Return the translations of a line from those of its parts; `shown` is the prefix as it was given."""
+        """Return the translations of a line from those of its parts."""
         found = joined(line, parts, with_alignment=self._needs_weights(line))
         if self.estimator is not None:
             found = tuple(map(self.estimator.with_confidence, found))
         if self.options.copy_unknown:
             found = tuple(with_unknown_words(line, [part for part, _ in parts], found))
         if parts or not self._is_void(line):
-            found = tuple(self.normalizer.undo(line, one) for one in found)
-        own = tuple(Translation.of(one, with_alignment=self.options.with_alignment) for one in found)
-        return with_markup(plain, own, line.prefix, shown) if self.options.keep_markup else own
+            found = tuple(normalizer.undo(line, one, up_to=Tags.name) for one in found)
+        # Tags are no words, which alignments and terms count.
+        own = (Translation.of(one, with_alignment=self.options.with_alignment) for one in found)
+        tagged = (normalizer.undo(line, one, only=Tags.name) for one in found)
+        return tuple(
+            one if other.text == one.text else replace(one, text=other.text, word_confidence=other.word_confidence)
+            for one, other in zip(own, tagged, strict=True)
+        )
 
     def _is_void(self, line: Line) -> bool:
         """Return whether a line has nothing that can be seen, so that its translation has no symbols either."""

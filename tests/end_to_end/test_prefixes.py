@@ -134,7 +134,7 @@ def test_tags_alone_are_a_prefix_too(nmt, model: Path, tmp_path: Path):
     sources = ["He sells <b>the hats</b>."] * len(prefixes)
     options = ("--markup", "--confidence", "--format", "jsonl")
     found = list(map(json.loads, translate(nmt, model, tmp_path, sources, prefixes, *options)))
-    (free,) = translate(nmt, model, tmp_path, ["He sells the hats ."], [""])  # what the model sees
+    (free,) = translate(nmt, model, tmp_path, ["He sells the hats."], [""])
     for record, prefix in zip(found, prefixes, strict=True):
         assert record["translation"].startswith(prefix)
         assert record["translation"].count("<b>") == 1

@@ -154,6 +154,14 @@ def test_a_translation_begins_with_its_prefix(server, model, tmp_path):
     assert (answer.status, answer.json["error"]) == (400, "Invalid request: prefix goes with a text of one sentence")
 
 
+def test_placeholders_and_tags_of_plain_text_come_through_once(server):
+    text = "The car of {name} is red.<br />The %s of <i>the cat</i> is `x.y()`."
+    of_one, of_two = server.translate(text)["translatedText"], server.translate([text, "A %1$s."])["translatedText"]
+    for found in (of_one, of_two[0]):
+        assert all(found.count(code) == 1 for code in ("{name}", "<br />", "%s", "<i>", "</i>", "`x.y()`"))
+    assert of_two[1].count("%1$s") == 1
+
+
 def test_alignments_have_a_row_for_each_word(server):
     found = server.translate("The car is red. The cat sees the dog.", alignment=True)
     assert [one["source"] for one in found["alignment"]] == ["The car is red.", "The cat sees the dog."]

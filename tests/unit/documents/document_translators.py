@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-import numpy as np
+from itertools import accumulate
 
 from nmt_cli.documents.sentences import splitter
+from nmt_cli.text.edits import word_spans
+from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.results import Translation
 
 SPLIT = splitter("en")
@@ -20,11 +21,12 @@ def translator(change: Callable[[list[str]], list[str]], order: Callable[[int], 
         for line in lines:
             words = line.split()
             new = change(list(words))
-            weights = np.zeros((len(new), len(words) + 1))
             columns = order(len(words)) if order else list(range(len(words)))
-            for row in range(len(new)):
-                weights[row, columns[min(row, len(columns) - 1)]] = 1.0
-            translations.append(Translation(" ".join(new), 0.0, 0.0, weights, None, len(new)))
+            looks = tuple(columns[min(row, len(columns) - 1)] for row in range(len(new)))
+            ends = list(accumulate(len(word) + 1 for word in new))
+            spans = tuple((end - len(word) - 1, end - 1) for word, end in zip(new, ends, strict=True))
+            alignment = Alignment(tuple(word_spans(line)), spans, None, looks)
+            translations.append(Translation(" ".join(new), 0.0, 0.0, alignment=alignment))
         return translations
 
     return translate

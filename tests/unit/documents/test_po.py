@@ -307,7 +307,7 @@ def test_addresses_beside_scripts_without_spaces_are_placeholders(text: str, add
 
     new = catalogue(f'msgid "{text}"\nmsgstr ""\n', translate)
     assert seen == [text.replace(address, "__1__")]
-    assert new.endswith(f'msgstr "{address} NEW"\n')
+    assert new.rpartition("msgstr")[2].count(address) == 1
 
 
 def test_a_lost_placeholder_is_counted():

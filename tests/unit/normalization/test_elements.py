@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from nmt_cli.normalization import elements
 from nmt_cli.normalization.elements import Element, Tag
-from nmt_cli.translation.markup import strip_tags
+from nmt_cli.normalization.tags import Reading, Tags
+from nmt_cli.text.edits import word_spans
+from nmt_cli.text.line import Line
+from nmt_cli.text.unit_alignment import Alignment
 
 
 def holders_of(tags: Sequence[Tag]) -> dict[int, Tag]:
@@ -75,18 +79,28 @@ def shown(element: Element) -> tuple[object, ...]:
     return (*own, *map(shown, element.inner))
 
 
+def read(raw: str) -> tuple[list[Tag], int]:
+    """The tags of a line among the words that are read, none of which needs a word, and the number of words."""
+    line = Tags().read(Line.of(raw))
+    spans = tuple(word_spans(line.text))
+    if not line.undos:
+        return [], len(spans)
+    reading = Reading.of(line.undos[0].edits, line.undos[0].data, Alignment(spans, spans, None, ()))
+    return [replace(tag, needs_words=False) for tag in reading.tags], len(spans)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_elements_have_the_places_that_a_search_of_all_words_finds(seed: int):
     draw = random.Random(seed)
     parts = ["a", "b ", "c d ", " ", "<b>", "</b>", "<i>", "</i>", "<u>", "</u>", "<br/>", ". "]
     for _ in range(300):
-        line = strip_tags("".join(draw.choices(parts, k=draw.randint(2, 30))))
-        if not (num_words := len(line.text.split())):
+        tags, num_words = read("".join(draw.choices(parts, k=draw.randint(2, 30))))
+        if not num_words:
             continue
         looks_at = [draw.choice([min(row, num_words - 1), draw.randrange(num_words)]) for row in range(num_words + 2)]
         looks_at = [*looks_at[: draw.randint(0, num_words + 2)], *[-1] * draw.randint(0, 1)]
-        root = elements._tree(line.tags)
+        root = elements._tree(tags)
         root.last = len(looks_at)
-        holders = holders_of(line.tags)
+        holders = holders_of(tags)
         place_within(root, [holders.get(column) for column in looks_at], looks_at, is_root=True)
-        assert shown(elements.placed(line.tags, looks_at)) == shown(root)
+        assert shown(elements.placed(tags, looks_at)) == shown(root)

@@ -36,9 +36,14 @@ def both():
     return steps, [text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undos)]
 
 
+def numbers_of(steps: Normalizer):
+    """The step of numbers."""
+    return next(step for step in steps.steps if step.name == "numbers")
+
+
 def read_numbers(steps: Normalizer, text: str, prefix: str = "") -> Line:
     """The line after the step of numbers alone."""
-    return steps.steps[0].read(Line.of(text, prefix))
+    return numbers_of(steps).read(Line.of(text, prefix))
 
 
 def said_by(translator, line):
@@ -98,7 +103,7 @@ def test_a_prefix_that_says_a_number_says_it_once_and_one_that_begins_it_goes_on
 def test_a_number_that_a_term_touches_is_left_to_the_term():
     steps = Normalizer.of(of_profile(), **LANGUAGES)
     line = Line.of("I see 4711 cars and 4712.").changed("glossary", constraints=[Constraint(6, 15, ("x",), "glossary")])
-    assert [one.step for one in steps.steps[0].read(line).constraints] == ["glossary", "numbers"]
+    assert [one.step for one in numbers_of(steps).read(line).constraints] == ["glossary", "numbers"]
 
 
 def test_the_first_of_two_equal_stand_ins_is_put_back_alone():

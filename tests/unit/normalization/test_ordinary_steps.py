@@ -114,7 +114,7 @@ def test_steps_travel_between_processes(both):
         ("The cat of ＡＮＮＡ is here.", "The cat of Anna is here."),
         *(
             (text, text)
-            for text in ("", " ", "NATO", "I", "B2B 42", "猫は家にいる", "Ünß ñ", "The Cat sees EU and A B.")
+            for text in ("", " ", "NATO", "I", "NATO B2B", "猫は家にいる", "Ünß ñ", "The Cat sees EU and A B.")
         ),
     ],
 )

@@ -1,0 +1,274 @@
+"""Finds the tags and placeholders of a text by the table of conventions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cache
+
+from nmt_cli.normalization.conventions import (
+    ALWAYS,
+    BRACE_FLAGS,
+    DIRECTIVE,
+    FLAGGED,
+    HABIT,
+    LINE_ENDS,
+    NUMBERED_FLAGS,
+    PAGE_OR_MAIL,
+    PRINTF_IN_TEXT,
+    REFERENCE,
+    Convention,
+)
+from nmt_cli.text.line import Code, CodeKind
+
+ADDRESS = re.compile(PAGE_OR_MAIL)
+"""An address of a page or of mail."""
+_TAG_NAME = re.compile(r"[<\[]/?\s*([^\s/>=\]]+)")
+_BBCODE = re.compile(r"\[(/?)([A-Za-z][A-Za-z0-9]*)(?:[= ][^\[\]\n]{0,2000})?\]")
+_NO_ESCAPES = re.compile(r"(?<![{\\])\\(?![nNrtuh])[A-Za-z]|(?<![A-Za-z])[A-Za-z]:\\|\\\\[A-Za-z]")
+"""A command of TeX or a path of Windows: then `\\n` begins a name."""
+_IN_BRACKETS = ("BBCode", "end of BBCode")
+_MIN_HABIT = 2
+"""Codes of a convention that show the habit of a text."""
+_WINDOW, _OVERLAP = 100_000, 5_000
+"""Characters that are searched at once, as no other thread runs meanwhile, and those that the next search repeats."""
+_MAX_BRACES = 4000
+_SIGNS = frozenset("%{<[`*$_@\\|:&!~/")
+"""Signs of which each code has one."""
+Each = Callable[[Iterable[re.Match[str]]], Iterable[re.Match[str]]]
+
+
+class _Table:
+    """Conventions as one pattern, which is compiled once."""
+
+    def __init__(self, conventions: Iterable[Convention]) -> None:
+        self.rows = tuple(conventions)
+        self.pattern = re.compile(
+            "|".join(f"(?P<row{n}>{_numbered(row.pattern, n)})" for n, row in enumerate(self.rows))
+        )
+
+    def row_of(self, found: re.Match[str]) -> int:
+        """Return the number of the convention of a match."""
+        assert found.lastgroup is not None
+        return int(found.lastgroup[3:])
+
+
+def _numbered(pattern: str, number: int) -> str:
+    """Return a pattern whose groups have names of their own."""
+    return re.sub(r"\(\?P([<=])(\w+)([>)])", rf"(?P\g<1>\g<2>{number}\g<3>", pattern)
+
+
+@cache
+def _table(finder: CodeFinder) -> _Table:
+    return _Table(finder.conventions)
+
+
+@dataclass(frozen=True)
+class CodeFinder:
+    """Finds codes; which conventions count is told by the flags of a message and by the habits of a text."""
+
+    formats: frozenset[str] = frozenset()
+    """Flags of gettext that name a language, such as `c-format`."""
+    habits: frozenset[str] = frozenset()
+    """Names of conventions that the text shows to have."""
+    references: str = ""
+    """`first` or `last`: references to characters are placeholders, before all others or behind them."""
+    only_counted: bool = False
+    """Without codes that no program counts, as those of emphasis."""
+    is_text: bool = False
+    """The text has no directives of printf behind digits, as in `50%ige`."""
+    only_habits: bool = False
+    """Only codes of ambiguous conventions, in a text whose other codes are cut out already."""
+    has_numbered: bool = False
+    """`%1` between other codes stands for the first argument, as XLIFF may have it from any program."""
+
+    @classmethod
+    def of_flags(cls, flags: AbstractSet[str], habits: frozenset[str] = frozenset()) -> CodeFinder:
+        """Return the finder for a message with some flags."""
+        return cls(frozenset(filter(is_format, flags)), habits)
+
+    def counted(self) -> CodeFinder:
+        """Return the finder of codes alone that a translation must have as often as its source."""
+        return replace(self, only_counted=True)
+
+    @property
+    def conventions(self) -> tuple[Convention, ...]:
+        """The conventions that count, in the order in which they are tried at a place."""
+        rows = tuple(self._rows())
+        if not self.references:
+            return rows
+        reference = Convention("reference", REFERENCE, "", ())
+        return (reference, *rows) if self.references == "first" else (*rows, reference)
+
+    def _rows(self) -> Iterator[Convention]:
+        if self.only_habits:
+            yield from (row for row in HABIT if row.name in self.habits)
+            return
+        own = [row for row in FLAGGED if row.flags & self.formats]
+        if self.formats & NUMBERED_FLAGS:
+            yield from (row for row in own if row.flags & NUMBERED_FLAGS)
+        elif self.formats and "python-brace-format" not in self.formats and not self.formats <= BRACE_FLAGS:
+            yield from own
+            yield Convention("directive", DIRECTIVE, "", ())
+        elif self.has_numbered:
+            yield Convention("numbered", r"%\d{1,2}(?=%\d)", "", ())
+        for number, row in enumerate(ALWAYS):
+            is_printf = self.is_text and row.name.startswith("printf")
+            yield row._replace(pattern=PRINTF_IN_TEXT) if is_printf else row
+            if not number and not self.formats:  # `%url` would begin with `%u`
+                yield from (row for row in HABIT if row.name in self.habits)
+        if self.has_numbered:
+            yield Convention("numbered", r"%\d{1,2}(?!\d)", "", ())
+
+    def codes(self, text: str, each: Each = iter) -> Iterator[Code]:
+        """Yield the codes of a text from left to right. `each` passes matches on, as they are found."""
+        bbcode = _both_ways(text)
+        has_escapes = "\\" in text and not _NO_ESCAPES.search(text)
+        table = _table(self)
+        braces = deque(() if self.only_habits else _braces(text, each))
+        closing: list[Code] = []
+        """Ends of pairs that are to come, the next one last."""
+        position, found, limit = 0, None, -1
+        while True:
+            end = closing[-1].begin if closing else len(text)
+            if limit != end or (found is not None and found.start() < position):
+                found, limit = _first(table.pattern, text, position, end), end
+            while braces and (braces[0][0] < position or braces[0][0] < end < braces[0][1]):
+                braces.popleft()
+            brace = braces[0] if braces and braces[0][1] <= end else None
+            if brace is not None and (found is None or brace[0] <= found.start() or brace[0] < found.end() < brace[1]):
+                begin = brace[0] - (brace[0] > position and text[brace[0] - 1] in "$%#")
+                position = brace[1]
+                yield Code(begin, position, CodeKind.PLACEHOLDER)
+            elif found is None:
+                if not closing:
+                    return
+                code = closing.pop()
+                position = code.end
+                if not self.only_counted:
+                    yield code
+            else:
+                number = table.row_of(found)
+                row, position = table.rows[number], found.end()
+                if row.name in _IN_BRACKETS and not _is_bbcode(found[0], bbcode):
+                    position = found.start() + 1
+                elif row.kind in (CodeKind.LINE_END, CodeKind.ESCAPE) and not has_escapes:
+                    continue
+                elif f"close{number}" in table.pattern.groupindex:
+                    name = f"{row.name} {found.start()}"
+                    closing.append(Code(*found.span(f"close{number}"), CodeKind.CLOSE, name))
+                    if not self.only_counted:
+                        yield Code(*found.span(), CodeKind.OPEN, name)
+                elif row.is_counted or not self.only_counted:
+                    yield _code(row, found)
+
+    def counts(self, text: str) -> Counter[str]:
+        """Return how often each code stands in a text."""
+        return Counter(text[code.begin : code.end] for code in self.codes(text))
+
+
+def _code(row: Convention, found: re.Match[str]) -> Code:
+    """Return the code that a match of a convention is."""
+    text = found[0]
+    if row.name == "tag":
+        named = _TAG_NAME.match(text)
+        name = named[1].lower() if named else ""
+        if name in LINE_ENDS:
+            kind = CodeKind.LINE_END
+        elif text.endswith("/>"):
+            kind = CodeKind.ALONE
+        else:
+            kind = CodeKind.CLOSE if text.startswith("</") else CodeKind.OPEN
+        return Code(*found.span(), kind, "" if kind in (CodeKind.ALONE, CodeKind.LINE_END) else name)
+    if row.kind in (CodeKind.OPEN, CodeKind.CLOSE):
+        named = _TAG_NAME.match(text)
+        return Code(*found.span(), row.kind, f"[{named[1].lower()}]" if named else "")
+    return Code(*found.span(), row.kind)
+
+
+def _is_bbcode(text: str, both: frozenset[str]) -> bool:
+    """Return whether a word in brackets is a code: the text begins and ends its name."""
+    named = _TAG_NAME.match(text)
+    return named is not None and named[1].lower() in both
+
+
+def _both_ways(text: str) -> frozenset[str]:
+    """Return the names in brackets that a text both begins and ends."""
+    if "[/" not in text:
+        return frozenset()
+    found = {(one[1], one[2].lower()) for one in _BBCODE.finditer(text)}
+    return frozenset(name for slash, name in found if not slash and ("/", name) in found)
+
+
+def _first(pattern: re.Pattern[str], text: str, start: int, end: int) -> re.Match[str] | None:
+    """Return the first match between two places, which is not empty; one longer than `_OVERLAP` may be overlooked."""
+    while start + _WINDOW < end:
+        last = start + _WINDOW
+        found = pattern.search(text, start, last)
+        if found is not None and found.end() + _OVERLAP < last:  # what follows may decide whether it is one
+            return found
+        if found is not None and found.start() == start:
+            break
+        start = last - _OVERLAP if found is None else found.start()
+    return pattern.search(text, start, end)
+
+
+def _braces(text: str, each: Each) -> list[tuple[int, int]]:
+    """Return the outermost pairs of braces that are closed."""
+    if "{" not in text:
+        return []
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for match in each(re.finditer(r"[{}]", text)):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif opened:
+            start = opened.pop()
+            if match.end() - start <= _MAX_BRACES:
+                while found and found[-1][0] > start:
+                    found.pop()
+                found.append((start, match.end()))
+    return found
+
+
+def addresses_of(text: str) -> Iterator[re.Match[str]]:
+    """Yield the addresses of a text."""
+    found = _first(ADDRESS, text, 0, len(text))
+    while found is not None:
+        yield found
+        found = _first(ADDRESS, text, found.end(), len(text))
+
+
+def may_have_codes(text: str) -> bool:
+    """Return whether a text has a sign that codes have, so that the attention may be needed to place them."""
+    return not _SIGNS.isdisjoint(text)
+
+
+def is_format(flag: str) -> bool:
+    """Return whether a flag of gettext says that a message is a format of a programming language."""
+    return flag.endswith("-format") and not flag.startswith("no-")
+
+
+def habits_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return the names of the ambiguous conventions that some texts show: by two codes, or two texts with one key."""
+    table = _Table(HABIT)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        if not any(sign in text for sign in ":@!%_&"):
+            continue
+        of_text: Counter[str] = Counter()
+        taken = [(code.begin, code.end) for code in CodeFinder().codes(text)]
+        for found in table.pattern.finditer(text):
+            if not any(begin < found.end() and found.start() < end for begin, end in taken):
+                of_text[table.rows[table.row_of(found)].name] += 1
+        keys = [name for name in of_text if name.startswith("accelerator")]
+        if sum(of_text[name] for name in keys) != 1:
+            for name in keys:
+                del of_text[name]
+        counts += of_text
+    keys = [name for name in counts if name.startswith("accelerator")]
+    shown = {name for name, count in counts.items() if count >= _MIN_HABIT}
+    return frozenset(shown | set(keys if sum(counts[name] for name in keys) >= _MIN_HABIT else ()))

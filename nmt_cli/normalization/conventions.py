@@ -1,0 +1,185 @@
+"""The table of placeholder conventions: how programs and file formats write what a translation must keep.
+
+Each row has the form of a convention, and a page that defines it. Rows of `ALWAYS` cannot be ordinary words, so they
+are kept wherever codes are looked for. Rows of `HABIT` may be words; they count where a text has them more than once.
+Rows of `FLAGGED` count in messages with a flag of gettext, which names the language of the program.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nmt_cli.text.letters import WITHOUT_SPACES
+from nmt_cli.text.line import CodeKind
+
+_OPEN, _CLOSE, _ALONE, _LINE_END, _PLACEHOLDER = (
+    CodeKind.OPEN, CodeKind.CLOSE, CodeKind.ALONE, CodeKind.LINE_END, CodeKind.PLACEHOLDER,
+)  # fmt: skip
+
+
+class Convention(NamedTuple):
+    """A way of writing placeholders, tags or escapes."""
+
+    name: str
+    pattern: str
+    """Of one code. A pair has the groups `open` and `close`, and between them text that is translated."""
+    source: str
+    """The page that defines it."""
+    examples: tuple[str, ...]
+    """Codes as they stand in a text; of a pair, with a word between them."""
+    kind: CodeKind = _PLACEHOLDER
+    is_counted: bool = True
+    """A program reads it, so a translation must have each as often as its source."""
+    flags: frozenset[str] = frozenset()
+    """Flags of gettext for messages that have it."""
+
+
+_UNSPACED = rf"(?:{WITHOUT_SPACES.pattern}|[\uff00-\uffef])"
+"""Letters and signs of scripts that write no spaces: they may touch a code that they do not belong to."""
+_NO_WORD_BEFORE = rf"(?:(?<!\w)|(?<={WITHOUT_SPACES.pattern}))"
+_NO_WORD_AFTER = rf"(?!(?!{WITHOUT_SPACES.pattern})\w)"
+_ANY = rf"(?:(?!{_UNSPACED})[^\s<>\"'])"
+_NAME = rf"(?<=[/=])(?:(?={_UNSPACED})\w)+(?=[\s\x00-\x7f]|$)"
+"""A part of an address in such a script, as in links to Wikipedia."""
+_WORD, _LOCAL = rf"(?:(?!{_UNSPACED})[\w-])", rf"(?:(?!{_UNSPACED})[\w.+-])"
+_SCHEME = r"(?:https?|ftp)://"
+PAGE_OR_MAIL = (
+    rf"(?<![A-Za-z0-9_])(?:(?<={_UNSPACED}){_SCHEME}{_ANY}*|(?<!{_UNSPACED}){_SCHEME}(?:{_NAME}|{_ANY})*)"
+    rf"(?<![.,;:!?()\[\]])(?<!//)|(?<!{_LOCAL}){_LOCAL}+@{_WORD}+(?:\.{_WORD}+)+"
+)
+
+# `*+` and `++` give nothing back: else many zeros after a `%` would take quadratic time.
+_PRINTF = (
+    r"%(?:<\w+>(?:[-+#0]*+\d*+(?:\.\d++)?[A-Za-z](?![A-Za-z]))?|(?:\d++\$)?(?:\([^()%]*\))?[-+#0'I{flags}]*+(?:\d++|\*(?:\d++\$)?)?(?:\.(?:\d++|\*(?:\d++\$)?)?)?"
+    r"(?:hh|ll|[hlLqjzt])?[diouxXDOUeEfFgGaAcsrCSpnm%@]{end})"
+)
+_C = "https://pubs.opengroup.org/onlinepubs/9799919799/functions/fprintf.html"
+_GETTEXT = "https://www.gnu.org/software/gettext/manual/html_node/Programming-Languages.html"
+_RST = "https://docutils.sourceforge.io/docs/ref/rst/restructuredtext.html"
+_COMMONMARK = "https://spec.commonmark.org/0.31.2/"
+PRINTF = _PRINTF.format(flags="", end="(?![A-Za-z]{3})")
+"""In any text. In `50 %ige` and `%count` there is none."""
+PRINTF_IN_TEXT = rf"(?<!\d){PRINTF}"
+"""In a translation whose source has no `%`: there `50%ige` is a word."""
+TAG = r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>"
+LINE_ENDS = frozenset(("br", "hr"))
+"""Names of tags across which no sentence goes."""
+
+ALWAYS = (
+    Convention(
+        "Symfony", rf"{_NO_WORD_BEFORE}%[A-Za-z_][A-Za-z0-9_.-]+%(?![\w%])",
+        "https://symfony.com/doc/current/translation.html", ("%name%", "%id%", "%user.count%"),
+    ),
+    Convention("printf and Python %", PRINTF, _C, ("%s", "%d", "%1$s", "%.2f", "%lld", "%(name)s", "%@", "%1$@", "%<count>d")),
+    Convention("Boost", r"%\d{1,2}%", "https://www.boost.org/doc/libs/release/libs/format/", ("%1%", "%12%")),
+    Convention("Qt", r"(?<![\w%])%L?\d{1,2}(?![\w%])", "https://doc.qt.io/qt-6/qstring.html#arg", ("%1", "%2", "%L1")),
+    Convention("own name", r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__", "docs/tutorial.md", ("__URL__", "__USER_1__")),
+    Convention(
+        "shell and PHP", rf"\$(?!(?:US|CAN?|AUD?|NZ)\b)[A-Za-z_](?:(?!{_UNSPACED})\w)*{_NO_WORD_AFTER}(?!\()",
+        _GETTEXT, ("$name", "$user_1"),
+    ),
+    Convention("i18next", r"\$t\([^()\n]{1,200}\)", "https://www.i18next.com/translation-function/nesting", ("$t(key)", "$t(nav:home)")),
+    Convention(
+        "footnote of reStructuredText", r"\[(?:\d{1,6}|#[\w-]{0,100}|\*|[A-Za-z][\w.-]{0,100})\]_(?!\w)",
+        _RST + "#footnote-references", ("[1]_", "[#note]_", "[CIT2002]_"),
+    ),
+    Convention(
+        "link of Markdown",
+        r"(?P<open>!?\[)(?=[^\[\]\n]{1,1000}(?P<close>\]\([^()\s]{0,2000}(?:\([^()\s]{0,2000}\)[^()\s]{0,2000})?(?:\s+\"[^\"\n]{0,200}\")?\)))",
+        _COMMONMARK + "#links", ("[word](docs/car.md)", "![word](a.png)"), _OPEN, is_counted=False,
+    ),
+    Convention(
+        "role of reStructuredText with a title",
+        rf"(?P<open>(?<![\w:]):[A-Za-z](?:[\w+:.-]{{0,100}}[A-Za-z0-9])?:`)(?=[^`<>\n]{{0,1000}}[^`<>\s](?P<close>\s{{0,9}}<[^`<>\n]{{1,1000}}>`){_NO_WORD_AFTER})",
+        _RST + "#interpreted-text", (":ref:`word <red-car>`",), _OPEN, is_counted=False,
+    ),
+    Convention(
+        "role of reStructuredText", r"(?<![\w:]):[A-Za-z](?:[\w+:.-]{0,100}[A-Za-z0-9])?:`[^`\n]{1,1000}`",
+        _RST + "#interpreted-text", (":py:meth:`~Car.get`", ":ref:`index`"),
+    ),
+    Convention(
+        "literal", r"(?<!`)``(?!`)[^\n`]{1,1000}(?:`[^\n`]{1,1000}){0,9}``(?!`)",
+        _RST + "#inline-literals", ("``--house``",),
+    ),
+    Convention(
+        "link of reStructuredText",
+        r"(?P<open>(?<![\w`:])`)(?=[^`<>\s][^`<>\n]{0,1000}(?<!\s)(?P<close>\s{1,9}<[^`<>\n]{1,2000}>`__?)(?!\w))",
+        _RST + "#hyperlink-references", ("`word <https://example.org/a>`_",), _OPEN, is_counted=False,
+    ),
+    Convention("code in backquotes", rf"(?:(?<![\w`'])|(?<={WITHOUT_SPACES.pattern}))`(?=[^\s`])[^`\n]{{0,999}}[^\s`]`(?:__?(?!\w))?(?!`){_NO_WORD_AFTER}|(?<![\w`'])`[^\s`]`(?![\w`'])", _COMMONMARK + "#code-spans", ("`car.open()`", "`x`")),
+    Convention(
+        "substitution of reStructuredText", r"(?<![\w|])\|[A-Za-z][\w.-]{0,100}\|_{0,2}(?![\w|])",
+        _RST + "#substitution-references", ("|version|",),
+    ),
+    Convention(
+        "strong emphasis", rf"(?P<open>{_NO_WORD_BEFORE}(?<!\*)\*\*)(?=[^\s*][^*\n]{{0,1000}}(?<!\s)(?P<close>\*\*)(?!\*){_NO_WORD_AFTER})",
+        _COMMONMARK + "#emphasis-and-strong-emphasis", ("**word**",), _OPEN, is_counted=False,
+    ),
+    Convention(
+        "emphasis", rf"(?P<open>{_NO_WORD_BEFORE}(?<!\*)\*)(?=[^\W\d][^*\n]{{0,1000}}(?<![\s*])(?P<close>\*)(?!\*){_NO_WORD_AFTER})",
+        _COMMONMARK + "#emphasis-and-strong-emphasis", ("*word*",), _OPEN, is_counted=False,
+    ),
+    Convention("address", PAGE_OR_MAIL, "https://www.rfc-editor.org/rfc/rfc3986", ("https://example.org/a?b=c", "joe@example.org")),
+    Convention("tag", TAG, "https://html.spec.whatwg.org/multipage/syntax.html", ("<b>", "</b>", "<br/>", "<0>", "<color=#F00>", "</color>"), _OPEN),
+    # Only names that the text both begins and ends are codes. What these enclose is no text of people.
+    Convention(
+        "BBCode of code", r"\[(?P<name>code|img|youtube)\b[^\[\]\n]{0,200}\][^\n]{0,2000}?\[/(?P=name)\]",
+        "https://www.bbcode.org/reference.php", ("[code]x = 1[/code]", "[img]https://example.org/a.png[/img]"),
+    ),
+    Convention("BBCode", r"\[[A-Za-z][A-Za-z0-9]*(?:[= ][^\[\]\n]{0,2000})?\]", "https://www.bbcode.org/reference.php", ("[b]", "[url=https://example.org/x]"), _OPEN),
+    Convention("end of BBCode", r"\[/[A-Za-z][A-Za-z0-9]*\]", "https://www.bbcode.org/reference.php", ("[/b]", "[/url]"), _CLOSE),
+    Convention("line end", r"\\[nNr]", "https://developer.android.com/guide/topics/resources/string-resource#FormattingAndStyling", (r"\n", r"\r"), _LINE_END),
+    Convention("tabulator", r"\\t(?![a-z])", "https://developer.apple.com/library/archive/documentation/Cocoa/Conceptual/LoadingResources/Strings/Strings.html", (r"\t",), _LINE_END),
+    Convention("escaped quote", r"\\['\"]", "https://developer.android.com/guide/topics/resources/string-resource#FormattingAndStyling", (r"\'", r"\""), CodeKind.ESCAPE, is_counted=False),
+)  # fmt: skip
+"""In the order in which they are tried at a place. What stands in braces is found by its pairs of braces (`BRACES`)."""
+
+BRACES = (
+    Convention("Python, .NET and Java", "", "https://docs.python.org/3/library/string.html#format-string-syntax", ("{}", "{0}", "{name}", "{0:.2f}")),
+    Convention("ICU", "", "https://unicode-org.github.io/icu/userguide/format_parse/messages/", ("{n, plural, one {car} other {# cars}}", "{0,number,#.#}")),
+    Convention("mustache, i18next and Angular", "", "https://mustache.github.io/mustache.5.html", ("{{x}}", "{{ width }}", "{{{raw}}}", "{{count, number}}")),
+    Convention("JavaScript and shell", "", "https://tc39.es/ecma262/#sec-template-literals", ("${x}", "${user.name}")),
+    Convention("Ruby", "", "https://docs.ruby-lang.org/en/master/format_specifications_rdoc.html", ("%{count}", "#{name}")),
+)  # fmt: skip
+"""Conventions of braces. One of `$%#` in front belongs to them."""
+
+HABIT = (
+    Convention("Laravel", r"(?<![\w:/]):[A-Za-z][A-Za-z0-9_]+(?![\w:/`])", "https://laravel.com/docs/localization", (":name", ":count")),
+    Convention("Drupal", rf"{_NO_WORD_BEFORE}(?<![@!%&/])[@!%][A-Za-z][A-Za-z0-9_-]*[A-Za-z0-9](?![\w%])", "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php", ("@user", "!link", "%count")),
+    Convention("accelerator with _", r"(?<!\w)_(?=[^\W\d_])(?!\w+_)", "https://docs.gtk.org/gtk4/method.Label.set_text_with_mnemonic.html", ("_",), CodeKind.ACCELERATOR, is_counted=False),
+    Convention("accelerator with &", r"(?<!&)&(?=[^\W\d_])(?!#?\w{1,31};)(?!(?<=[A-Z]&)[A-Z])", "https://doc.qt.io/qt-6/qshortcut.html#mnemonic", ("&",), CodeKind.ACCELERATOR, is_counted=False),
+)  # fmt: skip
+"""Conventions that may be words: `:name` and `@user`. Two in a text show its habit."""
+
+_LISP = (
+    r"~[:@#\d]*+\{.{0,400}?~[:@]*+\}|~[:@#\d]*+\[.{0,400}?~\]"  # a list, or a choice, as a whole
+    r"|~(?:[-+]?\d++|'.|[,:@#])*+[vV]?(?:[A-Za-z]|[%&~$*?()^|_<>])|~[vV]"
+)
+_GCC = r"%(?:\d++\$)?[-+#0q]*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:ll?|w|h|z|t)?[A-Za-z]|%[<>'}]"
+
+
+def _flagged(name: str, pattern: str, examples: tuple[str, ...], *flags: str) -> Convention:
+    return Convention(name, pattern, _GETTEXT, examples, flags=frozenset(flags))
+
+
+FLAGGED = (
+    _flagged("Lisp and Scheme", _LISP, ("~A", "~{~A~}", "~[no~;one~]"), "lisp-format", "scheme-format"),
+    _flagged("GCC", _GCC, ("%wd", "%qs", "%<"), "gcc-internal-format", "gfc-internal-format"),
+    _flagged("Java printf", r"%(?:\d++\$|<)?[-+#0 ,(]*+\d*+(?:\.\d++)?(?:[tT][A-Za-z]|[A-Za-z%])",
+             ("%tY", "%,d"), "java-printf-format"),
+    _flagged("Perl", r"%(?:\d++\$)?[-+#0 ]*+(?:\*(?:\d++\$)?)?v\d*+(?:\.\d++)?[diouxXb]", ("%vd",), "perl-format"),
+    _flagged("Go", r"%[-+#0 ]*+(?:\d++(?:\.\d++)?)?\[\d++\][A-Za-z]", ("%[1]d",), "go-format"),
+    _flagged("Qt, KDE and Smalltalk", r"%L?(?:\d{1,2}(?!\d)|n)", ("%1", "%n"), "qt-format", "qt-plural-format",
+             "kde-format", "kde-kuit-format", "smalltalk-format", "ycp-format"),
+)  # fmt: skip
+NUMBERED_FLAGS = FLAGGED[-1].flags
+"""Flags of messages in which `%1` stands for the first argument."""
+BRACE_FLAGS = frozenset(
+    ("python-brace-format", "perl-brace-format", "csharp-format", "java-format", "rust-format", "c++-format",
+     "sh-format")
+)  # fmt: skip
+"""Flags of messages with braces or `$name`, in which `%` is text."""
+DIRECTIVE = _PRINTF.format(flags=" ", end="") + r"|%(?:\d++[$:])?[-+#0 ]*+\d*+(?:\.\d++)?[A-Za-z]"
+"""Where it is known that `%` begins a directive. Each language has letters of its own, as `%q` in Lua and `%0:s`."""
+REFERENCE = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+"""A reference to a character, such as `&nbsp;`, that is text itself, in a message that becomes a part of a page."""

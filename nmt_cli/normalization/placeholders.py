@@ -1,0 +1,314 @@
+"""Placeholders stay as they are, and stand in the translation as often as in the line.
+
+The model reads each by a name of one word, and may say it. One that it has lost takes the place of the word that looks
+at it most; where words have no blanks, it stands beside the characters that do.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from nmt_cli.normalization.codes import code_pattern
+from nmt_cli.normalization.placeholder_names import Names, counts_in
+from nmt_cli.normalization.placing import Words, in_order, source_units, target_units
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.text.edits import Change, Span
+from nmt_cli.text.letters import WITHOUT_SPACES
+from nmt_cli.text.line import CodeKind, Line, Undo
+from nmt_cli.text.translation import Translation
+from nmt_cli.text.unit_alignment import Alignment
+
+BY_ORDER = re.compile(r"%(?!%|<\w|\d+[$:]|\(|L?(?:\d+|n)$|[\w.-]+%$)|~(?![%&~])")
+"""Beginning of a directive that takes the next argument; the order of such directives must not change."""
+_NO_TEXT = code_pattern(())
+_MAX_SHOWN = 40
+_SHORT_WORD = 3
+"""Letters of a placeholder that may well be a word of the other language."""
+_LONG_WORD = 15
+"""Characters around a placeholder beyond which they are text, as where a script writes no spaces."""
+_NOT_FREE = re.compile(r"\d")
+"""A word with a digit is a number, whose place no placeholder takes."""
+_MARKS = ".,;:!?…"
+_LIKE_A_WORD = re.compile(r"[:!][A-Za-z]")
+
+
+class Placeholder(NamedTuple):
+    """A placeholder of a line."""
+
+    name: str
+    """The word by which the model reads it."""
+    begin: int
+    end: int
+    """Its place in the line before the step."""
+
+
+class Placeholders(RestoringStep):
+    """Reads placeholders by names of one word, and puts them into the translation."""
+
+    name = "placeholders"
+
+    def read(self, line: Line) -> Line:
+        """Return the line with its placeholders locked."""
+        own = [code for code in line.codes or () if code.kind is CodeKind.PLACEHOLDER and code.begin < code.end]
+        if not own:
+            return line
+        names = names_of(line.text, [(code.begin, code.end, code.name) for code in own])
+        found = tuple(Placeholder(name, code.begin, code.end) for name, code in zip(names, own, strict=True))
+        spans = [(one.begin, one.end) for one in found]
+        words = [*_words_around(line.text, spans)]
+        return line.changed(
+            self.name,
+            [Change(one.begin, one.end, one.name) for one in found],
+            found,
+            no_text=[span for span in words if line.is_free(*span)] or spans,
+            needs_alignment=True,
+        )
+
+    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+        """Return the placeholders at their places, each as often as in the line; none within a prefix."""
+        return put_back(undo, found)[0]
+
+
+def put_back(
+    undo: Undo, found: Translation, strays: Callable[[str, Sequence[Span]], Iterable[Span]] | None = None
+) -> tuple[list[Change], int]:
+    """Return the changes that bring placeholders back into a translation, and how many the model had lost.
+
+    `strays` yields the characters of a text that look like placeholders and must go; it gets those that stay.
+    """
+    placeholders: Sequence[Placeholder] = undo.data
+    names = Names({one.name for one in placeholders})
+    waiting: dict[str, deque[int]] = defaultdict(deque)
+    for number, one in enumerate(placeholders):
+        waiting[one.name].append(number)
+    there: list[tuple[Span, int]] = []
+    removed: list[Span] = []
+    for begin, end in names.spans(found.text):
+        own = waiting[found.text[begin:end]]
+        if own:
+            number = own.popleft()
+            if begin >= found.begun:
+                there.append(((begin, end), number))
+        elif begin >= found.begun:
+            removed.append((begin, end))
+    if strays is not None:
+        kept = sorted([*(span for span, _ in there), *removed])
+        removed += [span for span in strays(found.text, kept) if span[0] >= found.begun]
+    missing = sorted(number for numbers in waiting.values() for number in numbers)
+    finder = _Finder(undo, found, placeholders, [span for span, _ in there], removed)
+    placed = [*finder.places_of(missing)]
+    filled = sorted(span for span, *_ in placed)  # perhaps the place of what is removed
+    removed = [one for one in removed if not _touched(filled, *one)]
+    return [*_written(undo.edits.old, placeholders, [*there, *placed]), *_removals(found.text, removed)], len(missing)
+
+
+def _written(
+    text: str, placeholders: Sequence[Placeholder], places: Iterable[tuple[Span, int, str, str] | tuple[Span, int]]
+) -> Iterator[Change]:
+    """Yield the change of each place; directives that take the next argument stand in the order of the line."""
+    found = sorted(((*one, "", "")[:4] for one in places), key=lambda one: (one[0], one[1]))
+    by_order = {number for _, number, _, _ in found if BY_ORDER.match(_raw(text, placeholders[number]))}
+    ordered = deque(sorted(by_order)) if len({_raw(text, placeholders[number]) for number in by_order}) > 1 else deque()
+    for (begin, end), number, before, after in found:
+        if ordered and number in by_order:
+            number = ordered.popleft()
+        own = placeholders[number]
+        yield Change(begin, end, before + _raw(text, own) + after, (own.begin, own.end))
+
+
+def _raw(text: str, own: Placeholder) -> str:
+    return text[own.begin : own.end]
+
+
+def _removals(text: str, spans: Iterable[Span]) -> Iterator[Change]:
+    """Yield the changes that take some characters out, with one of two blanks around them."""
+    last = 0
+    for begin, end in sorted(spans):
+        if begin < last:
+            continue
+        last = end
+        is_word = not text[begin - 1 : begin].strip() and not text[end : end + 1].strip()
+        yield Change(begin, end + (is_word and end < len(text)), "")
+
+
+class _Finder:
+    """Finds places for placeholders that the model has lost."""
+
+    def __init__(
+        self,
+        undo: Undo,
+        found: Translation,
+        placeholders: Sequence[Placeholder],
+        taken: Sequence[Span],
+        removed: Sequence[Span],
+    ) -> None:
+        self._places = undo.edits.new_spans([(one.begin, one.end) for one in placeholders])
+        self._source, self._found = undo.edits.new, found
+        self._taken, self._removed = sorted(taken), sorted(removed)
+        self._of_unit: dict[int, list[int]] = defaultdict(list)
+        """The placeholders of each unit of the source."""
+
+    def places_of(self, missing: Sequence[int]) -> Iterator[tuple[Span, int, str, str]]:
+        """Yield where each missing placeholder goes, and what stands beside it there."""
+        if not missing:
+            return
+        found = self._found
+        alignment = found.alignment or in_order(self._source, found.text)
+        sources = source_units(alignment, self._source, [place for span in self._places for place in span])
+        targets = target_units(alignment, found.text)
+        words = Words(found.text, targets, ())
+        ends = [end for _, end in sources]
+        units = [min(bisect_right(ends, begin), max(len(sources) - 1, 0)) for begin, _ in self._places]
+        for number, unit in enumerate(units):
+            self._of_unit[unit].append(number)
+        free = _Free(alignment, sources, targets, [row for row, span in enumerate(targets) if self._is_free(*span)])
+        of_unit: dict[int, list[int]] = defaultdict(list)
+        for number in missing:
+            of_unit[units[number]].append(number)
+        for unit, numbers in of_unit.items():
+            yield from self._at(free.taken_for(unit), words, sources[unit], self._of_unit[unit], numbers)
+
+    def _is_free(self, begin: int, end: int) -> bool:
+        """Return whether a lost placeholder may take the place of a word of the translation."""
+        if begin < self._found.begun or _touched(self._taken, begin, end):
+            return False
+        own = _touched(self._removed, begin, end)
+        if any(first < begin or end < last for first, last in own):
+            return False
+        left, place = "", begin
+        for first, last in own:
+            left, place = left + self._found.text[place:first], last
+        return not _NOT_FREE.search(left + self._found.text[place:end])
+
+    def _at(
+        self, row: int | None, words: Words, unit: Span, own: Sequence[int], numbers: Sequence[int]
+    ) -> Iterator[tuple[Span, int, str, str]]:
+        """Yield the place of the missing placeholders of one word: a word of the translation, beside it, or the end."""
+        text = self._found.text
+        before, after, blank = self._around(unit, own, numbers)
+        if row is None:
+            begin = end = len(text)
+            before = " " * (bool(text) and words.has_blanks and not text[-1].isspace()) + before
+        else:
+            begin, end = words.spans[row]
+            if WITHOUT_SPACES.search(text, begin, end):  # perhaps a part of a longer word
+                end, before, after = begin, "", ""
+            else:
+                gone = [last for _, last in _touched(self._removed, begin, end)]
+                end = max([begin + len(text[begin:end].rstrip(_MARKS)), *gone])
+                end = words.spans[row][1] if end == begin else end
+        for place, number in enumerate(numbers):
+            span = (begin, end) if not place else (end, end)
+            yield span, number, blank if place else before, after * (place + 1 == len(numbers))
+
+    def _around(self, unit: Span, own: Sequence[int], numbers: Sequence[int]) -> tuple[str, str, str]:
+        """Return what stands in the source beside the placeholders of one word, unless it is text or a final mark."""
+        if own != list(numbers):
+            return "", "", " "
+        (begin, end), text = unit, self._source
+        first, last = self._places[own[0]][0], self._places[own[-1]][1]
+        inner = [text[self._places[one][1] : self._places[other][0]] for one, other in pairwise(own)]
+        rest = text[begin:first] + "".join(inner) + text[last:end]
+        if len(rest) > _LONG_WORD or WITHOUT_SPACES.search(rest) or len(set(inner)) > 1:
+            return "", "", " "
+        return text[begin:first], text[last:end].rstrip(_MARKS), inner[0] if inner else " "
+
+
+class _Free:
+    """Words of a translation whose place a placeholder may take, each once."""
+
+    def __init__(
+        self, alignment: Alignment, sources: Sequence[Span], targets: Sequence[Span], rows: Sequence[int]
+    ) -> None:
+        self._rows = list(rows)
+        self._weights = None if alignment.weights is None or not rows else alignment.between(sources, targets)[rows]
+        looks_at = alignment.looks_at(sources, targets) if alignment.weights is None else ()
+        self._looking: dict[int, deque[int]] = defaultdict(deque)
+        for row in rows if looks_at else ():
+            self._looking[looks_at[row]].append(row)
+
+    def taken_for(self, unit: int) -> int | None:
+        """Return the free word that looks at a unit of the source most, which is no longer free; None if none is left.
+
+        Without weights, it is the first that looks there, or the nearest one.
+        """
+        if not self._rows:
+            return None
+        if self._weights is not None:
+            place = int(self._weights[:, unit].argmax())
+            if self._weights[place, unit] < 0:
+                return None
+            self._weights[place] = -1.0
+            return self._rows[place]
+        looking = self._looking[unit]
+        while looking:
+            place = bisect_left(self._rows, looking[0])
+            row = looking.popleft()
+            if place < len(self._rows) and self._rows[place] == row:
+                return self._rows.pop(place)
+        place = bisect_left(self._rows, unit)
+        is_before = place == len(self._rows) or (place > 0 and unit - self._rows[place - 1] < self._rows[place] - unit)
+        return self._rows.pop(place - is_before)
+
+
+def _touched(spans: Sequence[Span], begin: int, end: int) -> Sequence[Span]:
+    """Return those of some sorted spans, of which none overlap, that share characters with another."""
+    first = bisect_right(spans, begin, key=_end)
+    return spans[first : bisect_left(spans, end, key=_begin)]
+
+
+def _begin(span: Span) -> int:
+    return span[0]
+
+
+def _end(span: Span) -> int:
+    return span[1]
+
+
+def _words_around(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the white-space words of which spans are parts, but of scripts without blanks the spans alone."""
+    for begin, end in spans:
+        first, last = begin, end
+        while first and not text[first - 1].isspace() and not WITHOUT_SPACES.match(text[first - 1]):
+            first -= 1
+        while last < len(text) and not text[last].isspace() and not WITHOUT_SPACES.match(text[last]):
+            last += 1
+        yield first, last
+
+
+def names_of(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
+    """Return the word by which the model reads each placeholder, given by its place and perhaps a name.
+
+    One that could be taken for a word of the text is read as `__1__` or the like.
+    """
+    own = [name or shown(text[begin:end]) for begin, end, name in spans]
+    counts = Counter(own)
+    parts, position = [], 0
+    for (begin, end, _), name in zip(spans, own, strict=True):
+        parts += [text[position:begin], name]
+        position = end
+    there = counts_in("".join([*parts, text[position:]]), counts)
+    given = {name for name, (_, _, own_name) in zip(own, spans, strict=True) if own_name}
+
+    def is_clear(name: str) -> bool:
+        if (name.isalpha() and len(name) <= _SHORT_WORD) or _LIKE_A_WORD.match(name):
+            return False
+        return name in given or _NO_TEXT.search(name) is not None
+
+    read = {
+        name: name if is_clear(name) and there[name] == count else f"__{number}__"
+        for number, (name, count) in enumerate(counts.items(), start=1)
+    }
+    return [read[name] for name in own]
+
+
+def shown(text: str) -> str:
+    """Return the one word by which the model reads a placeholder."""
+    if plural := re.match(r"\{\s*(\w+)\s*,", text):
+        return f"{{{plural[1]}}}"
+    return re.sub(r"\s+", "_", text.strip())[:_MAX_SHOWN]

@@ -1,0 +1,385 @@
+"""Tags are not read, and stand in the translation around the words that look at what they enclosed.
+
+Where the words on both sides of each tag still follow each other, all of them come back byte for byte, blanks included.
+Else the attention tells their places. Elements that stand side by side stay so, and nested ones stay nested. Signs of
+keys (`_Open`) and escapes (`\\'`) are read as the letters that people see.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from nmt_cli.normalization.code_finder import CodeFinder
+from nmt_cli.normalization.elements import Tag
+from nmt_cli.normalization.placeholder_names import Names
+from nmt_cli.normalization.placing import (
+    Gaps,
+    Unread,
+    Words,
+    apart_from,
+    in_order,
+    marks_of,
+    source_units,
+    target_units,
+)
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.text.edits import Change, Edits, Span
+from nmt_cli.text.letters import WITHOUT_SPACES
+from nmt_cli.text.line import Code, CodeKind, Line, Undo
+from nmt_cli.text.translation import Translation
+from nmt_cli.text.unit_alignment import Alignment
+
+_OF_ELEMENTS = (CodeKind.OPEN, CodeKind.CLOSE, CodeKind.ALONE, CodeKind.LINE_END)
+_VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr", re.IGNORECASE)
+"""Names of HTML tags that stand alone without a slash."""
+
+
+class TagCode(NamedTuple):
+    """A tag of a line."""
+
+    begin: int
+    end: int
+    partner: int | None = None
+    """The number of the other one of its pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """The codes that a line has lost."""
+
+    tags: tuple[TagCode, ...]
+    keys: tuple[int, ...] = ()
+    """Places of the signs of accelerators."""
+    has_escapes: bool = False
+    """Quotes are escaped in it, so they are in the translation."""
+    said: tuple[int, ...] = ()
+    """The numbers of the tags that the prefix has, in its order."""
+    placeholders: frozenset[str] = frozenset()
+    """What no tag stands within."""
+    has_unpaired: bool = False
+    """One tag is never closed, or closed but never opened."""
+
+
+class Tags(RestoringStep):
+    """Reads a line without its tags, and puts them into its translation."""
+
+    name = "tags"
+
+    def __init__(self, finder: CodeFinder | None = None, symbols: Collection[str] = ()) -> None:
+        """Take what finds codes, where no format has; the `symbols` of a tokenizer are none."""
+        self._finder, self._symbols = finder or CodeFinder(), frozenset(symbols)
+
+    def read(self, line: Line) -> Line:
+        """Return the line without its tags; its placeholders are among its codes."""
+        codes = self._found(line.text) if line.codes is None else line.codes
+        prefix = [code for code in self._found(line.prefix) if code.kind is not CodeKind.PLACEHOLDER]
+        if not codes and not prefix:
+            return line
+        line = replace(line, codes=codes)
+        own = [code for code in codes if code.kind is not CodeKind.PLACEHOLDER]
+        if not own and not prefix:
+            return line
+        elements = [code for code in own if code.kind in _OF_ELEMENTS]
+        return line.changed(
+            self.name,
+            taken_out(line.text, own),
+            Tagged(
+                paired(elements),
+                tuple(code.begin for code in own if code.kind is CodeKind.ACCELERATOR),
+                any(code.kind is CodeKind.ESCAPE for code in own),
+                said_by(line.prefix, prefix, line.text, elements) if prefix else (),
+                frozenset(line.text[code.begin : code.end] for code in codes if code.kind is CodeKind.PLACEHOLDER),
+                _has_unpaired(line.text, elements),
+            ),
+            prefix_changes=taken_out(line.prefix, prefix, is_whole=False),
+            needs_alignment=bool(own),
+        )
+
+    def _found(self, text: str) -> tuple[Code, ...]:
+        return tuple(code for code in self._finder.codes(text) if text[code.begin : code.end] not in self._symbols)
+
+    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+        """Return the tags at their places; none within a prefix, nor again if the prefix has it.
+
+        Without attention, the order of the words tells the places.
+        """
+        tagged = undo.data
+        alignment = found.alignment or in_order(undo.edits.new, found.text)
+        reading = Reading.of(undo.edits, tagged, alignment)
+        words = reading.words_of(found, alignment)
+        missing = _missing(reading.tags, tagged.said)
+        changes = reading.verbatim(words, missing, found.begun)
+        if changes is None:
+            changes = reading.by_attention(words.from_place(found.begun), missing)
+        if undo.prefix_edits is not None and _lacks_blank(undo, tagged, found):
+            changes = [Change(found.begun, found.begun, " "), *changes]
+        back = [change.origin for change in changes if change.origin is not None]
+        keys = [key for key in tagged.keys if not any(begin <= key < end for begin, end in back)]
+        if keys:
+            changes = [*changes, *apart_from([*reading.keys(words, keys, found.begun)], changes)]
+        if tagged.has_escapes:
+            escaped = {change.end for change in changes if change.text.endswith("\\")}
+            quotes = (place for place in range(found.begun, len(found.text)) if found.text[place] == "'")
+            changes = [*changes, *(Change(place, place, "\\") for place in quotes if place not in escaped)]
+        return changes
+
+
+def _lacks_blank(undo: Undo, tagged: Tagged, found: Translation) -> bool:
+    """Return whether a prefix ends with a tag that a blank follows in the line, and the translation has none there."""
+    assert undo.prefix_edits is not None
+    shown, text = undo.prefix_edits.old, undo.edits.old
+    if not tagged.said or not found.text[found.begun :][:1].strip():
+        return False
+    last = tagged.tags[tagged.said[-1]]
+    return shown.endswith(text[last.begin : last.end]) and text[last.end : last.end + 1].isspace()
+
+
+def taken_out(text: str, codes: Iterable[Code], *, is_whole: bool = True) -> list[Change]:
+    """Return the changes by which a text loses its codes, and the blanks around them but for one.
+
+    Words that only a line end parts are parted by a blank. An element within a word, as in `x<sup>2</sup>y`, parts
+    nothing. A text that goes on, which is not whole, keeps the blank at its end.
+    """
+    changes: list[Change] = []
+    first = len(text) - len(text.lstrip())
+    for run in _runs(text, codes):
+        begin, end = run[0].begin, run[-1].end
+        before, after = text[begin - 1 : begin], text[end : end + 1]
+        if run[0].kind not in _OF_ELEMENTS:  # of an escape, the character stays
+            changes.append(Change(begin, begin + 1, ""))
+        elif not before.strip() and not after.strip():
+            is_at_begin = begin <= first
+            if not after and is_whole:
+                begin = len(text[:begin].rstrip())
+            changes.append(Change(begin, len(text) - len(text[end:].lstrip()) if is_at_begin else end + len(after), ""))
+        else:
+            has_blank = any(text[one.end : other.begin] for one, other in itertools.pairwise(run))
+            is_parted = any(code.kind is CodeKind.LINE_END for code in run)
+            is_unspaced = WITHOUT_SPACES.match(before) or WITHOUT_SPACES.match(after)
+            is_parted &= after.isalnum() and not is_unspaced
+            is_between = bool(before.strip()) and (bool(after.strip()) or not (after or is_whole))
+            changes.append(Change(begin, end, " " * (is_between and (has_blank or is_parted))))
+    return changes
+
+
+def _runs(text: str, codes: Iterable[Code]) -> Iterator[list[Code]]:
+    """Yield the codes that stand side by side, perhaps with blanks between them; an escape or a key stands alone."""
+    run: list[Code] = []
+    for code in codes:
+        is_single = code.kind not in _OF_ELEMENTS
+        if run and (is_single or run[-1].kind not in _OF_ELEMENTS or text[run[-1].end : code.begin].strip()):
+            yield run
+            run = []
+        run.append(code)
+    if run:
+        yield run
+
+
+def paired(codes: Sequence[Code]) -> tuple[TagCode, ...]:
+    """Return tags with their partners: each end belongs to the last beginning of its name."""
+    partners: dict[int, int] = {}
+    opened: dict[str, list[int]] = {}
+    for number, code in enumerate(codes):
+        if code.kind is CodeKind.OPEN:
+            opened.setdefault(code.name, []).append(number)
+        elif code.kind is CodeKind.CLOSE and opened.get(code.name):
+            first = opened[code.name].pop()
+            partners |= {first: number, number: first}
+    return tuple(TagCode(code.begin, code.end, partners.get(number)) for number, code in enumerate(codes))
+
+
+def said_by(prefix: str, said: Sequence[Code], text: str, codes: Sequence[Code]) -> tuple[int, ...]:
+    """Return the numbers of the tags of a line that the beginning of its translation has.
+
+    Of tags that are written alike, it has the first ones; an end belongs to its beginning.
+    """
+    waiting: dict[str, deque[int]] = defaultdict(deque)
+    for number, code in enumerate(codes):
+        waiting[text[code.begin : code.end]].append(number)
+    own, of_prefix = paired(codes), paired(said)
+    found: dict[int, int] = {}
+    for number, tag in enumerate(of_prefix):
+        written = waiting[prefix[tag.begin : tag.end]]
+        begun = None if tag.partner is None or tag.partner > number else found.get(tag.partner)
+        end = None if begun is None else own[begun].partner
+        if end is not None and end in written:
+            written.remove(end)
+            found[number] = end
+        elif written:
+            found[number] = written.popleft()
+    return tuple(found.values())
+
+
+def has_unpaired_tag(line: Line) -> bool:
+    """Return whether a line had a tag that should enclose text and is never closed, or is closed but never opened."""
+    return any(undo.step == Tags.name and undo.data.has_unpaired for undo in line.undos)
+
+
+def _has_unpaired(text: str, codes: Iterable[Code]) -> bool:
+    own = [code for code in codes if code.kind in (CodeKind.OPEN, CodeKind.CLOSE)]
+    alone = (code for code, tag in zip(own, paired(own), strict=True) if tag.partner is None)
+    return any(text[code.begin : code.end].startswith("</") or not _VOID.fullmatch(code.name) for code in alone)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A line with its tags, and what is read of it."""
+
+    edits: Edits
+    codes: Sequence[TagCode]
+    places: Sequence[Span]
+    """What stands in the place of each code in the text that is read."""
+    units: Sequence[Span]
+    """The units of the text that is read."""
+    names: Names
+    """The placeholders of both texts."""
+
+    @classmethod
+    def of(cls, edits: Edits, tagged: Tagged, alignment: Alignment) -> Reading:
+        """Return the reading of a line; in scripts without blanks its units end at tags, too."""
+        places = edits.new_spans([(code.begin, code.end) for code in tagged.tags])
+        cuts = [place for span in places for place in span]
+        names = Names(tagged.placeholders)
+        return cls(edits, tagged.tags, places, source_units(alignment, edits.new, cuts, names.spans(edits.new)), names)
+
+    def words_of(self, found: Translation, alignment: Alignment) -> Words:
+        """Return the units of a translation, and those of the line that they look at."""
+        solid = [*self.names.spans(found.text)]
+        units = target_units(alignment, found.text, solid)
+        return Words(found.text, units, alignment.looks_at(self.units, units), solid)
+
+    @cached_property
+    def tags(self) -> Sequence[Tag]:
+        """The tags among the units that are read, by their beginning."""
+        begins, ends = [begin for begin, _ in self.units], [end for _, end in self.units]
+        found: list[Tag] = []
+        late = self._begins_of_crossing()
+        for number, code in enumerate(self.codes):
+            if code.partner is not None and code.partner < number:
+                continue
+            closes = number if code.partner is None else code.partner
+            first_code = late.get(number, number)
+            at, end_at = self.places[first_code][0], self.places[closes][0]
+            first, last = bisect_right(ends, at), bisect_left(begins, end_at)
+            text = self.edits.old[code.begin : code.end]
+            close = None if code.partner is None else self._text(closes)
+            is_within = first < len(begins) and begins[first] < at
+            crossing = number if number in late else None
+            if close is not None and first < last and at < end_at:
+                found.append(
+                    self._around(Tag(text, close, first, last, first_code, closes, crossing=crossing), at, end_at)
+                )
+                continue
+            before, after = self._beside(first_code, closes)
+            is_after = is_within or bool(before.strip())
+            is_apart = not is_after and not after.strip()
+            found.append(
+                Tag(
+                    text + " " * (is_apart and close is None), close, first + is_within, first + is_within,
+                    first_code, closes,
+                    is_after=is_after, is_apart=is_apart, cuts_last=is_within,
+                    crossing=crossing,
+                )
+            )  # fmt: skip
+        return sorted(found, key=lambda tag: (tag.opens, -tag.closes))
+
+    def _around(self, tag: Tag, at: int, end_at: int) -> Tag:
+        """Return a tag around words, with the punctuation that stays outside of it."""
+        text = self.edits.new
+        inside, outside = text[at:end_at], text[end_at:].strip()
+        (first, _), (_, end) = self.units[tag.start], self.units[tag.end - 1]
+        cuts_last = end > end_at or (inside.rstrip()[-1:].isalnum() and bool(outside))
+        cuts_first = first < at or (cuts_last and inside.lstrip()[:1].isalnum() and bool(text[:at].strip()))
+        core = inside.strip()
+        bare = len(core.rstrip("".join(one for one in set(core) if not one.isalnum())))
+        front = len(core) - len(core.lstrip("".join(one for one in set(core) if not one.isalnum())))
+        return replace(
+            tag, cuts_first=cuts_first, cuts_last=cuts_last, needs_words=any(map(str.isalnum, core)),
+            head=core[:front] if cuts_first else "", tail=core[bare:] if cuts_last else "",
+        )  # fmt: skip
+
+    def _text(self, number: int) -> str:
+        return self.edits.old[self.codes[number].begin : self.codes[number].end]
+
+    def _beside(self, first: int, last: int) -> tuple[str, str]:
+        """Return the character before some codes and those that touch them, and the character right behind them."""
+        text = self.edits.old
+        begin, end = self._begins[first], self.codes[last].end
+        return text[begin - 1 : begin], text[end : end + 1]
+
+    @cached_property
+    def _begins(self) -> Sequence[int]:
+        """The place at which the codes begin that touch each other, for each code."""
+        found: list[int] = []
+        for number, code in enumerate(self.codes):
+            is_touched = number > 0 and self.codes[number - 1].end == code.begin
+            found.append(found[-1] if is_touched else code.begin)
+        return found
+
+    def _begins_of_crossing(self) -> dict[int, int]:
+        """Return for each tag that crosses one before it the number of the end behind which it begins."""
+        late: dict[int, int] = {}
+        opened: list[int] = []
+        for number, code in enumerate(self.codes):
+            if code.partner is None:
+                continue
+            if code.partner > number:
+                opened.append(number)
+                continue
+            place = len(opened) - 1
+            while opened[place] != code.partner:
+                place -= 1
+            for crossing in opened[place + 1 :]:
+                late[crossing] = number
+            del opened[place]
+        return late
+
+    def verbatim(self, words: Words, tags: Sequence[Tag], begun: int) -> list[Change] | None:
+        """Return the changes that bring some tags back as they were; None if the words beside one are parted."""
+        wanted = {number for tag in tags for number in (tag.closes, tag.closes if tag.is_open else tag.number)}
+        elements = [
+            Unread(code.begin, code.end, code.partner if code.partner in wanted else None) for code in self.codes
+        ]
+        found = Gaps(self.edits, self.units, words, elements).verbatim(wanted, begun)
+        done = {number for numbers, _ in found for number in numbers}
+        return [change for numbers, change in found if numbers] if done == wanted else None
+
+    def by_attention(self, words: Words, tags: Sequence[Tag]) -> list[Change]:
+        """Return the changes that put tags where the words that look at their words stand."""
+        changes = []
+        for mark in marks_of(words, tags):
+            code, text = self.codes[mark.number], mark.text
+            is_last = not words.text[mark.place : mark.place + 1].strip()
+            changes.append(Change(mark.place, mark.place, text.rstrip() if is_last else text, (code.begin, code.end)))
+        return changes
+
+    def keys(self, words: Words, places: Sequence[int], begun: int) -> Iterator[Change]:
+        """Yield the sign of each accelerator before the first letter of the word that looks at its word."""
+        for place in places:
+            at = self.edits.new_span(place, place + 1)[0]
+            unit = bisect_right([end for _, end in self.units], at)
+            rows = [row for row in range(len(words.spans)) if words.has_text(row) and words.core(row)[0] >= begun]
+            if not rows:
+                continue
+            row = next((row for row in rows if words.looks_at[row] == unit), rows[0])
+            begin = words.core(row)[0]
+            if unit < len(self.units) and self.edits.new[slice(*self.units[unit])] == words.written(row):
+                begin = words.spans[row][0] + at - self.units[unit][0]
+            yield Change(begin, begin, self.edits.old[place], (place, place + 1))
+
+
+def _missing(tags: Sequence[Tag], said: Sequence[int]) -> list[Tag]:
+    """Return the tags that a prefix opens but does not end, outermost first, and those that it lacks."""
+    if not said:
+        return list(tags)
+    order = {number: place for place, number in enumerate(said)}
+    opened = [tag for tag in tags if tag.number in order and tag.closing is not None and tag.closes not in order]
+    opened = sorted((replace(tag, is_open=True) for tag in opened), key=lambda tag: order[tag.number])
+    return [*opened, *(tag for tag in tags if tag.number not in order)]

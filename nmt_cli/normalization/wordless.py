@@ -1,0 +1,50 @@
+"""A text without words is copied: a time, an address, a version, a smiley. A model would make a sentence of it."""
+
+from __future__ import annotations
+
+import re
+
+from nmt_cli.normalization.number_spans import number_spans
+from nmt_cli.normalization.step import RestoringStep
+from nmt_cli.text.edits import Change
+from nmt_cli.text.line import Line, Undo
+from nmt_cli.text.translation import Translation
+
+_HALF_OF_DAY = re.compile(r"(?<=\d)\s?[ap]\.?m\b\.?", re.IGNORECASE)
+_PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{3,}(?!\S)")
+"""A word between blanks: most lines have one, and need no closer look."""
+MAX_LENGTH = 200
+"""Characters of the longest such text; a table of numbers may be longer, and the model reads it as ever."""
+
+
+class Wordless(RestoringStep):
+    """Reads a text without words as nothing, and copies it."""
+
+    name = "wordless"
+
+    def read(self, line: Line) -> Line:
+        """Return the line without its text, if this has no words, nor a term, and no prefix begins its translation."""
+        text = line.text
+        if not text.strip() or len(text) > MAX_LENGTH or line.prefix or line.constraints or _has_words(line):
+            return line
+        begin = len(text) - len(text.lstrip())
+        return line.changed(self.name, [Change(0, len(text), "")], (begin, begin + len(text.strip())))
+
+    def undo(self, undo: Undo, found: Translation) -> list[Change]:
+        """Return the text in the place of what a model has said."""
+        begin, end = undo.data
+        return [Change(0, len(found.text), undo.edits.old[begin:end], (begin, end))]
+
+
+def _has_words(line: Line) -> bool:
+    text = line.plain()
+    if _PLAIN_WORD.search(text):
+        return True
+    if not any(map(str.isalpha, text)):
+        return False
+    rest, position = [], 0
+    for begin, end in number_spans(text):
+        rest.append(text[position:begin] + "0")
+        position = end
+    rest.append(text[position:])
+    return any(map(str.isalpha, _HALF_OF_DAY.sub("", "".join(rest))))

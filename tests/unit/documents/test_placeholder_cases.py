@@ -1,0 +1,128 @@
+"""Placeholders as people write them in catalogues, XLIFF and plain text: each comes through once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from document_translators import SPLIT, backwards, translator, unchanged, upper
+
+from nmt_cli.documents.document import DocumentCounts, translate_document, translate_paragraphs
+
+HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+forgetful = translator(lambda words: ["das", "schöne", "Huhn"][: len(words)])
+TRANSLATORS = (unchanged, upper, backwards, forgetful)
+
+
+def catalogue(*texts: str, translate=upper) -> list[str]:
+    """The translations of some messages."""
+    before = HEADER + "\n".join(f'msgid "{text}"\nmsgstr ""\n' for text in texts)
+    done = translate_document("a.po", before.encode(), translate, SPLIT, target_lang=None).content.decode()
+    return re.findall(r'(?m)^msgstr "(.*)"$', done)[1:]
+
+
+def unit(text: str, translate=upper) -> str:
+    before = f'<xliff version="1.2"><file><body><trans-unit><source>{text}</source></trans-unit></body></file></xliff>'
+    done = translate_document("a.xlf", before.encode(), translate, SPLIT, target_lang=None).content.decode()
+    return done.partition("<target>")[2].partition("</target>")[0]
+
+
+def texts(*lines: str, translate=upper) -> list[str]:
+    """The translations of plain texts, as the server and --paragraphs give them."""
+    return [found.text for found in translate_paragraphs(lines, translate, SPLIT, DocumentCounts())]
+
+
+@pytest.mark.parametrize("translate", TRANSLATORS)
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("The red car %id% of %count% is in the house for %hours% hours.", ["%id%", "%count%", "%hours%"]),
+        ("The %name% and {{ width }} are red.", ["%name%", "{{ width }}"]),
+        ("The %1$s of ${x} and #{y} is %@.", ["%1$s", "${x}", "#{y}", "%@"]),
+        (
+            "Type ``--house`` or see :py:meth:`~Car.get` or `car.open()`.",
+            ["``--house``", ":py:meth:`~Car.get`", "`car.open()`"],
+        ),
+        ("It is https://example.org/a?b or joe@example.org now.", ["https://example.org/a?b", "joe@example.org"]),
+        ("The house says [1]_ that |version| is $t(nav:home) old.", ["[1]_", "|version|", "$t(nav:home)"]),
+    ],
+)  # fmt: skip
+def test_placeholders_come_through_once_each_everywhere(text, codes, translate):
+    for found in (*catalogue(text, translate=translate), unit(text, translate), *texts(text, translate=translate)):
+        assert {code: found.count(code) for code in codes} == dict.fromkeys(codes, 1)
+
+
+def test_names_of_laravel_and_drupal_are_kept_where_the_file_has_several():
+    laravel = "The car of :name is red, and :count keys are in the house."
+    drupal = "The house of @user has %count trees and !link."
+    assert catalogue(laravel, drupal) == [
+        "THE CAR OF :name IS RED, AND :count KEYS ARE IN THE HOUSE.", "THE HOUSE OF @user HAS %count TREES AND !link.",
+    ]  # fmt: skip
+    assert texts(laravel, drupal)[1].count("@user") == 1
+    assert texts("Note :this is a word.") == ["NOTE :THIS IS A WORD."]
+
+
+def test_a_word_is_read_without_the_sign_of_its_key_which_comes_back():
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return upper(some)
+
+    messages = ("Where is the &red car?", "Where is the _red car?", "Where is the r&ed car?")
+    assert catalogue(*messages, translate=translate) == [
+        "WHERE IS THE &RED CAR?", "WHERE IS THE _RED CAR?", "WHERE IS THE &RED CAR?",
+    ]  # fmt: skip
+    assert set(lines) == {"Where is the red car?"}
+    assert catalogue(*messages, translate=unchanged) == list(messages)
+    assert catalogue("R&D and AT&T", "my_file and a_b") == ["R&D AND AT&T", "MY_FILE AND A_B"]
+
+
+def test_restructured_text_keeps_roles_targets_and_emphasis():
+    assert catalogue("Where is the :ref:`red car <red-car>`?") == ["WHERE IS THE :ref:`RED CAR <red-car>`?"]
+    text = "The **red** car is in the *big* house, as `our page <https://example.org/a>`_ says [1]_."
+    assert catalogue(text) == [
+        "THE **RED** CAR IS IN THE *BIG* HOUSE, AS `OUR PAGE <https://example.org/a>`_ SAYS [1]_."
+    ]
+
+
+def test_markdown_and_bbcode_keep_links_and_code():
+    text = "The [red car](docs/car.md) is in the [big house](https://example.org/h), see `car.open()`."
+    expected = "THE [RED CAR](docs/car.md) IS IN THE [BIG HOUSE](https://example.org/h), SEE `car.open()`."
+    assert catalogue(text) == texts(text) == [expected]
+    text = "Where is the [b]red[/b] car? It is [url=https://example.org/x]in the house[/url]."
+    expected = "WHERE IS THE [b]RED[/b] CAR? IT IS [url=https://example.org/x]IN THE HOUSE[/url]."
+    assert catalogue(text) == texts(text) == [expected]
+    assert texts("It is <color=#F00>red</color> here.") == ["IT IS <color=#F00>RED</color> HERE."]
+
+
+def test_a_line_end_of_two_characters_ends_a_sentence_and_an_escaped_quote_is_one():
+    lines: list[str] = []
+
+    def translate(some):
+        lines.extend(some)
+        return upper(some)
+
+    text = r"Where is the red car?\nTheir doctor is rich.\n\nIt\'s %1$@ and %lld."
+    assert unit(text, translate) == r"WHERE IS THE RED CAR?\nTHEIR DOCTOR IS RICH.\n\nIT\'S %1$@ AND %lld."
+    assert lines == ["Where is the red car?", "Their doctor is rich.", "It's %1$@ and %lld."]
+
+
+def test_a_line_end_in_plain_text_stays_whole():
+    assert texts("Where is the red car?<br />Their doctor is rich.") == [
+        "WHERE IS THE RED CAR?<br />THEIR DOCTOR IS RICH."
+    ]
+    assert texts("Where is<br />the red car?", translate=forgetful)[0].count("<br />") == 1
+    assert texts("<i>Where is the red car?</i>") == ["<i>WHERE IS THE RED CAR?</i>"]
+
+
+def test_what_is_put_back_is_counted():
+    counts = DocumentCounts()
+    translate_paragraphs(["The car of %s is red."], forgetful, SPLIT, counts)
+    assert counts.put_back == 1
+    assert "1 segment of 1 with a placeholder that the model lost" in counts.warnings()[0]
+
+
+def test_texts_without_codes_stay_as_the_model_says_them():
+    said = translator(lambda words: [*words, "%", "{x}", "<b>"])
+    assert texts("A red car.", translate=said) == ["A red car. % {x} <b>"]
