@@ -1,4 +1,4 @@
-"""Measures `nmt translate --adapt-writing` on seventeen ways in which people write a dev set, before and after.
+"""Measures `nmt translate --normalize-input` on seventeen ways in which people write a dev set, before and after.
 
 Run it as `python -m benchmarks.writing --model DIR --source FILE --reference FILE`. It prints a table in Markdown. With
 `--directory D` it also writes each version, its reference and both translations there. `--without` leaves out a part:
@@ -310,7 +310,7 @@ def main() -> None:
     data = experiment.config.data
     pairs = list(zip(_lines(asked.source), _lines(asked.reference), strict=True))
     kept, adapted = (
-        open_translator([asked.model], threads=asked.threads, adapt_writing=adapts) for adapts in (False, True)
+        open_translator([asked.model], threads=asked.threads, normalize_input=adapts) for adapts in (False, True)
     )
     adapted = _without(adapted, asked.without, experiment)
     print("| version | BLEU / chrF as written | adapted | translations that differ |\n|---|---|---|---|")

@@ -246,7 +246,7 @@ class Training:
                 write_lines(path, (f"{self.tag} {line}" for line in lines) if self.tag else map(reversed_words, lines))
                 changed.append(f"data.dev.{side}={path}")
         if self.direction == "right":
-            changed.append("decoding.adapt_writing=false")  # a line that ends with its first word has no writing
+            changed.append("decoding.normalize_input=false")  # a line that ends with its first word has no writing
         return tuple(changed)
 
     def _config(self, place: Workplace, model: Path) -> Config:

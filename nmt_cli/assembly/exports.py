@@ -51,9 +51,9 @@ def export_models(models: ModelOptions, output: Path | None, *, format_: str | N
         raise InputError("--format onnx: takes one --model; give each model a directory of its own")
     else:
         write_onnx(experiments[0], output, checkpoint=checkpoint, precision=precision or "fp32")
-    if any(experiment.config.decoding.adapt_writing for experiment in experiments):
+    if any(experiment.config.decoding.normalize_input for experiment in experiments):
         warn(
-            "the export reads lines as they are written, without decoding.adapt_writing; lines in capitals, for "
+            "the export reads lines as they are written, without decoding.normalize_input; lines in capitals, for "
             "example, come out worse than from nmt translate"
         )
 

@@ -21,7 +21,7 @@ from nmt_cli.translation.windows import windows_of_pairs
 
 def open_scorer(model_dirs: Sequence[Path | Experiment], **loading: Any) -> PairScorer:
     """Return a scorer of given pairs, which keeps their writing; with the options and errors of `open_translator`."""
-    translator = open_translator(model_dirs, adapt_writing=False, **loading)
+    translator = open_translator(model_dirs, normalize_input=False, **loading)
     return PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens)
 
 

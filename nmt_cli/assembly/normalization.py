@@ -60,7 +60,7 @@ def open_normalizer(experiment: Experiment, decoding: DecodingConfig) -> Normali
     Raises:
         ModelError: the profile that the model keeps is damaged.
     """
-    if not decoding.adapt_writing:
+    if not decoding.normalize_input:
         return Normalizer()
     data = experiment.config.data
     return Normalizer.of(

@@ -32,7 +32,7 @@ class RequestedDecoding:
     seed: int | None = None
     no_repeat_ngram: int | None = None
     batch_tokens: int | None = None
-    adapt_writing: bool | None = None
+    normalize_input: bool | None = None
     glossary_weight: float | None = None
     copy_unknown: bool = False
     markup: bool = False
@@ -49,7 +49,7 @@ class RequestedDecoding:
             "seed": self.seed if self.sample else None,
             "no_repeat_ngram": self.no_repeat_ngram,
             "batch_tokens": self.batch_tokens,
-            "adapt_writing": self.adapt_writing,
+            "normalize_input": self.normalize_input,
             "glossary_weight": self.glossary_weight,
             "copy_unknown": self.copy_unknown,
             "keep_markup": self.markup,

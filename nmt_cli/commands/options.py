@@ -143,15 +143,17 @@ Markup = Annotated[
         help="Carry tags (<b>...</b>) and placeholders (__URL__) across by the alignment.",
     ),
 ]  # fmt: skip
-AdaptWriting = Annotated[
+NormalizeInput = Annotated[
     bool | None,
     typer.Option(
-        "--adapt-writing/--keep-writing", rich_help_panel=SEARCH,
+        "--normalize-input/--keep-input", rich_help_panel=SEARCH,
         help="Read each line in the writing of the training text: a line in capitals in ordinary case, unknown quotes "
         "and dashes as known ones, words without their typing errors. The translation of a line in capitals is in "
         "capitals, and numbers are kept. The default is the model's own.",
     ),
 ]  # fmt: skip
+AdaptWriting = Annotated[bool | None, typer.Option("--adapt-writing/--keep-writing", hidden=True)]
+"""The name of `NormalizeInput` in earlier versions."""
 GlossaryFile = Annotated[
     str | None,
     typer.Option(

@@ -25,6 +25,7 @@ from nmt_cli.commands.options import (
     Markup,
     ModelDirs,
     NoRepeatNgram,
+    NormalizeInput,
     OutputFile,
     Precision,
     Prefixes,
@@ -67,6 +68,7 @@ def translate(
     sample: Sample = False,
     temperature: Temperature = None,
     seed: Seed = None,
+    normalize_input: NormalizeInput = None,
     adapt_writing: AdaptWriting = None,
     copy_unknown: CopyUnknown = False,
     markup: Markup = False,
@@ -127,7 +129,8 @@ def translate(
     )  # fmt: skip
     decoding = RequestedDecoding(
         beam_size=beam_size, n_best=n_best, length_penalty=length_penalty, sample=sample, temperature=temperature,
-        seed=seed, no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens, adapt_writing=adapt_writing,
+        seed=seed, no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens,
+        normalize_input=adapt_writing if normalize_input is None else normalize_input,
         glossary_weight=glossary_weight, copy_unknown=copy_unknown, markup=markup, alignment=alignment != "none",
     )  # fmt: skip
     models = ModelOptions(

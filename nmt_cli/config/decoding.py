@@ -24,7 +24,7 @@ class DecodingConfig(Section):
     """An output has at most a times its source's pieces plus b, and the pieces of the terms that it must contain."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=1_000)] = 0
     """Length in pieces of the sequences that may not occur twice in an output; 0 is off."""
-    adapt_writing: bool = False
+    normalize_input: bool = False
     """A line is read in the writing of the training text, and its translation is written as the line was: a line in
     capitals is translated in ordinary case, and quotes and dashes that the training text lacks become those it has.
     Unknown words with a typing error are read as the known words. Numbers stay as they are, unless the training text

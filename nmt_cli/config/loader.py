@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
 from nmt_cli.config.paths import made_absolute
-from nmt_cli.config.schema import IGNORED_KEYS, ONE, REMOVED_KEYS, SEVERAL, Config
+from nmt_cli.config.schema import IGNORED_KEYS, ONE, REMOVED_KEYS, RENAMED_KEYS, SEVERAL, Config
 from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import ConfigError, InputError
@@ -37,7 +37,7 @@ def load_config(
     values = parse_yaml(_read(path), origin)
     if not isinstance(values, dict):
         raise ConfigError(f"{origin}: is not a configuration: it must hold keys and values, such as 'name: my_run'")
-    problems: list[str] = []
+    problems = _rename(values, origin)
     for override in overrides:
         try:
             _apply(values, override)
@@ -70,6 +70,7 @@ def _validated(values: Mapping[str, Any], origin: str) -> tuple[Config | None, l
     """Return the configuration without its wrong keys, as far as that is possible, and a line for each problem."""
     try:
         values = _without_removed_keys(values)
+        _rename(values, origin)
         # By way of JSON, where strict means what a reader of YAML expects: a list is a tuple, "3" is not a number.
         return Config.model_validate_json(json.dumps(values, default=str)), []
     except (ValueError, RecursionError) as error:
@@ -103,6 +104,20 @@ def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     for *sections, key in IGNORED_KEYS:
         (_section(kept, sections) or {}).pop(key, None)
     return kept
+
+
+def _rename(values: dict[str, Any], origin: str) -> list[str]:
+    """Give keys of earlier versions their names of today, and return a problem for each that has both names."""
+    problems = []
+    for (*sections, old), new in RENAMED_KEYS.items():
+        section = _section(values, sections)
+        if section is None or old not in section:
+            continue
+        value = section.pop(old)
+        if section.setdefault(new, value) != value:
+            key = ".".join((*sections, old))
+            problems.append(f"{origin}: {key}: is an older name of {new}, which has another value; leave {key} out")
+    return problems
 
 
 def _section(values: Any, names: Sequence[str]) -> dict[str, Any] | None:
@@ -163,7 +178,9 @@ def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: s
         first, others = _keys_of(problem)
         gone = [key for key in first if _leave_out(values, key)] or [key for key in others if _leave_out(values, key)]
         left_out |= {str(key[-1]) for key in gone}
-        missing = [key for key in first if key[-1] in _NEEDED_NAMES and key not in filled_in and key not in gone]
+        missing = [
+            key for key in first if key and key[-1] in _NEEDED_NAMES and key not in filled_in and key not in gone
+        ]
         filled_in.update(missing)
         filled = [_fill_in(values, key) for key in missing]
         changed |= bool(gone) or any(filled)
@@ -303,6 +320,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
         )
     place: Any = values
     *parents, last = key.strip().split(".")
+    last = RENAMED_KEYS.get((*parents, last), last)
     for name in parents:
         if isinstance(place, dict) and not isinstance(place.get(name), (dict, list)):
             place[name] = {}

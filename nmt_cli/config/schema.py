@@ -410,6 +410,8 @@ REMOVED_KEYS: dict[tuple[str, ...], float] = {
 """Keys of earlier versions with the value that switched them off; stored configurations still hold them."""
 IGNORED_KEYS: dict[tuple[str, ...], str] = {("training", "cuda_graphs"): "CUDA graphs were removed"}
 """Keys of earlier versions that are accepted and do nothing, with the reason, of which who sets them is warned."""
+RENAMED_KEYS: dict[tuple[str, ...], str] = {("decoding", "adapt_writing"): "normalize_input"}
+"""Keys of earlier versions with their names of today; the old names go on working."""
 
 
 class Config(Section):

@@ -284,7 +284,9 @@ def test_signs_that_the_model_has_not_read_do_not_count(nmt, model: Path, corpus
     """Training ended with a traceback where a dev line had one. The slow truth is the same text without signs."""
     own = Path(shutil.copytree(model, tmp_path / "run"))
     config = (own / "config.yaml").read_text(encoding="utf-8")
-    (own / "config.yaml").write_text(config.replace("adapt_writing: false", "adapt_writing: true"), encoding="utf-8")
+    (own / "config.yaml").write_text(
+        config.replace("normalize_input: false", "normalize_input: true"), encoding="utf-8"
+    )
     source, target = ((corpus / f"test.{side}").read_text(encoding="utf-8").splitlines() * 2 for side in ("en", "fr"))
     found = []
     for signed in (source, [f"★ {line.replace(' ', ' 😀 ', 1)}" for line in source]):

@@ -145,9 +145,11 @@ def test_the_next_command_can_be_typed_and_a_difference_to_nmt_is_said(nmt, tmp_
     directory = tmp_path / "my export"
     plain = nmt("export", "--model", copy, "-o", directory, "--format", "onnx").err
     assert plain.endswith(f"try: echo 'A sentence.' | python '{directory}/translate.py'\n")
-    (copy / "config.yaml").write_text(config.replace("adapt_writing: false", "adapt_writing: true"), encoding="utf-8")
+    (copy / "config.yaml").write_text(
+        config.replace("normalize_input: false", "normalize_input: true"), encoding="utf-8"
+    )
     said = nmt("export", "--model", copy, "-o", tmp_path / "page.html").err
-    assert "warning: the export reads lines as they are written, without decoding.adapt_writing; lines in" in said
+    assert "warning: the export reads lines as they are written, without decoding.normalize_input; lines in" in said
 
 
 def test_the_same_model_gives_the_same_bytes(nmt, tmp_path, exported, model):

@@ -78,7 +78,7 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(nmt, model: Path, t
         ("--format", "jsonl", "--n-best", "3", "--beam-size", "3", "--alignment", "soft", "--confidence"),
         ("--sample", "--seed", "3", "--markup", "--shard", "2/2"),
         ("--prefix", prefix, "--glossary", terms, "--format", "moses", "--precision", "int8"),
-        ("--model", model, "--copy-unknown", "--adapt-writing", "--beam-size", "1", "--batch-tokens", "200"),
+        ("--model", model, "--copy-unknown", "--normalize-input", "--beam-size", "1", "--batch-tokens", "200"),
     )
     expected = [nmt("translate", text, "--model", model, *way) for way in ways]
     assert {one.code for one in expected} == {0}

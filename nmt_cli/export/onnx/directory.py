@@ -43,7 +43,7 @@ The program reads lines from standard input and writes as many lines, in order. 
 A window of lines is translated as soon as it has been read, so a program that writes a line and waits gets its answer.
 
 Lines are read as they are written. The program does not adapt them to the training text, as nmt does with
-`decoding.adapt_writing`. If that text is in small letters, write small letters.
+`decoding.normalize_input`. If that text is in small letters, write small letters.
 
 ## Files
 

@@ -93,7 +93,7 @@ def test_who_asks_alone_and_who_asks_among_others_get_the_same(engine, translato
 
 
 def test_lines_in_capitals_are_adapted_where_the_translator_adapts(model):
-    adapting = open_translator([model], threads=1, adapt_writing=True)
+    adapting = open_translator([model], threads=1, normalize_input=True)
     opened = Engine(adapting, max_waiting=10)
     usual, shouted = (texts(opened.translate([line], ONE)) for line in ("Where is the car?", "WHERE IS THE CAR?"))
     opened.close()
@@ -104,7 +104,7 @@ def test_lines_in_capitals_are_adapted_where_the_translator_adapts(model):
 def test_numbers_are_kept_for_whoever_asks(model, corpus):
     """Sentences without numbers share their searches as ever; those with numbers have their own."""
     lines = [*(corpus / "dev.en").read_text().splitlines()[:20], "The house 4711 is small.", "B12 is red."]
-    translator = open_translator([model], threads=1, adapt_writing=True)
+    translator = open_translator([model], threads=1, normalize_input=True)
     engine = Engine(translator, max_waiting=100)
     try:
         alone = [texts(engine.translate([line], ONE)) for line in lines]
@@ -119,7 +119,7 @@ def test_numbers_are_kept_for_whoever_asks(model, corpus):
 @pytest.mark.parametrize("line", ["The house 4711 is small.", "The house is 😀 small, and 😀 the car."])
 def test_a_sentence_does_not_enter_a_search_that_cannot_do_what_it_needs(model, monkeypatch, line):
     """A number needs a search that must say it, and an emoji one that keeps its attention."""
-    translator = open_translator([model], threads=1, adapt_writing=True)
+    translator = open_translator([model], threads=1, normalize_input=True)
     engine, holding = Engine(translator, max_waiting=100), Held(translator)
     monkeypatch.setattr(type(translator), "search_by_steps", holding.patched)
     try:

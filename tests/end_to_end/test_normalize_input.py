@@ -1,4 +1,4 @@
-"""`--adapt-writing` through the real command line."""
+"""`--normalize-input` through the real command line."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def test_a_line_in_capitals_is_translated_as_in_ordinary_case_and_written_in_cap
     if more == ("--max-source-pieces",):
         more = ()
         model = with_decoding(model, tmp_path / "short", "max_source_pieces: 250", "max_source_pieces: 4")
-    usual = translate(nmt, model, SOURCES, "--adapt-writing", *more)
-    assert translate(nmt, model, SHOUTED, "--adapt-writing", *more) == [in_capitals(record) for record in usual]
-    assert usual == translate(nmt, model, SOURCES, "--keep-writing", *more)
-    assert translate(nmt, model, SHOUTED, *more) == translate(nmt, model, SHOUTED, "--keep-writing", *more)
+    usual = translate(nmt, model, SOURCES, "--normalize-input", *more)
+    assert translate(nmt, model, SHOUTED, "--normalize-input", *more) == [in_capitals(record) for record in usual]
+    assert usual == translate(nmt, model, SOURCES, "--keep-input", *more)
+    assert translate(nmt, model, SHOUTED, *more) == translate(nmt, model, SHOUTED, "--keep-input", *more)
 
 
 def test_what_has_no_pieces_gives_an_empty_line_though_it_looks_like_a_sign(nmt, model: Path):
     void = b"\xe2\x80\x8b\n\xef\xbb\xbf \n\x01\n\xe2\x80\x8e\n \n\n"
-    result = nmt("translate", "--model", model, "--adapt-writing", stdin=void)
+    result = nmt("translate", "--model", model, "--normalize-input", stdin=void)
     assert (result.code, result.out) == (0, b"\n" * 6)
 
 
@@ -66,17 +66,40 @@ def with_decoding(model: Path, directory: Path, before: str, after: str) -> Path
 
 
 def test_the_configuration_of_a_model_adapts_unless_the_command_says_otherwise(nmt, model: Path, tmp_path: Path):
-    adapting = with_decoding(model, tmp_path / "adapting", "adapt_writing: false", "adapt_writing: true")
-    assert translate(nmt, adapting, SHOUTED) == translate(nmt, model, SHOUTED, "--adapt-writing")
-    assert translate(nmt, adapting, SHOUTED, "--keep-writing") == translate(nmt, model, SHOUTED)
-    assert load_config(model / "config.yaml").decoding.adapt_writing is False
+    adapting = with_decoding(model, tmp_path / "adapting", "normalize_input: false", "normalize_input: true")
+    assert translate(nmt, adapting, SHOUTED) == translate(nmt, model, SHOUTED, "--normalize-input")
+    assert translate(nmt, adapting, SHOUTED, "--keep-input") == translate(nmt, model, SHOUTED)
+    assert load_config(model / "config.yaml").decoding.normalize_input is False
+
+
+def test_names_of_earlier_versions_go_on_working(nmt, model: Path, tmp_path: Path):
+    """Without being shown in the help."""
+    earlier = with_decoding(model, tmp_path / "earlier", "normalize_input: false", "adapt_writing: true")
+    now = translate(nmt, model, SHOUTED, "--normalize-input")
+    assert now != translate(nmt, model, SHOUTED)
+    assert translate(nmt, model, SHOUTED, "--adapt-writing") == translate(nmt, earlier, SHOUTED) == now
+    assert translate(nmt, earlier, SHOUTED, "--keep-writing") == translate(nmt, model, SHOUTED)
+    config = tmp_path / "earlier" / "config.yaml"
+    assert not load_config(config, ["decoding.adapt_writing=false"]).decoding.normalize_input
+    assert "writing" not in nmt("translate", "--help").out.decode().replace("the writing of", "")
+
+
+def test_a_key_under_both_of_its_names_is_refused_where_they_differ(nmt, model: Path, tmp_path: Path):
+    both = "normalize_input: false\n  adapt_writing: "
+    wrong = with_decoding(model, tmp_path / "wrong", "normalize_input: false", both + "true") / "config.yaml"
+    result = nmt("check", "--config", wrong)
+    assert result.code == 2
+    told = f"{wrong}: decoding.adapt_writing: is an older name of normalize_input, which has another value"
+    assert told in result.err
+    same = with_decoding(model, tmp_path / "same", "normalize_input: false", both + "false") / "config.yaml"
+    assert load_config(same).decoding.normalize_input is False
 
 
 def test_tags_placeholders_and_terms_are_those_of_the_line(nmt, model: Path, tmp_path: Path):
     terms = tmp_path / "terms.tsv"
     terms.write_text("Car\tla rose\n", encoding="utf-8")
     (found,) = translate(
-        nmt, model, ["WHERE IS <b>THE RED CAR</b> __URL__?"], "--adapt-writing", "--markup", "--glossary", terms
+        nmt, model, ["WHERE IS <b>THE RED CAR</b> __URL__?"], "--normalize-input", "--markup", "--glossary", terms
     )
     assert found["translation"].count("<b>") == found["translation"].count("</b>") == 1
     assert found["translation"].count("__URL__") == 1
@@ -90,7 +113,7 @@ def test_tags_placeholders_and_terms_are_those_of_the_line(nmt, model: Path, tmp
 def test_a_prefix_is_kept_and_decides_how_the_translation_goes_on(nmt, model: Path, tmp_path: Path):
     prefix = tmp_path / "prefix"
     prefix.write_text("Où est\nLA MAISON\n\n\n", encoding="utf-8")
-    found = [one["translation"] for one in translate(nmt, model, SHOUTED, "--adapt-writing", "--prefix", prefix)]
+    found = [one["translation"] for one in translate(nmt, model, SHOUTED, "--normalize-input", "--prefix", prefix)]
     assert found[0].startswith("Où est")
     assert not found[0].isupper()
     assert found[1].startswith("LA MAISON")
@@ -102,13 +125,13 @@ def test_a_model_without_a_profile_takes_what_its_tokenizer_tells(nmt, model: Pa
     shutil.copytree(model, old)
     (old / "writing.json").unlink()
     result = nmt(
-        "translate", "--model", old, "--adapt-writing", stdin=b"THE HOUSE IS SMALL.\n\xe2\x80\x9cHello\xe2\x80\x9d\n"
+        "translate", "--model", old, "--normalize-input", stdin=b"THE HOUSE IS SMALL.\n\xe2\x80\x9cHello\xe2\x80\x9d\n"
     )
     assert result.code == 0
     assert result.err.count("keeps no profile of its training text (writing.json), so its tokenizer tells") == 1
     assert result.lines[0].isupper()
     (old / "writing.json").write_text("{}", encoding="utf-8")
-    result = nmt("translate", "--model", old, "--adapt-writing", stdin=b"a\n")
+    result = nmt("translate", "--model", old, "--normalize-input", stdin=b"a\n")
     assert (result.code, result.out) == (2, b"")
     assert f"{old / 'writing.json'}: is not a profile of writing; train the model anew, or delete it" in result.err
     assert nmt("translate", "--model", old, stdin=b"a\n").code == 0  # nothing reads it
@@ -136,17 +159,17 @@ def numbers_of(text: str) -> list[str]:
 def test_no_number_is_lost_or_invented(nmt, model: Path, corpus: Path, more):
     """In every hypothesis, whatever the model knows of digits: it has seen none."""
     assert not any(map(str.isdecimal, (corpus / "train.fr").read_text(encoding="utf-8")))
-    found = translate(nmt, model, list(NUMBERED), "--adapt-writing", *more)
+    found = translate(nmt, model, list(NUMBERED), "--normalize-input", *more)
     for record, numbers in zip(found, NUMBERED.values(), strict=True):
         assert [numbers_of(one["translation"]) for one in record["hypotheses"]] == [numbers] * len(record["hypotheses"])
-    kept = translate(nmt, model, list(NUMBERED), "--keep-writing", *more)
+    kept = translate(nmt, model, list(NUMBERED), "--keep-input", *more)
     assert any(numbers_of(one["translation"]) != numbers for one, numbers in zip(kept, NUMBERED.values(), strict=True))
     assert kept[-1] == found[-1]
 
 
 def test_an_unknown_currency_stays_with_its_number(nmt, model: Path):
     lines = ["My car is €50.", "The house is 1,299.99 €.", "50€ AND £3."]
-    found = translate(nmt, model, lines, "--adapt-writing", "--n-best", "3")
+    found = translate(nmt, model, lines, "--normalize-input", "--n-best", "3")
     for record, amounts in zip(found, (["€50"], ["1,299.99 €"], ["50€", "£3"]), strict=True):
         assert all(amount in one["translation"] for one in record["hypotheses"] for amount in amounts)
         assert all(one["translation"].count("€") <= 1 for one in record["hypotheses"])
@@ -168,10 +191,10 @@ def test_an_unknown_currency_stays_with_its_number(nmt, model: Path):
     ids=["typing errors", "stressed words and a title"],
 )
 def test_odd_words_are_read_as_usual_and_alignments_are_those_of_the_line(nmt, model: Path, right, wrong):
-    options = ("--adapt-writing", "--alignment", "soft")
+    options = ("--normalize-input", "--alignment", "soft")
     found, expected = translate(nmt, model, wrong, *options), translate(nmt, model, right, *options)
     assert [one | {"source": two["source"]} for one, two in zip(found, expected, strict=True)] == expected
-    kept = translate(nmt, model, wrong, "--keep-writing", "--alignment", "soft")
+    kept = translate(nmt, model, wrong, "--keep-input", "--alignment", "soft")
     assert all(one["alignment"] != two["alignment"] for one, two in zip(kept, expected, strict=True))
 
 
@@ -181,9 +204,9 @@ def test_odd_words_are_read_as_usual_and_alignments_are_those_of_the_line(nmt, m
 def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, more):
     lines = ["The house is small.", "Where is the red car?", "My car and your car"]
     signs = [("", " 😀"), ("(", ")"), ("👉 * ", " :) ❤️")]
-    usual = translate(nmt, model, lines, "--adapt-writing", *more)
+    usual = translate(nmt, model, lines, "--normalize-input", *more)
     within = [f"{before}{line}{after}" for line, (before, after) in zip(lines, signs, strict=True)]
-    found = translate(nmt, model, [*within, "😀"], "--adapt-writing", *more)
+    found = translate(nmt, model, [*within, "😀"], "--normalize-input", *more)
     for record, one, (before, after) in zip(found, usual, signs, strict=False):
         for made, plain in zip(record["hypotheses"], one["hypotheses"], strict=True):
             assert made["translation"] == f"{before}{plain['translation']}{after}"
@@ -191,7 +214,7 @@ def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, 
             words = made["translation"].split()
             assert {len(made.get(key) or words) for key in ("word_confidence", "alignment")} == {len(words)}
     assert found[3]["translation"] == "😀"
-    kept = translate(nmt, model, within, "--keep-writing", *more)
+    kept = translate(nmt, model, within, "--keep-input", *more)
     assert any(one["translation"] != two["translation"] for one, two in zip(kept, found, strict=False))
 
 
@@ -201,8 +224,8 @@ def test_signs_around_a_line_come_back_around_its_translation(nmt, model: Path, 
 def test_signs_within_a_line_come_back_within_its_translation(nmt, model: Path, more):
     lines = ["Where is 😀 the red car?", "The *red* car is new.", "My ~car is red.", "My car is red 😀.", "My car."]
     plain = ["".join(one for one in line if one not in "😀*~").replace("  ", " ").replace(" .", ".") for line in lines]
-    usual = translate(nmt, model, plain, "--adapt-writing", *more)
-    found = translate(nmt, model, lines, "--adapt-writing", *more)
+    usual = translate(nmt, model, plain, "--normalize-input", *more)
+    found = translate(nmt, model, lines, "--normalize-input", *more)
     for line, record, one in zip(lines, found, usual, strict=True):
         for made, other in zip(record["hypotheses"], one["hypotheses"], strict=True):
             words = made["translation"].split()
@@ -212,15 +235,15 @@ def test_signs_within_a_line_come_back_within_its_translation(nmt, model: Path, 
             assert [letter for letter in made["translation"] if letter in "😀*~"] == [c for c in line if c in "😀*~"]
             assert {len(made.get(key) or words) for key in ("word_confidence", "alignment")} == {len(words)}
         assert record.keys() == one.keys()
-    alone = [translate(nmt, model, [line], "--adapt-writing", *more)[0] for line in lines]
+    alone = [translate(nmt, model, [line], "--normalize-input", *more)[0] for line in lines]
     assert [one | {"id": 0} for one in found] == alone
-    aligned = translate(nmt, model, lines, "--adapt-writing", *more, "--alignment", "hard")
+    aligned = translate(nmt, model, lines, "--normalize-input", *more, "--alignment", "hard")
     assert [one["translation"] for one in aligned] == [one["translation"] for one in found]
 
 
 def test_brackets_and_dashes_are_read_as_commas(nmt, model: Path):
     lines = ["My car (the red car) is new.", "My car — the red car — is new.", "My car , the red car , is new ."]
-    found = [one["translation"] for one in translate(nmt, model, lines, "--adapt-writing")]
+    found = [one["translation"] for one in translate(nmt, model, lines, "--normalize-input")]
     assert found[0].count("(") == found[0].count(")") == 1
     assert found[1].split().count("—") == 2
     bare = [one.translate(str.maketrans("", "", "()—,")).split() for one in found]
@@ -229,7 +252,7 @@ def test_brackets_and_dashes_are_read_as_commas(nmt, model: Path):
 
 def test_signs_in_front_of_a_prefix_do_not_come_back(nmt, model: Path, tmp_path: Path):
     (tmp_path / "prefix").write_text("La maison\n", encoding="utf-8")
-    options = ("--adapt-writing", "--prefix", tmp_path / "prefix")
+    options = ("--normalize-input", "--prefix", tmp_path / "prefix")
     usual = translate(nmt, model, ["The house is small."], *options)[0]["translation"]
     found = translate(nmt, model, ["* The house is small. 😀"], *options)[0]["translation"]
     assert found == f"{usual} 😀"
@@ -241,7 +264,7 @@ def test_a_number_in_a_prefix_or_a_term_counts_and_is_not_listed(nmt, model: Pat
     terms.write_text("car 5\tla rose\n", encoding="utf-8")
     prefix.write_text("Le 4711 \n\n", encoding="utf-8")
     lines = ["The house 4711 is 88.", "My car 5 and 6."]
-    found = translate(nmt, model, lines, "--adapt-writing", "--glossary", terms, "--prefix", prefix)
+    found = translate(nmt, model, lines, "--normalize-input", "--glossary", terms, "--prefix", prefix)
     assert [numbers_of(record["translation"]) for record in found] == [["4711", "88"], ["6"]]
     assert [[use["term"] for use in record["glossary"]] for record in found] == [[], ["car 5"]]
 
@@ -251,13 +274,13 @@ def test_samples_and_models_that_do_not_tell_of_numbers_leave_them_to_the_model(
     terms = tmp_path / "terms.tsv"
     terms.write_text("bicycle\tle vélo\n", encoding="utf-8")
     for options in (("--sample", "--seed", "3"), ("--glossary", terms, "--glossary-weight", "2")):
-        assert translate(nmt, model, lines, "--adapt-writing", *options) == translate(nmt, model, lines, *options)
+        assert translate(nmt, model, lines, "--normalize-input", *options) == translate(nmt, model, lines, *options)
     old = tmp_path / "old"
     shutil.copytree(model, old)
     profile = json.loads((old / "writing.json").read_text())
     del profile["rewritten_numbers"], profile["kept_numbers"]
     (old / "writing.json").write_text(json.dumps(profile))
-    assert translate(nmt, old, lines, "--adapt-writing") == translate(nmt, old, lines, "--keep-writing")
+    assert translate(nmt, old, lines, "--normalize-input") == translate(nmt, old, lines, "--keep-input")
 
 
 def test_the_model_reads_a_number_that_it_knows_in_the_place_of_another(nmt, model: Path, tmp_path: Path):
@@ -266,7 +289,7 @@ def test_the_model_reads_a_number_that_it_knows_in_the_place_of_another(nmt, mod
     shutil.copytree(model, taught)
     profile = json.loads((taught / "writing.json").read_text())
     (taught / "writing.json").write_text(json.dumps(profile | {"kept_numbers": ["12", "7"]}))
-    options = ("--adapt-writing", "--n-best", "2", "--alignment", "soft")
+    options = ("--normalize-input", "--n-best", "2", "--alignment", "soft")
     lines = ["The house 5678 is small.", "MY CAR 3 AND 45 CARS AND YOUR 6."]
     known = ["The house 12 is small.", "MY CAR 7 AND 12 CARS AND YOUR 6."]
     found, expected = (translate(nmt, taught, own, *options) for own in (lines, known))
@@ -305,7 +328,7 @@ def test_paragraphs_are_adapted_sentence_by_sentence(nmt, model: Path):
         "--model",
         model,
         "--paragraphs",
-        "--adapt-writing",
+        "--normalize-input",
         stdin=b"WHERE IS THE RED CAR? The house is small.\n",
     )
     usual = nmt("translate", "--model", model, "--paragraphs", stdin=lines)
@@ -316,7 +339,7 @@ def test_paragraphs_are_adapted_sentence_by_sentence(nmt, model: Path):
 
 
 def test_forced_scores_keep_the_writing(nmt, model: Path, tmp_path: Path):
-    adapting = with_decoding(model, tmp_path / "adapting", "adapt_writing: false", "adapt_writing: true")
+    adapting = with_decoding(model, tmp_path / "adapting", "normalize_input: false", "normalize_input: true")
     (tmp_path / "s").write_text("THE HOUSE IS SMALL.\n")
     (tmp_path / "t").write_text("LA MAISON EST PETITE.\n")
     both = [nmt("rescore", tmp_path / "s", tmp_path / "t", "--model", one) for one in (model, adapting)]
@@ -329,10 +352,10 @@ def test_init_turns_it_on_and_validation_adapts_too(nmt, tmp_path: Path, corpus:
     given = [f"--{side}={corpus}/train.{code}" for side, code in (("source", "en"), ("target", "fr"))]
     result = nmt("init", *given, "--source-lang=en", "--target-lang=fr", "-o", tmp_path / "made.yaml")
     assert result.code == 0, result.err
-    assert load_config(tmp_path / "made.yaml").decoding.adapt_writing is True
+    assert load_config(tmp_path / "made.yaml").decoding.normalize_input is True
     dev = (corpus / "dev.en").read_text(encoding="utf-8").upper().replace(" ", " 4711 ")
     (tmp_path / "dev.en").write_text(dev, encoding="utf-8")
-    short = ["training.max_steps=4", "training.validation_freq=4", "decoding.adapt_writing=true", "seed=1"]
+    short = ["training.max_steps=4", "training.validation_freq=4", "decoding.normalize_input=true", "seed=1"]
     options = [*short, f"data.dev.source={tmp_path / 'dev.en'}", f"data.dev.target={corpus / 'dev.fr'}", "data.test=[]"]
     result = nmt("train", "--config", config, *(part for one in options for part in ("--set", one)))
     assert result.code == 0, result.err
@@ -366,7 +389,7 @@ def test_marks_of_the_tokenizer_are_no_text(nmt, config: Path, corpus: Path, tmp
 
 def test_a_prefix_may_end_within_a_number(nmt, model: Path, tmp_path: Path):
     (tmp_path / "prefix").write_text("La maison 47\nLa maison 4711\n", encoding="utf-8")
-    found = translate(nmt, model, ["The house 4711 is 88."] * 2, "--adapt-writing", "--prefix", tmp_path / "prefix")
+    found = translate(nmt, model, ["The house 4711 is 88."] * 2, "--normalize-input", "--prefix", tmp_path / "prefix")
     for record in found:
         assert record["translation"].startswith("La maison 4711")
         assert sorted(numbers_of(record["translation"])) == ["4711", "88"]
@@ -375,7 +398,7 @@ def test_a_prefix_may_end_within_a_number(nmt, model: Path, tmp_path: Path):
 def test_a_glossary_keeps_its_signs_and_the_numbers_beside_its_terms(nmt, model: Path, tmp_path: Path):
     (tmp_path / "terms.tsv").write_text("€\teuro\nC++\tC++\n★car\t★rose\n", encoding="utf-8")
     lines = ["My car is €73 new.", "My C++ is new.", "★car is new."]
-    found = translate(nmt, model, lines, "--adapt-writing", "--glossary", tmp_path / "terms.tsv")
+    found = translate(nmt, model, lines, "--normalize-input", "--glossary", tmp_path / "terms.tsv")
     texts = [record["translation"] for record in found]
     assert (numbers_of(texts[0]), texts[0].count("euro"), texts[0].count("€")) == (["73"], 1, 0)
     assert (texts[1].count("C++"), texts[1].count("+")) == (1, 2)
