@@ -10,7 +10,7 @@ class Echo:
     """Translates each line as itself."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        pass
+        self.counts = SimpleNamespace(empty=0, repeated=0)
 
     def translate(self, lines: Iterable[str]) -> Iterator[SimpleNamespace]:
         return (SimpleNamespace(translations=[SimpleNamespace(text=line)]) for line in lines)

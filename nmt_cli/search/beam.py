@@ -34,6 +34,8 @@ from nmt_cli.search.hypothesis import (
     repeated_ngram_ends,
 )
 
+ASK_AFTER = 8
+"""Steps of a sentence after which `is_endless` is asked, again and again."""
 REFILL = 4
 """Waiting sentences enter when one place in four is free. A few alone would cost slow steps of few rows."""
 
@@ -69,6 +71,8 @@ class NewSentences(NamedTuple):
     """The encoded sentences, one row each."""
 
 
+IsEndless = Callable[[int, Sequence[int]], bool]
+"""Returns True if the translations of a sentence that begin with these pieces only repeat themselves."""
 NextSentences = Callable[[int], NewSentences | None]
 """Returns at most the given number of waiting sentences, or None. After None it is asked again at the next step."""
 
@@ -83,6 +87,7 @@ def beam_search(
     at_once: int,
     observe: Observer | None = None,
     masks: ConstraintMasks | None = None,
+    is_endless: IsEndless | None = None,
 ) -> Iterator[tuple[int, list[Hypothesis]] | None]:
     """Yield the number of each sentence and its `n_best` best hypotheses, best first, as sentences are done, and None
     after each step.
@@ -93,8 +98,10 @@ def beam_search(
 
     `masks` keeps sentences within their constraints, which it knows by the numbers of the sentences. The search of a
     sentence without constraints is the same with and without masks.
+
+    Where `is_endless` is True of all partial hypotheses of a sentence, its limit of length is the next step.
     """
-    search = _Search(model, vocabulary, options, observe, masks)
+    search = _Search(model, vocabulary, options, observe, masks, is_endless)
     active: ActiveSentences | None = None
     while True:
         room = at_once - (len(active.sentences) if active else 0)
@@ -120,6 +127,7 @@ class _Search:
     options: DecodingOptions
     observe: Observer | None
     masks: ConstraintMasks | None = None
+    is_endless: IsEndless | None = None
     max_lengths: dict[int, int] = field(default_factory=dict)
     """The most pieces of a hypothesis of each active sentence, </s> included."""
     finished: dict[int, list[Hypothesis]] = field(default_factory=dict)
@@ -209,6 +217,7 @@ class _Search:
             if old is not None:  # the sources may have lost padding, or got some
                 new_LK1S = torch.cat([F.pad(old, (0, new_LK1S.shape[3] - old.shape[3])), new_LK1S], dim=2)
             active.weights_LKTS = new_LK1S
+        self._limit_the_endless(active)
         ends_LK = self._collect(active, totals_LC, parents_LC, pieces_LC, after)
 
         goes_on_LC = pieces_LC != self.vocabulary.eos
@@ -283,6 +292,19 @@ class _Search:
                     continue  # the rest of a prefix must be generated, whatever it repeats
                 ends = torch.tensor(repeated_ngram_ends(active.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
+
+    def _limit_the_endless(self, active: ActiveSentences) -> None:
+        """End the sentences whose partial hypotheses all repeat themselves, with the pieces of this step."""
+        if self.is_endless is None:
+            return
+        for place, sentence in enumerate(active.sentences):
+            length = active.next_step(place)
+            if length % ASK_AFTER == 0 and all(
+                self.is_endless(sentence, active.prefix(place, rank))
+                for rank, total in enumerate(active.totals_LK[place].tolist())
+                if total > -math.inf
+            ):
+                self.max_lengths[sentence] = length
 
     def _collect(
         self,

@@ -7,7 +7,7 @@ target with </s>.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -39,6 +39,21 @@ class Hypothesis:
     """Attention weights of each piece, and of </s> where it ended; None where they were not asked for."""
     generated_terms: tuple[GeneratedTerm, ...] = ()
     """Terms of its constraints that it has."""
+
+    def without(self, begin: int, end: int) -> Hypothesis:
+        """Return the hypothesis without some pieces, none of which belongs to a term. Its scores stay."""
+        kept = [*range(begin), *range(end, len(self.ids))]
+        shift = end - begin
+        return replace(
+            self,
+            ids=tuple(self.ids[place] for place in kept),
+            ended=self.ended and end < len(self.ids),
+            weights_TS=None if self.weights_TS is None else self.weights_TS[kept],
+            generated_terms=tuple(
+                one._replace(begin=one.begin - shift, end=one.end - shift) if one.begin >= end else one
+                for one in self.generated_terms
+            ),
+        )
 
 
 class SearchState(Protocol):

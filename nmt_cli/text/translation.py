@@ -33,6 +33,8 @@ class Translation:
     """Probability of each white-space word of the text."""
     features: NDArray[np.float64] | None = None
     """Features of the words (words, features), from which confidence follows. NaN for words that no model generated."""
+    repeated: bool = False
+    """True if the model repeated the same words without end, and the text has been cut there."""
 
     def changed(self, changes: Sequence[Change]) -> Translation:
         """Return another translation of the same text, with some changes."""

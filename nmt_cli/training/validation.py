@@ -66,6 +66,9 @@ class _LocalResult(NamedTuple):
     num_tokens: int
     texts: list[str] | None
     """Translations of its sentences; None where the model's predictions are not finite."""
+    num_empty: int = 0
+    num_repeated: int = 0
+    """Translations that were cut where the model repeated the same words."""
 
 
 class Validator:
@@ -116,6 +119,7 @@ class Validator:
         if scores is None:
             return None
         self._show_samples(hypotheses)
+        self._show_failures(sum(part.num_empty for part in parts), sum(part.num_repeated for part in parts))
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), **scores[0]}
 
     def _of_all(self, signals: Deferred, act: Callable[[], Result]) -> list[Result] | None:
@@ -141,7 +145,7 @@ class Validator:
             texts = [translated.translations[0].text for translated in translator.translate(own)]
         except PredictionError:
             return _LocalResult(total, num_tokens, None)
-        return _LocalResult(total, num_tokens, texts)
+        return _LocalResult(total, num_tokens, texts, translator.counts.empty, translator.counts.repeated)
 
     def _scores(self, hypotheses: Sequence[str]) -> dict[str, float]:
         scores = score_corpus(
@@ -157,6 +161,14 @@ class Validator:
             log(f"  source      {self._dev.sources[index]}")
             log(f"  reference   {self._dev.references[index]}")
             log(f"  hypothesis  {hypotheses[index]}")
+
+    def _show_failures(self, num_empty: int, num_repeated: int) -> None:
+        """Log how many translations show that the model has learnt too little so far."""
+        count = len(self._dev.sources)
+        if num_empty > count / 2:
+            log(f"  {num_empty:,} of {count:,} translations are empty: the model has learnt too little so far")
+        if num_repeated:
+            log(f"  {num_repeated:,} of {count:,} translations repeat the same words over and over; they are cut there")
 
 
 class DirectionsValidator:

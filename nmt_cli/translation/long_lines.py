@@ -134,7 +134,7 @@ def joined(line: Line, parts: Sequence[PartTranslations], *, with_alignment: boo
         return tuple(
             Translation(
                 line.text, one.text, one.log_prob, one.score, one.alignment if with_alignment else None, one.terms,
-                begun, features=one.features,
+                begun, features=one.features, repeated=one.repeated,
             )
             for one in translations
         )  # fmt: skip
@@ -163,6 +163,7 @@ def _of_line(line: Line, ranked: Sequence[PartTranslation], *, with_alignment: b
         ),
         len(line.prefix),
         features=np.concatenate(features) if features else None,
+        repeated=any(one.repeated for one in ranked),
     )
 
 

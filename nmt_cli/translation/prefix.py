@@ -53,13 +53,7 @@ class Prefix:
         Those that spell the last word of the prefix have all of this word.
         """
         whole, spans = index.tokenizer.decode_spans(ids)
-        first, overhang = len(self.head), b""
-        left = len(self.rest)
-        while left > 0 and first < len(ids):
-            spelling = index.spellings[ids[first]] or self.rest
-            overhang = spelling[left:]
-            left -= len(spelling)
-            first += 1
+        first, overhang = self.pieces_within(ids, index)
         # A blank at the end of the prefix stands for the one before the next piece.
         cut = (spans[first - 1][1] if first else 0) - len(overhang.decode(errors="ignore"))
         going_on = whole[cut:]
@@ -70,6 +64,17 @@ class Prefix:
         last = (own - len(self.text.split()[-1]) if self.text.strip() else 0), own
         behind = [(max(begin - cut, 0) + own, max(end - cut, 0) + own) for begin, end in spans[first:]]
         return self.text + going_on, [*self.head_spans, *[last] * (first - len(self.head)), *behind]
+
+    def pieces_within(self, ids: Sequence[int], index: PieceIndex) -> tuple[int, bytes]:
+        """Return how many pieces of a translation spell the prefix, and what the last of them spells beyond it."""
+        first, overhang = len(self.head), b""
+        left = len(self.rest)
+        while left > 0 and first < len(ids):
+            spelling = index.spellings[ids[first]] or self.rest
+            overhang = spelling[left:]
+            left -= len(spelling)
+            first += 1
+        return first, overhang
 
 
 class PieceIndex:

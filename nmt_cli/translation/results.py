@@ -107,6 +107,8 @@ class PartTranslation:
     """The constraints of the part, and the characters of the text that meet them."""
     features: Values | None = None
     """Features of the words (words, features), from which confidence follows; None where they are not measured."""
+    repeated: bool = False
+    """True if the model repeated the same words without end, and the text has been cut there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class Translation:
     """Probability that the whole text is correct."""
     alignment: Alignment | None = None
     """The attention between pieces, from which documents tell the places of their tags."""
+    repeated: bool = False
+    """True if the model repeated the same words without end, and the text has been cut there."""
 
     @classmethod
     def of(cls, found: texts.Translation, *, with_alignment: bool) -> Translation:
@@ -159,6 +163,7 @@ class Translation:
             found.word_confidence,
             found.confidence,
             found.alignment if with_alignment else None,
+            found.repeated,
         )
 
     @property
@@ -216,6 +221,8 @@ class Counts:
     blank: int = 0
     empty: int = 0
     """Lines that are not blank and have an empty translation."""
+    repeated: int = 0
+    """Lines whose translation has been cut where the model repeated the same words."""
     invalid: int = 0
     cut: int = 0
     without_weights: int = 0
@@ -234,8 +241,14 @@ class Counts:
         with_text = self.lines - self.blank
         if self.empty > with_text / 2:
             warn(
-                f"{self.empty:,} of {counted(with_text, 'line')} with text came out empty. The model has learnt too "
-                "little; train it for longer"
+                f"{self.empty:,} of {with_text:,} translations are empty: the model has learnt too little. Train it "
+                "for longer"
+            )
+        if self.repeated:
+            warn(
+                f"in {self.repeated:,} of {with_text:,} translations the model repeated the same words over and over; "
+                "they end where that begins. The model has learnt too little for these lines: train it for longer, or "
+                "with more text like them"
             )
         if self.invalid:
             warn(f"{counted(self.invalid, 'line')} not valid UTF-8; U+FFFD stands for their invalid bytes")

@@ -35,6 +35,7 @@ from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
 from nmt_cli.translation.long_lines import PartTranslations, fits_a_matrix, joined, parts_of, rounds, without_weights
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
+from nmt_cli.translation.repetition import is_endless, without_repetition
 from nmt_cli.translation.results import Counts, Part, PartTranslation, Translated, Translation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.step_model import TrainedModels
@@ -115,6 +116,7 @@ class Translator:
         self.counts.empty += sum(
             bool(of_line) and not best.text for of_line, (best, *_) in zip(parts, found, strict=True)
         )
+        self.counts.repeated += sum(best.repeated for best, *_ in found)
         return [Translated(raw, translations) for raw, translations in zip(raws, found, strict=True)]
 
     def _normalizer(self) -> Normalizer:
@@ -257,7 +259,7 @@ class Translator:
             try:
                 for done in beam_search(
                     self.models, queue.begin, self._vocabulary(parts), options, at_once=at_once, observe=observe,
-                    masks=self._masks(parts),
+                    masks=self._masks(parts), is_endless=queue.is_endless,
                 ):  # fmt: skip
                     yield None if done is None else _found(self, queue.live.pop(done[0]), done[1])
                 return
@@ -300,22 +302,33 @@ class Translator:
 
     def finish(self, part: Part, hypotheses: Sequence[Hypothesis]) -> PartTranslations:
         """Return a part with its translations, best first."""
-        return part, [self._translation(part, hypothesis) for hypothesis in hypotheses]
+        found: list[PartTranslation] = []
+        cut_ids: set[tuple[int, ...]] = set()
+        for hypothesis in hypotheses:
+            cut = without_repetition(hypothesis, part, self.tokenizers)
+            is_cut = cut is not hypothesis
+            if is_cut and cut.ids in cut_ids:
+                continue  # hypotheses that differ only in what they repeat are one
+            if is_cut and self.options.sampling_temperature is None:
+                cut_ids.add(cut.ids)
+            found.append(self._translation(part, cut, repeated=is_cut))
+        return part, found
 
-    def _translation(self, part: Part, hypothesis: Hypothesis) -> PartTranslation:
+    def _translation(self, part: Part, hypothesis: Hypothesis, *, repeated: bool) -> PartTranslation:
         """Return a part's translation as text, with the characters of its pieces as far as they are needed."""
         tokenizer, ids = self.tokenizers[1], hypothesis.ids
         self.counts.target_pieces += len(ids)
         log_prob, score = hypothesis.log_prob, hypothesis.score
         if not part.needs_weights and part.constraints is None and not part.covered and self.estimator is None:
-            return PartTranslation(tokenizer.decode(ids), log_prob, score)
+            return PartTranslation(tokenizer.decode(ids), log_prob, score, repeated=repeated)
         if part.prefix is None:
             text, found = tokenizer.decode_spans(ids)
         else:
             text, found = part.prefix.spelt(ids, self._index)
         spans = _with_bytes(found)
         alignment = _alignment(part, hypothesis, spans) if part.needs_weights else None
-        return PartTranslation(text, log_prob, score, ids, spans, alignment, _terms(part, hypothesis, spans))
+        terms = _terms(part, hypothesis, spans)
+        return PartTranslation(text, log_prob, score, ids, spans, alignment, terms, repeated=repeated)
 
 
 @dataclass(slots=True)
@@ -340,6 +353,10 @@ class _Queue:
         self.num_begun += len(parts)
         self.live.update(zip(numbers, parts, strict=True))
         return NewSentences(numbers, _limits(parts, self.translator.options), self.translator.start(parts))
+
+    def is_endless(self, number: int, ids: Sequence[int]) -> bool:
+        """Return True if the translations of a part that begin with these pieces only repeat themselves."""
+        return is_endless(ids, self.live[number], self.translator.tokenizers)
 
 
 def _driven(steps: PartByPart, translate: TranslateParts) -> list[Translated]:

@@ -90,7 +90,11 @@ def test_a_sentence_is_translated_the_same_whatever_stands_around_it(nmt, model:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"), [(["", "", "x"], "2 of 3 lines with text came out empty. "), (["", "x", "x"], "")]
+    ("said", "told"),
+    [
+        (["", "", "x"], "2 of 3 translations are empty: the model has learnt too little. Train it for longer"),
+        (["", "x", "x"], ""),
+    ],
 )
 def test_a_model_that_says_nothing_is_told(nmt, model: Path, monkeypatch, said: list[str], told: str):
     """Blank lines are not counted, and one empty translation among three is none of the training's."""
@@ -102,7 +106,7 @@ def test_a_model_that_says_nothing_is_told(nmt, model: Path, monkeypatch, said: 
     monkeypatch.setattr(translator, "joined", joined)
     result = nmt("translate", "--model", model, stdin=b"a b\n\nc d\n \ne f\n")
     assert (result.code, result.lines) == (0, [said[0], "", said[1], "", said[2]])
-    assert ("The model has learnt too little; train it for longer" in result.err) == bool(told)
+    assert ("learnt too little" in result.err) == bool(told)
     assert told in result.err
 
 

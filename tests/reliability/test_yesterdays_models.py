@@ -1,6 +1,7 @@
 """Model directories of every format version, kept as they were written: see tests/models/make.py.
 
 `format-1-init` was made by commit 1fb7890 from `given.yaml`, as `nmt init` wrote it, with 24 units instead of 256.
+It repeats itself in two lines. Since then such text is cut, so these two lines have been changed by hand.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ def test_a_search_that_runs_out_of_memory_goes_on_with_fewer_and_keeps_what_it_h
     model = build_model(ModelConfig(), source_vocab_size=50, target_vocab_size=50)
     initialize(model, seed=1)
     models = TrainedModels([model.requires_grad_(False)], device=torch.device("cpu"))
-    tokenizers = (SimpleNamespace(), SimpleNamespace(banned_ids=lambda: (PAD,)))
+    target = SimpleNamespace(banned_ids=lambda: (PAD,), decode_spans=lambda ids: ("", []))
+    tokenizers = (SimpleNamespace(), target)
     # Sources are padded to 16 pieces, so 20 sentences with a beam of 2 fill a batch.
     options = DecodingOptions.of(
         DecodingConfig(), beam_size=2, max_length_a=1.0, max_length_b=0, batch_tokens=20 * 16 * 2

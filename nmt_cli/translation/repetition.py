@@ -1,0 +1,125 @@
+"""Words that a model repeats without end, cut from its translations.
+
+A model that has learnt too little often falls into a circle: `the cat is is is is is`. Such a translation ends where it
+begins to repeat itself: `the cat is`. If the source repeats itself as well, as `ha ha ha ha ha` does, nothing is cut.
+The option `no_repeat_ngram` is another thing: it forbids pieces in the search, and a text goes on in other ways.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt_cli.data.tokenizer import Tokenizer
+from nmt_cli.search.hypothesis import Hypothesis
+from nmt_cli.text.letters import MARKS, WITHOUT_SPACES
+from nmt_cli.translation.prefix import PieceIndex
+
+if TYPE_CHECKING:
+    from nmt_cli.translation.results import Part
+
+MAX_COPIES = 4
+"""Copies in a row that a translation may have."""
+MAX_UNIT = 4
+"""Words of the longest sequence whose copies count, or its characters in scripts that write no blanks."""
+_TOKEN = re.compile(rf"{WITHOUT_SPACES.pattern}[{MARKS}]*|[^\s{WITHOUT_SPACES.pattern[1:]}+")
+"""A character of a script that writes no blanks, or a word up to a blank or such a character."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+_REPEATED_CHARACTERS = re.compile(rf"(\D{{1,{MAX_UNIT}}}?)\1{{{MAX_COPIES}}}")
+
+
+class Run(NamedTuple):
+    """Copies of the same words in a row, as places in a text, in characters."""
+
+    first_end: int
+    """The end of the first copy."""
+    end: int
+    """The end of the last copy, of which there may be only a part."""
+
+
+def without_repetition(hypothesis: Hypothesis, part: Part, tokenizers: tuple[Tokenizer, Tokenizer]) -> Hypothesis:
+    """Return a hypothesis of a part that ends after the first copy of the words that it repeats without end.
+
+    It is returned as it is if it does not repeat itself, or if its source or its prefix does so too. Pieces of the
+    prefix and terms stay: if terms follow later, the hypothesis goes on with the next of them.
+    """
+    return _without_repetition(hypothesis, part, tokenizers, MAX_COPIES)
+
+
+def is_endless(ids: Sequence[int], part: Part, tokenizers: tuple[Tokenizer, Tokenizer]) -> bool:
+    """Return True if `without_repetition` cuts any hypothesis that begins with these pieces before their end."""
+    if part.terms or not _may_repeat(ids):
+        return False
+    begun = Hypothesis(tuple(ids), log_prob=0.0, score=0.0, ended=False)
+    # The last copy may end with the beginning of another word.
+    return _without_repetition(begun, part, tokenizers, MAX_COPIES + 1) is not begun
+
+
+def _without_repetition(
+    hypothesis: Hypothesis, part: Part, tokenizers: tuple[Tokenizer, Tokenizer], max_copies: int
+) -> Hypothesis:
+    """Return `without_repetition` for runs of more than `max_copies` copies."""
+    cut, start = hypothesis, 0
+    while _may_repeat(cut.ids):
+        text, spans = tokenizers[1].decode_spans(cut.ids)
+        run = first_run(text, start, max_copies)
+        if run is None or (cut is hypothesis and _may_have_runs(part, tokenizers[0])):
+            break
+        begin, end = (bisect_left(spans, place, key=lambda span: span[0]) for place in run)
+        if part.prefix is not None:
+            begin = max(begin, part.prefix.pieces_within(cut.ids, tokenizers[1].once(PieceIndex))[0])
+        begin = max([begin, *(term.end for term in cut.generated_terms if term.begin < end)])
+        end = min((term.begin for term in cut.generated_terms if term.begin >= end), default=len(cut.ids))
+        if begin < end:
+            cut = cut.without(begin, end)
+        else:
+            start = run.end
+    return cut
+
+
+def _may_repeat(ids: Sequence[int]) -> bool:
+    """Return False if the text of some pieces has no run; this is quick, and rules out most texts."""
+    return len(ids) - len(set(ids)) >= MAX_COPIES
+
+
+def _may_have_runs(part: Part, tokenizer: Tokenizer) -> bool:
+    """Return True if the source of a part or its prefix repeats itself."""
+    given = "" if part.prefix is None else part.prefix.text
+    return any(map(repeats_itself, (tokenizer.decode(part.ids), given)))
+
+
+def first_run(text: str, start: int = 0, max_copies: int = MAX_COPIES) -> Run | None:
+    """Return the first run after `start`: more than `max_copies` copies of up to `MAX_UNIT` words."""
+    found = list(_TOKEN.finditer(text, start))
+    words = [one[0] for one in found]
+    runs = [run for size in range(1, MAX_UNIT + 1) if (run := _first_period(words, size, max_copies))]
+    if not runs:
+        return None
+    begin, size, end = min(runs)
+    return Run(found[begin + size - 1].end(), found[end - 1].end())
+
+
+def _first_period(words: Sequence[str], size: int, max_copies: int) -> tuple[int, int, int] | None:
+    """Return the first words (begin, size, end) that are more than `max_copies` copies of `size` words."""
+    num_same = 0
+    for place in range(size, len(words) + 1):
+        if place < len(words) and words[place] == words[place - size]:
+            num_same += 1
+            continue
+        if num_same >= max_copies * size:
+            return place - num_same - size, size, place
+        num_same = 0
+    return None
+
+
+def repeats_itself(source: str) -> bool:
+    """Return True if a source has such a run, so that its translation may have one.
+
+    Capitals and punctuation make no difference, and syllables count: `Hahahahaha`, `No, no, no, no, no!`, `.....`.
+    """
+    source = source.casefold()
+    words = _LETTERS.findall(source)
+    texts = ("".join(source.split()), "".join(words))
+    return first_run(" ".join(words)) is not None or any(map(_REPEATED_CHARACTERS.search, texts))
