@@ -45,6 +45,7 @@ MAY_IMPORT = {
         "experiment",
         "improve.record",
         "model",
+        "normalization.profile",
         "ops.loop_product",
         "training.checkpoints",
         "translation.precision",

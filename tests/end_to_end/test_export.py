@@ -149,6 +149,8 @@ def test_the_next_command_can_be_typed_and_a_difference_to_nmt_is_said(nmt, tmp_
         config.replace("normalize_input: false", "normalize_input: true"), encoding="utf-8"
     )
     said = nmt("export", "--model", copy, "-o", tmp_path / "page.html").err
+    assert "warning: the page reads capitals and missing full stops as nmt translate does, but of decoding." in said
+    said = nmt("export", "--model", copy, "-o", tmp_path / "graphs", "--format", "onnx").err
     assert "warning: the export reads lines as they are written, without decoding.normalize_input; lines in" in said
 
 

@@ -85,6 +85,21 @@ def translated(browser: Chromium, text: str = TEXT) -> str:
     return found
 
 
+def test_lines_in_other_case_and_without_full_stop_are_translated_as_by_nmt_translate(
+    browser: Chromium, tmp_path: Path
+):
+    """The model reads capitals and small letters in the case of its training text; its translations are undone."""
+    shutil.copytree(Path(__file__).parents[1] / "models/format-1-init", tmp_path / "model")
+    config = tmp_path / "model/run/config.yaml"
+    config.write_text(config.read_text(encoding="utf-8").replace("@HERE@", str(tmp_path / "model")), encoding="utf-8")
+    lines = ["WHERE IS OUR HOTEL?", "she sees the red car", "The cat is big", "The cat is big.", "Cat", "HE IS TIRED"]
+    opened(browser, exported(tmp_path / "translator.html", config.parent))
+    options = ("--model", str(config.parent), "--precision", "int8", "--beam-size", "1")
+    truth = run_here("translate", *options, stdin="".join(f"{line}\n" for line in lines).encode())
+    assert truth.code == 0, truth.err
+    assert translated(browser, "\n".join(lines)).split("\n") == truth.out.decode().splitlines()
+
+
 def by_nmt(text: str, model: Path) -> list[str]:
     options = ("--precision", "int8", "--beam-size", "1")
     result = run_here("translate", "--model", str(model), *options, stdin=text.encode())

@@ -7,6 +7,7 @@ parts from it (model.mjs, decoder.mjs, attention.mjs).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,9 +17,10 @@ from nmt_cli.data.tokenizer import BOS, EOS
 from nmt_cli.export.page.packing import Packer, Record
 from nmt_cli.model.encoder import EncoderLayer
 from nmt_cli.model.seq2seq import Seq2Seq
+from nmt_cli.normalization.profile import TextProfile
 from nmt_cli.ops.loop_product import LoopModule
 from nmt_cli.system.errors import InputError
-from nmt_cli.text.language_codes import english_name
+from nmt_cli.text.language_codes import english_name, is_turkic, primary
 from nmt_cli.translation.precision import is_large
 
 if TYPE_CHECKING:
@@ -36,8 +38,10 @@ PARTS = {
 """The classes of `model/` whose equations the page has."""
 
 
-def packed_model(experiment: Experiment, model: Seq2Seq) -> bytes:
+def packed_model(experiment: Experiment, model: Seq2Seq, profiles: Sequence[TextProfile | None] = ()) -> bytes:
     """Return a model with its tokenizers as bytes for the page.
+
+    `profiles` are of the training text of each direction, or None where lines are read as they are written.
 
     Raises:
         InputError: the page cannot compute the model.
@@ -52,9 +56,33 @@ def packed_model(experiment: Experiment, model: Seq2Seq) -> bytes:
     for side, tokenizer in zip(("source", "target"), experiment.tokenizers, strict=True):
         same = next((known for known in tokenizers.values() if experiment.tokenizers[0].is_same(tokenizer)), None)
         tokenizers[side] = same or {"at": packer.raw(tokenizer.model), "size": len(tokenizer.model)}
-    directions = [_direction(one) for one in experiment.of_each_direction()]
+    profiles = profiles or [None] * len(experiment.of_each_direction())
+    directions = [_direction(packer, *one) for one in zip(experiment.of_each_direction(), profiles, strict=True)]
     head = _head(experiment) | directions[0] | {"directions": directions}
     return packer.packed(head | {"tokenizers": tokenizers, "model": parts})
+
+
+def profile_record(
+    packer: Packer, profile: TextProfile, languages: tuple[str, str], symbols: Sequence[str], *, knows_words: bool
+) -> Record:
+    """Store the words of a training text, and return what normalization.mjs needs to know of it.
+
+    Words have their usual form alone: their small letters, by which they are found, follow from it.
+    """
+    words = f"{' '.join(profile.forms.values())}\n{' '.join(profile.other_forms or ())}".encode()
+    source, target = ({"turkic": is_turkic(one), "greek": primary(one) == "el"} for one in languages)
+    return {
+        "at": packer.raw(words),
+        "size": len(words),
+        "hasCase": profile.has_case,
+        "beginsWithCapital": profile.begins_with_capital,
+        "endsWithStop": profile.ends_with_stop,
+        "knowsOtherForms": profile.other_forms is not None,
+        "knowsWords": knows_words,
+        "symbols": list(symbols),
+        "source": source,
+        "target": target,
+    }
 
 
 def model_record(packer: Packer, model: Seq2Seq) -> Record:
@@ -67,11 +95,16 @@ def model_record(packer: Packer, model: Seq2Seq) -> Record:
     return record
 
 
-def _direction(experiment: Experiment) -> Record:
-    """Return the languages of one direction, and the tags with which its sources begin."""
-    source, target = experiment.config.data.direction
+def _direction(packer: Packer, experiment: Experiment, profile: TextProfile | None) -> Record:
+    """Return the languages of one direction, the tags with which its sources begin, and the profile of its text."""
+    data, tokenizer = experiment.config.data, experiment.tokenizers[0]
+    source, target = data.direction
     names = {"sourceName": english_name(source), "targetName": english_name(target)}
-    return {"source": source, "target": target, **names, "tags": list(experiment.tokenizers[0].tags)}
+    record: Record = {"source": source, "target": target, **names, "tags": list(tokenizer.tags)}
+    if profile is not None:
+        symbols = sorted(tokenizer.symbols())
+        record["profile"] = profile_record(packer, profile, data.direction, symbols, knows_words=data.word_pairs)
+    return record
 
 
 def _head(experiment: Experiment) -> Record:

@@ -31,6 +31,9 @@ MODULES = (
     "export/page/encoder.mjs",
     "export/page/model.mjs",
     "export/page/search.mjs",
+    "export/page/letters.mjs",
+    "export/page/word_case.mjs",
+    "export/page/normalization.mjs",
     "export/page/translator.mjs",
     "export/page/service.mjs",
 )
@@ -45,8 +48,9 @@ _FIRST_BYTES = 4096
 _IMPORT = re.compile(r'^import (\{.*\}) from ".*";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:class|const|function\*?) (\w+)", re.MULTILINE)
 _PRECISION = (
-    "<p>This page translates with int8 weights and one translation at a time (beam 1), and takes the writing of a line "
-    "as it is. The settings below apply to <code>nmt translate</code>, so its translations may differ.</p>"
+    "<p>This page translates with int8 weights and one translation at a time (beam 1). Of the normalization of lines "
+    "it does case and full stop alone. The settings below apply to <code>nmt translate</code>, so its translations may "
+    "differ.</p>"
 )
 _NOT_STARTED = (
     "The translator is being loaded. If this line stays, the browser is too old for it or the file is damaged."

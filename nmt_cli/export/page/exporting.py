@@ -15,6 +15,7 @@ from nmt_cli.text.language_codes import english_name
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment
     from nmt_cli.model.seq2seq import Seq2Seq
+    from nmt_cli.normalization.profile import TextProfile
 
 PRECISIONS = ("int8",)
 
@@ -44,14 +45,20 @@ def check_request(experiments: Sequence[Experiment], path: Path, precision: str)
             pairs.add(pair)
 
 
-def export(loaded: Sequence[tuple[Experiment, Seq2Seq]], path: Path, *, checkpoint: str) -> Exported:
+def export(
+    loaded: Sequence[tuple[Experiment, Seq2Seq, Sequence[TextProfile | None]]], path: Path, *, checkpoint: str
+) -> Exported:
     """Write a page that translates with these models, one for each direction.
+
+    With the profiles of the training text of its directions, a model reads lines in the case of that text and with
+    their full stop.
 
     Raises:
         InputError: a page cannot compute a model; the file cannot be written.
     """
     models = []
-    for experiment, model in loaded:
+    for experiment, model, profiles in loaded:
         titles = [" → ".join(map(english_name, direction)) for direction in experiment.config.data.directions]
-        models.append(PageModel(packed_model(experiment, model), ", ".join(titles), card([experiment], checkpoint)))
+        packed = packed_model(experiment, model, profiles)
+        models.append(PageModel(packed, ", ".join(titles), card([experiment], checkpoint)))
     return Exported(write(models, path), tuple(models))

@@ -3,6 +3,7 @@
 import { LATER_BYTE, SentencePiece, wordsOf } from "./sentencepiece.mjs";
 import { Memory } from "./memory.mjs";
 import { Model } from "./model.mjs";
+import { Normalizer } from "./normalization.mjs";
 import { beam, greedy } from "./search.mjs";
 
 const FORMAT = 2; // of descriptions (description.py)
@@ -51,12 +52,16 @@ export class Translator {
     translator.source = open(source);
     translator.target = source.at === target.at ? translator.source : open(target);
     translator.split = splitterOf(description.source);
+    const words = ({ at, size: length }) => new TextDecoder().decode(numbers.subarray(at, at + length));
+    translator.normalizers = description.directions.map(({ profile }) => profile && new Normalizer(profile, words(profile)));
+    [translator.normalizer] = translator.normalizers;
     return translator;
   }
 
   /** Returns the translators of its directions, which share the model. */
   inEachDirection() {
-    return this.description.directions.map((direction) => Object.assign(new Translator(), this, {
+    return this.description.directions.map((direction, at) => Object.assign(new Translator(), this, {
+      normalizer: this.normalizers[at],
       description: { ...this.description, ...direction }, remembered: new Map(), split: splitterOf(direction.source),
     }));
   }
@@ -74,8 +79,11 @@ export class Translator {
   translate(sentence, wide) {
     const known = this.remembered.get(sentence);
     if (known && (!wide || known.others)) return known;
-    const parts = this.#parts(sentence).map((part) => ({ ...part, ...greedy(this.model, this.settings, part.ids) }));
-    const found = { ...this.#joined(sentence, parts), others: wide ? this.#others(parts) : null };
+    const read = this.normalizer?.read(sentence) ?? { text: sentence }; // with as many words
+    const undone = (text) => this.normalizer?.undo(read, text) ?? text;
+    const parts = this.#parts(read.text).map((part) => ({ ...part, ...greedy(this.model, this.settings, part.ids) }));
+    const { text, weights } = this.#joined(read.text, parts);
+    const found = { text: undone(text), weights, others: wide ? this.#others(parts).map(undone) : null };
     if (this.remembered.size >= REMEMBERED) this.remembered.clear();
     this.remembered.set(sentence, found);
     return found;

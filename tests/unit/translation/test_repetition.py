@@ -92,11 +92,11 @@ def raw(run: Path) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(translator_module, "without_repetition", lambda hypothesis, *_: hypothesis)
         patch.setattr(translator_module, "is_endless", lambda *_: False)
-        return [best.text for best, *_ in translated(run, sources(), adapt_writing=False)[1]]
+        return [best.text for best, *_ in translated(run, sources(), normalize_input=False)[1]]
 
 
 def test_a_translation_ends_after_the_first_copy_of_what_it_repeats_and_others_stay(run: Path, raw: list[str]):
-    ours, found = translated(run, sources(), adapt_writing=False)
+    ours, found = translated(run, sources(), normalize_input=False)
     num_cut = 0
     for (best, *_), whole in zip(found, raw, strict=True):
         repeated = LONG_RUN.search(whole)
@@ -118,7 +118,7 @@ def test_the_search_of_what_only_repeats_itself_ends_early(run: Path, monkeypatc
 
 
 def test_links_terms_and_confidence_fit_the_text_that_is_left(run: Path, raw: list[str]):
-    _, found = translated(run, sources(), with_alignment=True, confidence=True, adapt_writing=False)
+    _, found = translated(run, sources(), with_alignment=True, confidence=True, normalize_input=False)
     cut = [best for best, *_ in found if best.repeated]
     assert len(cut) >= 5
     for best in cut:
@@ -155,7 +155,9 @@ def test_the_words_of_a_prefix_that_ends_amid_a_run_keep_their_alignment(run: Pa
     number = next(number for number, text in enumerate(raw) if LONG_RUN.search(text))
     repeated = LONG_RUN.search(raw[number])
     prefix = raw[number][: repeated.end(1)] + f" {repeated[1]}" * 2
-    _, [[best, *_]] = translated(run, [sources()[number]], prefixes=[prefix], with_alignment=True, adapt_writing=False)
+    _, [[best, *_]] = translated(
+        run, [sources()[number]], prefixes=[prefix], with_alignment=True, normalize_input=False
+    )
     assert (best.text, best.repeated, len(best.weights)) == (prefix, True, len(prefix.split()))
 
 
@@ -197,7 +199,7 @@ def test_what_follows_a_prefix_is_cut_as_well(run: Path, raw: list[str]):
     """The prefix is the translation up to the words that are repeated."""
     number = next(number for number, text in enumerate(raw) if LONG_RUN.search(text))
     prefix = raw[number][: LONG_RUN.search(raw[number]).end(1)]
-    _, [[best, *_]] = translated(run, [sources()[number]], prefixes=[prefix], adapt_writing=False)
+    _, [[best, *_]] = translated(run, [sources()[number]], prefixes=[prefix], normalize_input=False)
     assert (best.text, best.repeated) == (prefix, True)
 
 
@@ -221,7 +223,7 @@ def test_a_validation_and_an_evaluation_count_what_has_been_cut(run: Path, capsy
     scores = Validator(dev, experiment.tokenizers, options, world=World(), num_samples=1)(model, Deferred())
     assert scores is not None
     validated = capsys.readouterr().err
-    ours, found = translated(run, sources()[30:], adapt_writing=False)
+    ours, found = translated(run, sources()[30:], normalize_input=False)
     num_cut = sum(best.repeated for best, *_ in found)
     assert f"  {num_cut} of 50 translations repeat the same words over and over; they are cut there\n" in validated
     assert num_cut > 0
