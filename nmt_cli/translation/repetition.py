@@ -24,7 +24,7 @@ MAX_COPIES = 4
 """Copies in a row that a translation may have."""
 MAX_UNIT = 4
 """Words of the longest sequence whose copies count, or its characters in scripts that write no blanks."""
-_TOKEN = re.compile(rf"{WITHOUT_SPACES.pattern}[{MARKS}]*|[^\s{WITHOUT_SPACES.pattern[1:]}+")
+_TOKEN = re.compile(rf"(?!\s){WITHOUT_SPACES.pattern}[{MARKS}]*|[^\s{WITHOUT_SPACES.pattern[1:]}+")
 """A character of a script that writes no blanks, or a word up to a blank or such a character."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 _REPEATED_CHARACTERS = re.compile(rf"(\D{{1,{MAX_UNIT}}}?)\1{{{MAX_COPIES}}}")

@@ -303,14 +303,13 @@ class Translator:
     def finish(self, part: Part, hypotheses: Sequence[Hypothesis]) -> PartTranslations:
         """Return a part with its translations, best first."""
         found: list[PartTranslation] = []
-        cut_ids: set[tuple[int, ...]] = set()
+        seen: set[tuple[int, ...]] = set()
         for hypothesis in hypotheses:
             cut = without_repetition(hypothesis, part, self.tokenizers)
             is_cut = cut is not hypothesis
-            if is_cut and cut.ids in cut_ids:
+            if is_cut and cut.ids in seen and self.options.sampling_temperature is None:
                 continue  # hypotheses that differ only in what they repeat are one
-            if is_cut and self.options.sampling_temperature is None:
-                cut_ids.add(cut.ids)
+            seen.add(cut.ids)
             found.append(self._translation(part, cut, repeated=is_cut))
         return part, found
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import category
 
 import numpy as np
 import onnxruntime
@@ -29,6 +30,12 @@ MAX_BEAM, MAX_LENGTH_PENALTY, MAX_THREADS = 1000, 10, 4096
 BATCH_TOKENS = 2048  # rows of the beam times source positions that are searched together
 NO_WORD = 2**31  # the number of a tag's word, which is beyond the last of any line
 LATER_BYTE = re.compile("<0x[89AB][0-9A-F]>")  # a piece that is a byte of a character, and not its first
+MAX_COPIES, MAX_UNIT = 4, 4  # copies in a row that a translation may have, and the words of the longest that count
+SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+SCRIPTS += "\U00020000-\U0003ffff"  # without blanks between words: their characters count as words
+MARKS = "".join(one for one in map(chr, range(0x300, 0x1E950)) if category(one)[0] == "M")
+WORD = re.compile(rf"(?!\s)[{SCRIPTS}][{MARKS}]*|[^\s{SCRIPTS}]+")
+REPEATED = re.compile(rf"(\D{{1,{MAX_UNIT}}}?)\1{{{MAX_COPIES}}}")
 Array = np.ndarray[Any, Any]
 
 
@@ -228,7 +235,7 @@ class Translator:
             for number, hypotheses in zip(
                 numbers, self.search.run([parts[number].ids for number in numbers]), strict=True
             ):
-                found[number] = [self._finish(parts[number], one) for one in hypotheses]
+                found[number] = [self._finish(parts[number], one) for one in self._cut_all(parts[number], hypotheses)]
         of_lines: list[list[list[Translation]]] = [[] for _ in texts]
         for part, of_part in zip(parts, found, strict=True):
             of_lines[part.line].append(of_part)
@@ -256,6 +263,26 @@ class Translator:
         if ids[start:]:
             yield Part(line, tags + ids[start:], no_words + words[start:])
 
+    def _cut_all(self, part: Part, hypotheses: Sequence[Hypothesis]) -> Iterator[Hypothesis]:
+        """Yield hypotheses without their repetitions; those that differ only in these are one."""
+        seen: set[tuple[int, ...]] = set()
+        for hypothesis in hypotheses:
+            cut = self._cut(part, hypothesis)
+            if cut is hypothesis or tuple(cut.ids) not in seen:
+                seen.add(tuple(cut.ids))
+                yield cut
+
+    def _cut(self, part: Part, hypothesis: Hypothesis) -> Hypothesis:
+        """Return a hypothesis without the words that it repeats without end, unless its source does so too."""
+        if len(hypothesis.ids) - len(set(hypothesis.ids)) < MAX_COPIES:
+            return hypothesis
+        decoded = self.target.decode(hypothesis.ids, return_type="offset_mapping")
+        end = _first_copy(decoded["text"])
+        if end is None or _repeats_itself(self.source.decode(part.ids)):
+            return hypothesis
+        length = sum(begin < end for begin, _ in decoded["offsets"])
+        return Hypothesis(hypothesis.ids[:length], hypothesis.score, hypothesis.weights[:length])
+
     def _finish(self, part: Part, hypothesis: Hypothesis) -> Translation:
         """Return a hypothesis as text, with the heaviest source word of each target word."""
         if not self.with_alignment:
@@ -275,6 +302,28 @@ class Translator:
         heaviest = weights.argmax(axis=1) if weights.size else []
         links = [(first + int(at), word) for word, at in enumerate(heaviest) if weights[word, at] > 0]
         return Translation(decoded["text"].replace("\n", " "), links, num_words)
+
+
+def _first_copy(text: str) -> int | None:
+    """Return the end of the first copy of the words that a text repeats more than `MAX_COPIES` times in a row."""
+    found = list(WORD.finditer(text))
+    runs = []
+    for size in range(1, MAX_UNIT + 1):
+        same = 0
+        for place in range(size, len(found)):
+            same = same + 1 if found[place][0] == found[place - size][0] else 0
+            if same == MAX_COPIES * size:
+                runs.append((place - same - size + 1, size))
+                break
+    return found[min(runs)[0] + min(runs)[1] - 1].end() if runs else None
+
+
+def _repeats_itself(source: str) -> bool:
+    """Return True if a source repeats words, syllables or marks itself."""
+    source = source.casefold()
+    words = re.findall(r"[^\W\d_]+", source)
+    texts = ("".join(source.split()), "".join(words))
+    return _first_copy(" ".join(words)) is not None or any(map(REPEATED.search, texts))
 
 
 def _words(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], int]:

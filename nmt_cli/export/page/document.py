@@ -32,6 +32,7 @@ MODULES = (
     "export/page/model.mjs",
     "export/page/search.mjs",
     "export/page/letters.mjs",
+    "export/page/repetition.mjs",
     "export/page/word_case.mjs",
     "export/page/normalization.mjs",
     "export/page/translator.mjs",

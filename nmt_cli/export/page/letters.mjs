@@ -5,7 +5,8 @@
 const BLANK = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 const IN_WORD = "\\p{L}\\p{N}_"; // \w
 export const LETTER = "\\p{L}\\p{Nl}\\p{No}"; // [^\W\d_]
-// An accent or a vowel sign, which stands behind its letter, or a sign that joins letters or keeps them apart.
+// An accent or a vowel sign, which stands behind its letter; and the same, or a sign that joins letters.
+export const MARK = "(?![\\u{E0100}-\\u{E01EF}])\\p{M}";
 const JOINING = "(?![\\u{E0100}-\\u{E01EF}])[\\p{M}\\u200c\\u200d]";
 const LETTERS = `[${LETTER}]+(?:(?:${JOINING})+[${LETTER}]*)*`;
 

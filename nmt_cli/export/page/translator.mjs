@@ -4,6 +4,7 @@ import { LATER_BYTE, SentencePiece, wordsOf } from "./sentencepiece.mjs";
 import { Memory } from "./memory.mjs";
 import { Model } from "./model.mjs";
 import { Normalizer } from "./normalization.mjs";
+import { lengthWithoutRepetition } from "./repetition.mjs";
 import { beam, greedy } from "./search.mjs";
 
 const FORMAT = 2; // of descriptions (description.py)
@@ -81,7 +82,10 @@ export class Translator {
     if (known && (!wide || known.others)) return known;
     const read = this.normalizer?.read(sentence) ?? { text: sentence }; // with as many words
     const undone = (text) => this.normalizer?.undo(read, text) ?? text;
-    const parts = this.#parts(read.text).map((part) => ({ ...part, ...greedy(this.model, this.settings, part.ids) }));
+    const parts = this.#parts(read.text).map((part) => {
+      const { pieces, weights } = greedy(this.model, this.settings, part.ids);
+      return { ...part, pieces: this.#withoutRepetition(part, pieces), weights };
+    });
     const { text, weights } = this.#joined(read.text, parts);
     const found = { text: undone(text), weights, others: wide ? this.#others(parts).map(undone) : null };
     if (this.remembered.size >= REMEMBERED) this.remembered.clear();
@@ -112,6 +116,11 @@ export class Translator {
     return parts;
   }
 
+  #withoutRepetition({ ids }, pieces) {
+    const decode = (all) => this.target.decode(all);
+    return pieces.slice(0, lengthWithoutRepetition(pieces, decode, () => this.source.decode(ids).text));
+  }
+
   #text(pieces) {
     return this.target.decode(pieces).text.replaceAll("\n", " ");
   }
@@ -135,7 +144,8 @@ export class Translator {
   }
 
   #others(parts) {
-    const found = parts.map(({ ids }) => beam(this.model, this.settings, ids, WIDTH).map((one) => this.#text(one)));
+    const found = parts.map((part) => beam(this.model, this.settings, part.ids, WIDTH).map((one) =>
+      this.#text(this.#withoutRepetition(part, one))));
     const most = Math.max(0, ...found.map((texts) => texts.length));
     return Array.from({ length: most }, (_, rank) => found.map((texts) => texts[rank] ?? texts.at(-1)).join(" "));
   }
