@@ -350,3 +350,9 @@ def test_the_server_names_its_extra_where_that_is_missing():
         2,
         "nmt: nmt serve needs Starlette, h11 and sentencex: pip install 'nmt-cli[serve]'",
     )
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """pytest imports them by their names alone, and collects only the first."""
+    names = [path.name for path in (PACKAGE.parent / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
