@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nmt_cli.search.constraint_state import ConstraintState
 from nmt_cli.search.hypothesis import SearchState
@@ -49,6 +50,14 @@ class ActiveSentences:
     def next_step(self, place: int) -> int:
         """Return the number of pieces of a sentence's hypotheses after its next step, </s> included."""
         return self.prefixes_LKT.shape[2] - self.first_columns[place] + 1
+
+    def add_weights(self, weights_NS: Tensor) -> None:
+        """Take the attention weights of one more piece in each row; source padding may differ from before."""
+        new_LK1S = weights_NS.view(*self.totals_LK.shape, 1, -1).to(torch.float32)
+        old = self.weights_LKTS
+        if old is not None:
+            new_LK1S = torch.cat([F.pad(old, (0, new_LK1S.shape[3] - old.shape[3])), new_LK1S], dim=2)
+        self.weights_LKTS = new_LK1S
 
     def extended(
         self,

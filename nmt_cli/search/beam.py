@@ -20,13 +20,13 @@ from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.search.active_sentences import ActiveSentences
+from nmt_cli.search.constrained_step import predict
 from nmt_cli.search.constraint_masks import ConstraintMasks
-from nmt_cli.search.constraint_state import ConstraintState, StepMasks
+from nmt_cli.search.constraint_state import ConstraintState
 from nmt_cli.search.constraints import FREE
 from nmt_cli.search.extensions import best_extensions
 from nmt_cli.search.hypothesis import (
     Hypothesis,
-    Prediction,
     SearchState,
     StepModel,
     Vocabulary,
@@ -196,34 +196,38 @@ class _Search:
     def advance(self, active: ActiveSentences) -> Generator[tuple[int, list[Hypothesis]], None, ActiveSentences | None]:
         """Do one step: yield the sentences that are done, and return the others, if there are any."""
         (num_active, width), beam_size = active.totals_LK.shape, self.options.beam_size
-        (log_probs_NV, weights_NS, state, pieces_NV), step_masks = self._predict(active)
+        first_rows_L1 = torch.arange(num_active).unsqueeze(1) * width
+
+        # 1. Predict the next piece of each row.
+        (log_probs_NV, weights_NS, state, pieces_NV), constrained = predict(self.model, active, self.masks)
+        if self.options.with_alignment and weights_NS is not None:
+            active.add_weights(weights_NS)
+
+        # 2. Forbid what may not follow.
         self._forbid(log_probs_NV, pieces_NV, active)
         totals_LK = active.totals_LK
-        if self.masks is not None and active.constraint_state is not None and step_masks is not None:
-            self.masks.apply(step_masks, active.constraint_state, active.prefixes_LKT.flatten(0, 1), log_probs_NV)
-            totals_LK = totals_LK + step_masks.others_N.view_as(totals_LK)
-        # Of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
+        if constrained is not None:
+            totals_LK = constrained.bounded(log_probs_NV, active.prefixes_LKT, totals_LK)
+        self._limit_the_endless(active)
+
+        # 3. Extend: of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
         totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, totals_LK, 2 * beam_size)
-        first_rows_L1 = torch.arange(num_active).unsqueeze(1) * width
         after = None
-        if self.masks is not None and active.constraint_state is not None and step_masks is not None:
-            rows_M = (parents_LC + first_rows_L1).flatten()
-            after = self.masks.advanced(step_masks, active.constraint_state, rows_M, pieces_LC.flatten())
+        if constrained is not None:
+            after = constrained.after((parents_LC + first_rows_L1).flatten(), pieces_LC.flatten())
         if pieces_NV is not None:
             pieces_LC = pieces_NV[parents_LC + first_rows_L1, pieces_LC]
-        if self.options.with_alignment and weights_NS is not None:
-            new_LK1S = weights_NS.view(num_active, width, 1, -1).to(torch.float32)
-            old = active.weights_LKTS
-            if old is not None:  # the sources may have lost padding, or got some
-                new_LK1S = torch.cat([F.pad(old, (0, new_LK1S.shape[3] - old.shape[3])), new_LK1S], dim=2)
-            active.weights_LKTS = new_LK1S
-        self._limit_the_endless(active)
+
+        # 4. Collect the hypotheses that end, by </s> or at the limit of their length.
         ends_LK = self._collect(active, totals_LC, parents_LC, pieces_LC, after)
 
+        # 5. Keep the K best others.
         goes_on_LC = pieces_LC != self.vocabulary.eos
         order_LK = goes_on_LC.logical_not().sort(dim=1, stable=True).indices[:, :beam_size]
         totals_LK, parents_LK, pieces_LK = (x.gather(1, order_LK) for x in (totals_LC, parents_LC, pieces_LC))
         totals_LK = totals_LK.masked_fill(~goes_on_LC.gather(1, order_LK), -math.inf)
+
+        # 6. Yield the sentences that none of these can improve.
         ranked_LK = totals_LK
         if after is not None:
             ranked_LK = totals_LK - after.unranked_N.view_as(totals_LC).gather(1, order_LK)
@@ -232,15 +236,14 @@ class _Search:
             kept_LC = torch.zeros_like(goes_on_LC).scatter(1, order_LK, totals_LK > -math.inf)
             kept_LC &= ~torch.tensor(done).unsqueeze(1)
             _show(self.observe, active, totals_LC, parents_LC, pieces_LC, kept_LC, ends_LK)
-        stay = []
-        for place, is_done in enumerate(done):
+        for sentence, is_done in zip(active.sentences, done, strict=True):
             if is_done:
-                sentence = active.sentences[place]
                 by_score = sorted(self.finished.pop(sentence), key=lambda found: -found.score)
                 del self.max_lengths[sentence]
                 yield sentence, by_score[: self.options.n_best]
-            else:
-                stay.append(place)
+
+        # 7. Go on with the others.
+        stay = [place for place, is_done in enumerate(done) if not is_done]
         if not stay:
             return None
         kept = torch.tensor(stay, dtype=torch.long)
@@ -248,37 +251,6 @@ class _Search:
             after = after.select((order_LK[kept] + kept.unsqueeze(1) * totals_LC.shape[1]).flatten())
         rows_LK = (parents_LK + first_rows_L1)[kept]
         return active.extended(stay, rows_LK, pieces_LK[kept], totals_LK[kept], state, after)
-
-    def _predict(self, active: ActiveSentences) -> tuple[Prediction, StepMasks | None]:
-        """Return the prediction of the model, and the masks of the constraints for it."""
-        masks, constraint_state = self.masks, active.constraint_state
-        if masks is None or constraint_state is None:
-            return self.model.step(active.last_ids_N, active.state), None
-        ids_N = masks.input_ids(constraint_state, active.last_ids_N)
-        found = self.model.step(ids_N, active.state, masks.hidden_positions(constraint_state))
-        assert found.weights_NS is not None
-        attention = masks.term_attention(constraint_state, found.log_probs_NV, found.weights_NS)
-        rows_M = attention.again_NJ.any(dim=1).nonzero().squeeze(1)
-        if len(rows_M):
-            hidden_MS = masks.hidden_in_second_pass(constraint_state, attention, rows_M)
-            again = self.model.step(ids_N[rows_M], active.state.apart(rows_M), hidden_MS)
-            assert again.weights_NS is not None
-            kept_M = (
-                masks.second_pass_counts(constraint_state, attention, rows_M, again.log_probs_NV, found.log_probs_NV)
-                .nonzero()
-                .squeeze(1)
-            )
-            new_state = again.state if len(kept_M) == len(rows_M) else again.state.keep(kept_M)
-            rows_M, log_probs_MV, weights_MS = rows_M[kept_M], again.log_probs_NV[kept_M], again.weights_NS[kept_M]
-            attention = masks.with_second_pass(constraint_state, attention, rows_M, log_probs_MV, weights_MS)
-            found = found._replace(
-                weights_NS=found.weights_NS.index_copy(0, rows_M, weights_MS),
-                state=found.state.replace(rows_M, new_state),
-            )
-        waiting_M = masks.frozen_rows(constraint_state)
-        if len(waiting_M):
-            found = found._replace(state=found.state.replace(waiting_M, active.state.apart(waiting_M)))
-        return found, masks.step_masks(constraint_state, attention, found.log_probs_NV)
 
     def _forbid(self, log_probs_NV: Tensor, pieces_NV: Tensor | None, active: ActiveSentences) -> None:
         """Write minus infinity at banned pieces, and at pieces that would repeat an n-gram."""
