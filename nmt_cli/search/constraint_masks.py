@@ -38,17 +38,21 @@ from nmt_cli.search.hypothesis import Vocabulary
 from nmt_cli.search.term_tries import NO_PIECE, TermPositions, TermTries
 
 DISCOUNT = math.log(0.3)
-"""Added to the logarithm of the attention on a term, for a term that the model would not generate."""
+"""Added to the logarithm of the attention on a term, for a term that the model would not generate. With 0.1 the words
+of a term were repeated 352 times in Multi30K's dev set, with 0.3 288 times (docs/studies/glossary.md)."""
 DISCOUNT_UNKNOWN = math.log(0.6)
-"""The same for a form that the model does not know. Only the attention finds its place."""
+"""The same for a form that the model does not know. Only the attention finds its place. Ten such words: 86.82 BLEU with
+0.3, 92.12 with 0.6, 93.65 with 1.0, which cost other terms more."""
 WANTED = math.log(0.3)
-"""Log-probability of a term's first piece from which a row generates it, wherever it attends."""
+"""Log-probability of a term's first piece from which a row generates it, wherever it attends. With 0.5: 43.83 BLEU and
+268 repeated words, with 0.3 43.95 and 263."""
 UNKNOWN = math.log(1e-3)
-"""Probability of the first piece of a form below which the model reads its own best piece instead of the form."""
+"""Probability of the first piece of a form below which the model reads its own best piece instead of the form. The
+value was not varied; the rule as such kept 189 of 375 lines the same apart from the word, 110 without it."""
 HALF = math.log(0.5) + 1e-3
-"""A piece with a larger log-probability is the best of its row."""
+"""A piece with a larger log-probability is the best of its row, whatever the others have. Not tuned."""
 MOST = 1 - 1e-4
-"""Attention on a term is cut to this value, so that the other pieces keep some probability."""
+"""Attention on a term is cut to this value, so that the other pieces keep some probability. Not tuned."""
 
 
 class ConstraintMasks:
