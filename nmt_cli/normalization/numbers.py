@@ -106,7 +106,9 @@ class Numbers(RestoringStep):
             (said,), number = term.forms, undo.data[term.key]
             place = found.text.find(said, *span)  # a blank or a full stop may be of the same piece
             if place >= found.begun and number != said:
-                changes.append(Change(place, place + len(said), number))
+                # Of a number of several words only the first has the attention of what the model said.
+                origin = undo.edits.old_span(term.begin, term.end)
+                changes.append(Change(place, place + len(said), number, origin))
         return changes
 
     def _found(self, line: Line) -> list[_Found]:

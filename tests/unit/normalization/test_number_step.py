@@ -7,6 +7,7 @@ import random
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from odd_lines import SYMBOLS, WORDS, WRITING, enciphered, odd_line, turned_round
 
@@ -14,8 +15,10 @@ from nmt_cli.demo import phrasebook
 from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.normalization.number_spans import NumberHabits
 from nmt_cli.normalization.profile import TextProfile
+from nmt_cli.text.edits import word_spans
 from nmt_cli.text.line import Constraint, Line
 from nmt_cli.text.translation import Translation
+from nmt_cli.text.unit_alignment import Alignment
 
 LINES = [pair.source for pair in phrasebook.generate(seed=3, num_train=1500, num_dev=1, num_test=1).train]
 HABITS = NumberHabits(("30", "2,000", "7", "100", "12", "3.5", "10:15", "A1", "2001", "5-3"), ("2", "42", "1990"))
@@ -122,3 +125,16 @@ def test_a_line_with_numbers_travels_between_processes(both):
     line = pickle.loads(pickle.dumps(steps.read(lines[0])))
     assert line == pickle.loads(pickle.dumps(steps)).read(lines[0])
     assert enciphered("a %s") == "n %s"
+
+
+def test_each_word_of_a_number_in_groups_has_a_link(both):
+    steps, _ = both
+    line = read_numbers(steps, "We are 5 000 here.")
+    said, terms = said_by(str, line)
+    words = word_spans(said)
+    alignment = Alignment(tuple(word_spans(line.text)), tuple(words), np.pad(np.eye(len(words)), ((0, 0), (0, 1))))
+    found = steps.undo(line, Translation(line.text, said, alignment=alignment, terms=terms))
+    assert len(words) == 4
+    assert found.text == "We are 5 000 here."
+    own = word_spans(found.text)
+    assert found.alignment.links(own, own) == [(number, number) for number in range(5)]
