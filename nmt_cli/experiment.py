@@ -152,7 +152,7 @@ class Experiment:
         if not self.config_path.is_file():
             raise InputError(f"{self.directory}: is not a model directory (it has no config.yaml)")
         try:
-            return load_config(self.config_path)
+            return load_config(self.config_path, is_stored=True)
         except ConfigError as error:
             raise ModelError(str(error)) from error
 

@@ -26,9 +26,15 @@ _NEEDED_NAMES = {"name", "model_dir", "source_lang", "target_lang"}
 
 
 def load_config(
-    path: Path, overrides: Sequence[str] = (), *, check_files: Callable[[Config], object] | None = None
+    path: Path,
+    overrides: Sequence[str] = (),
+    *,
+    check_files: Callable[[Config], object] | None = None,
+    is_stored: bool = False,
 ) -> Config:
     """Return the configuration in `path` (`-` is standard input) with `--set KEY=VALUE` overrides applied.
+
+    A key that does nothing any more is warned of, but not in a configuration that a run has stored.
 
     The `ConfigError` for a wrong one lists every problem, also the `InputError` that `check_files` raises for what is
     left without the wrong keys. A right configuration is not given to `check_files`.
@@ -44,7 +50,7 @@ def load_config(
         except ConfigError as error:
             problems.append(str(error))
     for (*sections, key), reason in IGNORED_KEYS.items():
-        if (_section(values, sections) or {}).get(key):
+        if not is_stored and (_section(values, sections) or {}).get(key):
             warn(f"{'.'.join((*sections, key))}: does nothing any more, because {reason}; leave it out")
     config, wrong = _validated(values, origin)
     problems += wrong

@@ -224,6 +224,9 @@ def test_a_key_that_does_nothing_any_more_is_accepted_and_who_sets_it_is_warned(
         assert load_config(path, [f"training.cuda_graphs={value}"]) == load_config(path)
         told = "training.cuda_graphs: does nothing any more, because CUDA graphs were removed; leave it out"
         assert capsys.readouterr().err.count(told) == times
+    path.write_text(dump_config(load_config(path)).replace("training:", "training:\n  cuda_graphs: true"), "utf-8")
+    assert load_config(path, is_stored=True) == load_config(path)
+    assert capsys.readouterr().err.count(told) == 1  # of the second
 
 
 def test_a_number_of_updates_alone_decides_the_length(tmp_path):
