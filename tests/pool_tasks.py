@@ -17,7 +17,8 @@ from nmt_cli.translation.results import Counts
 
 @dataclass(frozen=True)
 class Say:
-    """Words that come back. Some do more: `die:FILE` kills the worker unless there is FILE; see `do`."""
+    """Words that come back. Some do more: `die:FILE` kills the worker unless there is FILE, `wait:FILE`
+    makes FILE.begun and waits for FILE; see `do`."""
 
     words: tuple[str, ...]
 
@@ -44,6 +45,8 @@ def do(task: Say) -> list[str]:
             raise InputError("cannot say that")
         if kind == "mistake":
             raise KeyError(word)
+        if kind == "wait":
+            Path(f"{path}.begun").touch()
         while kind == "wait" and not Path(path).exists():
             time.sleep(0.01)
         found.append(f"{kind.upper()} {os.getpid()}" if kind == "pid" else kind.upper())

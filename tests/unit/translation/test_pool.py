@@ -167,6 +167,7 @@ def test_cancelled_in_every_state_a_ticket_is_settled_once(launcher, tmp_path: P
     with Pool(launcher, workers=1) as pool:
         begun, given, queued, last = (pool.submit(says(*words)) for words in ((f"wait:{stop}",), "a", "b", "c"))
         settled = []
+        wait_for(lambda: pool.status().given == 2 and Path(f"{stop}.begun").exists())
         for ticket in (begun, given, queued):
             ticket.on_settled(lambda one: settled.append(one.number))
             ticket.cancel()
