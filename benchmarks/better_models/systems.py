@@ -20,7 +20,7 @@ ONE_WORKER = (*ONE_THREAD, *(("--workers", "1") if "workers" in signature(transl
 
 
 class System(Protocol):
-    """What translates dev and test sets."""
+    """A model or several that translate dev and test sets."""
 
     @property
     def needs(self) -> tuple[str, ...]:

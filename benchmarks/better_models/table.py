@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What is the same for all stages: the precision, and what `--tiny` shrinks to try the program."""
+    """Settings of all stages: the precision, and the sizes that `--tiny` shrinks to try the program."""
 
     is_tiny: bool
     precision: str = "auto"

@@ -1,4 +1,4 @@
-"""What a command starts before the rest of it is loaded. It imports next to nothing itself."""
+"""Starts the process that loads a model, before the rest of a command is loaded. It imports next to nothing itself."""
 
 from __future__ import annotations
 

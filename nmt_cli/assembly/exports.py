@@ -28,7 +28,7 @@ _LEFT_OUT = {
     "onnx": "the export reads lines as they are written, without decoding.normalize_input; lines in capitals, for "
     "example, come out worse than from nmt translate",
 }
-"""What an export does not do of the normalization that its model was configured with."""
+"""Warnings, by format, of the input normalization that an export leaves out."""
 
 
 def export_models(models: ModelOptions, output: Path | None, *, format_: str | None, precision: str | None) -> None:

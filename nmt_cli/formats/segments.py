@@ -76,13 +76,13 @@ class Codes(Enum):
     """The ways in which tags and placeholders stand in a text."""
 
     TEXT = auto()
-    """As in any text: `<b>`, `{name}`, `%s`, addresses."""
+    """Codes as in any text: `<b>`, `{name}`, `%s`, addresses."""
     PAGE = auto()
-    """What stands in the text of a page is a word, and an address may have tags within."""
+    """No codes but the tags of a page: its text has words only, and an address may have tags within."""
     MESSAGE = auto()
     """By the flags of gettext in `Segment.syntax`; several blanks set columns, as in texts for terminals."""
     UNIT = auto()
-    """As in the text of any program: `%1` may be an argument, and `&nbsp;` a reference."""
+    """Codes of programs of any kind: `%1` may be an argument, and `&nbsp;` a reference."""
 
 
 class State(Enum):

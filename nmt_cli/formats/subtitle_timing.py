@@ -22,7 +22,7 @@ _CERTAIN, _CHANCE = 6.0, 4.0
 
 
 class Fit(NamedTuple):
-    """Where the times of one file lie in those of another: `scale * time + shift`."""
+    """The linear map from the times of one file to those of another: `scale * time + shift`."""
 
     scale: float
     shift: float

@@ -59,7 +59,7 @@ class _Unit:
     """The target, as it is written."""
     opening: str = ""
     closing: str = ""
-    """What is written around a translation where the unit has no target."""
+    """The tags that are written around a translation where the unit has no target."""
 
 
 class Units(Content):

@@ -22,7 +22,7 @@ class Convention(NamedTuple):
 
     name: str
     pattern: str
-    """Of one code. A pair has the groups `open` and `close`, and between them text that is translated."""
+    """The regular expression of one code. A pair has the groups `open` and `close`, and between them text that is translated."""
     source: str
     """The page that defines it."""
     examples: tuple[str, ...]
@@ -180,6 +180,6 @@ BRACE_FLAGS = frozenset(
 )  # fmt: skip
 """Flags of messages with braces or `$name`, in which `%` is text."""
 DIRECTIVE = _PRINTF.format(flags=" ", end="") + r"|%(?:\d++[$:])?[-+#0 ]*+\d*+(?:\.\d++)?[A-Za-z]"
-"""Where it is known that `%` begins a directive. Each language has letters of its own, as `%q` in Lua and `%0:s`."""
+"""A directive of any language, for texts in which a flag says that `%` begins one: `%q` of Lua, `%0:s` of Pascal."""
 REFERENCE = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
 """A reference to a character, such as `&nbsp;`, that is text itself, in a message that becomes a part of a page."""

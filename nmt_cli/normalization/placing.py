@@ -26,7 +26,7 @@ _DEGREES = "°"
 _LEADING = "เแโใไເແໂໃໄ"
 """Vowels of Thai and Lao that stand before their consonant, and belong to it."""
 _FOLLOWING = "ะาำๅๆະາຳໆ"
-"""Those that stand behind it without being marks."""
+"""Vowels of Thai and Lao that stand behind their consonant and are no combining marks."""
 
 
 def units_of(text: str, begins: Iterable[int] = (), solid: Iterable[Span] = ()) -> list[Span]:
@@ -163,7 +163,7 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True)
 class Gaps:
-    """What the model has not read, between the words that it has, and a translation."""
+    """The gaps between the words that the model reads of a line, and the translation into which they are put back."""
 
     edits: Edits
     """From the line to what is read of it."""
@@ -301,7 +301,7 @@ def marks_of(words: Words, tags: Sequence[Tag]) -> list[Mark]:
     before: list[list[_Edge]] = [[] for _ in range(num_words + 1)]
     after: list[list[_Edge]] = [[] for _ in range(num_words)]
     behind: list[_Edge] = []
-    """What stands behind all words."""
+    """The edges that stand behind all words."""
     ends: dict[int, int] = {}
     """By the identity of an element with words, the last of these."""
     end = len(words.text) if words.limit is None else words.limit

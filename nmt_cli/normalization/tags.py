@@ -62,7 +62,7 @@ class Tagged:
     said: tuple[int, ...] = ()
     """The numbers of the tags that the prefix has, in its order."""
     placeholders: frozenset[str] = frozenset()
-    """What no tag stands within."""
+    """Placeholders, within which no tag stands."""
     has_unpaired: bool = False
     """One tag is never closed, or closed but never opened."""
 
@@ -235,7 +235,7 @@ class Reading:
     edits: Edits
     codes: Sequence[TagCode]
     places: Sequence[Span]
-    """What stands in the place of each code in the text that is read."""
+    """The characters of the read text that stand for each code."""
     units: Sequence[Span]
     """The units of the text that is read."""
     names: Names

@@ -49,7 +49,7 @@ Build = Callable[[], Work]
 
 
 class Message(NamedTuple):
-    """What parent and worker say to each other.
+    """A message between parent and worker.
 
     To a worker: `task` (value: the task), `cancel`, `end`. To the parent: `begun`, `done` (value: the result), `failed`
     (value: the error), `said` (value: text for standard error).

@@ -60,13 +60,13 @@ class Constraint(NamedTuple):
 
 
 class Undo(NamedTuple):
-    """What a step leaves behind to be undone in the translation."""
+    """The record of a step, by which it is undone in the translation."""
 
     step: str
     edits: Edits
     """From the text before the step to the text after it."""
     data: Any = None
-    """What the step needs to know, which may be pickled."""
+    """Values of the step's own, which may be pickled."""
     prefix_edits: Edits | None = None
     """The same of the prefix, where the step has changed it."""
 
@@ -82,7 +82,7 @@ class Line:
     locked: tuple[Span, ...] = ()
     """Characters that no step may change, from left to right; none overlap."""
     no_text: tuple[Span, ...] = ()
-    """Those of them that are no text, as placeholders and addresses; the others are numbers and the like."""
+    """The locked characters that are no text, as placeholders and addresses; the other locked ones are numbers."""
     constraints: tuple[Constraint, ...] = ()
     undos: tuple[Undo, ...] = ()
     """In the order of the steps."""

@@ -32,7 +32,7 @@ MAX_STARTS = 3
 
 
 class Task(Protocol):
-    """What a worker does in one go. It is pickled."""
+    """The work that a worker does in one go. It is pickled."""
 
     def alone(self) -> Sequence[Task]:
         """Return the same work as smaller tasks, one for each thing that a user would name; one if it is small."""
@@ -132,12 +132,12 @@ class Pool:
         self._ringing = threading.Lock()
         self._numbers = count(1)
         self._tickets: dict[int, Ticket] = {}
-        """Those that are not settled."""
+        """The tickets that are not settled, by their numbers."""
         self._queues: dict[int, deque[Ticket]] = {}
         """Tickets that no worker has, by priority."""
         self._members: dict[Connection, _Member] = {}
         self._parted: dict[int, _Parted] = {}
-        """By the number of each child."""
+        """The parted tasks, by the number of each of their children."""
         self._failed_starts = 0
         self._is_ending = self._has_ended = False
         self._fatal: NmtError | None = None
