@@ -48,7 +48,7 @@ class InnerSymbols(RestoringStep):
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
         """Return the symbols at their places; none within a prefix, nor again if the prefix has it.
 
-        Commas that the model has said for symbols are taken out beside them.
+        Commas that the model has generated for symbols are taken out beside them.
         """
         if found.alignment is None:
             return []
@@ -58,7 +58,7 @@ class InnerSymbols(RestoringStep):
         begun = found.text[: found.begun]
         num_begun = len(begun.split())
         missing = missing_tags(reading.tags(), begun)
-        if begun:  # the prefix may have said all words of a pair, which would enclose nothing then
+        if begun:  # the prefix may have all words of a pair, which would enclose nothing then
             own = words.looks_at[num_begun:]
             missing = [
                 tag
@@ -150,7 +150,7 @@ class _Reading(NamedTuple):
 
 
 def _between_commas(target: Sequence[str], looks_at: Sequence[int], reading: _Reading) -> list[int]:
-    """Return where each word looks, so that a pair of brackets which the model reads as commas goes where it says them.
+    """Return the word that each word looks at, so that brackets which the model reads as commas go to its commas.
 
     A word with a comma in front of those that look into the brackets stands before them, even if it looks there too,
     and words behind the next comma stand behind them, if there is none within the brackets.

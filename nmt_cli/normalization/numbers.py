@@ -1,8 +1,8 @@
-"""Numbers, codes and addresses stay as they are: the translation must say them.
+"""Numbers, codes and addresses stay as they are: the translation must have them.
 
 A model learns the translation of a number from the lines that have it. Most numbers stand in none: of these the model
 knows the digits, but not that they are to be kept. So it reads another number in their place, one that it has often
-seen kept, and the search must say this one.
+seen kept, and the search must generate this one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class _Found(NamedTuple):
     begin: int
     end: int
     stand_in: str
-    """The number that the model reads and says in its place, perhaps the same."""
+    """The number that the model reads and generates in its place, perhaps the same."""
 
 
 class Numbers(RestoringStep):
-    """Reads a number as one that the training text keeps, and puts it back where the translation says this one."""
+    """Reads a number as one that the training text keeps, and puts it back where the translation has this one."""
 
     name = "numbers"
 
@@ -75,9 +75,9 @@ class Numbers(RestoringStep):
             return line
         numbers = [line.text[one.begin : one.end] for one in found]
         rest = _rest_of(line.prefix, numbers)
-        said = _said(line.prefix + rest, numbers)
+        in_prefix = _in_prefix(line.prefix + rest, numbers)
         # A number that its translation may write otherwise leaves all digits free, unless the prefix has a number: then
-        # the model must not say its stand-in.
+        # the model must not generate its stand-in.
         is_free = any(
             self._is_rewritten(line.text[slice(*one)]) for one, both in self._amounts(line.text) if one == both
         )
@@ -91,24 +91,24 @@ class Numbers(RestoringStep):
                     one.begin, one.end, (one.stand_in,), self.name, key, one.stand_in in self._kept, self._may_be_glued
                 )
                 for key, one in enumerate(found)
-                if key not in said
+                if key not in in_prefix
             ],
             goes_on=rest,
-            keeps_digits=bool(said) or not is_free,
+            keeps_digits=bool(in_prefix) or not is_free,
         )
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the numbers of the line in the place of those that the model has said for them."""
+        """Return the numbers of the line in the place of those that the model has generated for them."""
         changes = []
         for term, span in found.terms:
             if span is None or term.step != self.name:
                 continue
-            (said,), number = term.forms, undo.data[term.key]
-            place = found.text.find(said, *span)  # a blank or a full stop may be of the same piece
-            if place >= found.begun and number != said:
-                # Of a number of several words only the first has the attention of what the model said.
+            (stand_in,), number = term.forms, undo.data[term.key]
+            place = found.text.find(stand_in, *span)  # a blank or a full stop may be of the same piece
+            if place >= found.begun and number != stand_in:
+                # Of a number of several words only the first has the attention of what the model generated.
                 origin = undo.edits.old_span(term.begin, term.end)
-                changes.append(Change(place, place + len(said), number, origin))
+                changes.append(Change(place, place + len(stand_in), number, origin))
         return changes
 
     def _found(self, line: Line) -> list[_Found]:
@@ -188,8 +188,8 @@ def _rest_of(prefix: str, numbers: Collection[str]) -> str:
     return rests.pop() if len(rests) == 1 else ""
 
 
-def _said(prefix: str, numbers: Collection[str]) -> set[int]:
-    """Return which of some numbers a prefix says already, each as often as it says it."""
+def _in_prefix(prefix: str, numbers: Collection[str]) -> set[int]:
+    """Return which of some numbers a prefix has already, each as often as it has it."""
     found: set[int] = set()
     for number in {*numbers} if _DIGIT.search(prefix) or "&" in prefix else ():
         num_there = len(re.findall(rf"(?<!\w){re.escape(number)}(?!\w)", prefix))

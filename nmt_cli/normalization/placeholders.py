@@ -1,7 +1,7 @@
 """Placeholders stay as they are, and stand in the translation as often as in the line.
 
-The model reads each by a name of one word, and may say it. One that it has lost takes the place of the word that looks
-at it most; where words have no blanks, it stands beside the characters that do.
+The model reads each by a name of one word, and may generate it. One that it has lost takes the place of the word that
+looks at it most; where words have no blanks, it stands beside the characters that do.
 """
 
 from __future__ import annotations

@@ -227,25 +227,25 @@ class Gaps:
         right = self._word_at(after) if after < len(read) else None
         last = -1 if left is None else self._last_rows.get(left, -1)
         first = len(looks_at) if right is None else self._first_rows.get(right, len(looks_at))
-        written, said = text[slice(*old)], read[slice(*new)]
+        written, as_read = text[slice(*old)], read[slice(*new)]
         if left is not None and left == right:
-            at = None if last < 0 or said else self._within(left, new, first, last)
+            at = None if last < 0 or as_read else self._within(left, new, first, last)
             return None if at is None else Change(at, at, written, old)
         is_there = (left is None or last >= 0) and (right is None or first < len(looks_at))
         if last + 1 != first or left == right or not is_there:
             return None
         begins = words.spans[first][0] if first < len(words.spans) else len(words.text)
         ends = words.spans[last][1] if last >= 0 else 0
-        if said.strip() and first < len(words.spans) and words.written(first) in COMMAS:
+        if as_read.strip() and first < len(words.spans) and words.written(first) in COMMAS:
             return Change(ends, words.spans[first][1], written, old)
-        if said.strip() and last > 0 and words.written(last) in COMMAS:
+        if as_read.strip() and last > 0 and words.written(last) in COMMAS:
             return Change(words.spans[last - 1][1], ends, written, old)
-        if said.strip():
+        if as_read.strip():
             is_comma = words.text[ends - 1] in COMMAS and ends - words.spans[last][0] > 1
-            end = min(begins, ends + len(said) - len(said.rstrip()))
+            end = min(begins, ends + len(as_read) - len(as_read.rstrip()))
             return Change(ends - is_comma, end, written, old)
-        if said:
-            return Change(ends, min(begins, ends + len(said)), written, old)
+        if as_read:
+            return Change(ends, min(begins, ends + len(as_read)), written, old)
         if not before and not begins:  # the blanks between what was left out and the first word
             return Change(0, 0, text[old[0] : old[1] + after - new[1]], (old[0], old[1] + after - new[1]))
         if not new[0] or read[new[0] - 1].isspace():
@@ -356,11 +356,11 @@ def missing_tags(tags: Sequence[Tag], begun: str) -> list[Tag]:
     """Return the tags that the beginning of a translation lacks; one that it opens but does not end is open."""
     missing = []
     for tag in tags:
-        said = tag.text.strip()
-        if said not in begun:
+        opening = tag.text.strip()
+        if opening not in begun:
             missing.append(tag)
             continue
-        begun = begun.replace(said, "", 1)
+        begun = begun.replace(opening, "", 1)
         if tag.closing is not None and tag.closing in begun:
             begun = begun.replace(tag.closing, "", 1)
         elif tag.closing is not None:

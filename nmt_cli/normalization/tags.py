@@ -59,7 +59,7 @@ class Tagged:
     """Places of the signs of accelerators."""
     has_escapes: bool = False
     """Quotes are escaped in it, so they are in the translation."""
-    said: tuple[int, ...] = ()
+    in_prefix: tuple[int, ...] = ()
     """The numbers of the tags that the prefix has, in its order."""
     placeholders: frozenset[str] = frozenset()
     """Placeholders, within which no tag stands."""
@@ -94,7 +94,7 @@ class Tags(RestoringStep):
                 paired(elements),
                 tuple(code.begin for code in own if code.kind is CodeKind.ACCELERATOR),
                 any(code.kind is CodeKind.ESCAPE for code in own),
-                said_by(line.prefix, prefix, line.text, elements) if prefix else (),
+                tags_of_prefix(line.prefix, prefix, line.text, elements) if prefix else (),
                 frozenset(line.text[code.begin : code.end] for code in codes if code.kind is CodeKind.PLACEHOLDER),
                 _has_unpaired(line.text, elements),
             ),
@@ -114,7 +114,7 @@ class Tags(RestoringStep):
         alignment = found.alignment or in_order(undo.edits.new, found.text)
         reading = Reading.of(undo.edits, tagged, alignment)
         words = reading.words_of(found, alignment)
-        missing = _missing(reading.tags, tagged.said)
+        missing = _missing(reading.tags, tagged.in_prefix)
         changes = reading.verbatim(words, missing, found.begun)
         if changes is None:
             changes = reading.by_attention(words.from_place(found.begun), missing)
@@ -135,9 +135,9 @@ def _lacks_blank(undo: Undo, tagged: Tagged, found: Translation) -> bool:
     """Return whether a prefix ends with a tag that a blank follows in the line, and the translation has none there."""
     assert undo.prefix_edits is not None
     shown, text = undo.prefix_edits.old, undo.edits.old
-    if not tagged.said or not found.text[found.begun :][:1].strip():
+    if not tagged.in_prefix or not found.text[found.begun :][:1].strip():
         return False
-    last = tagged.tags[tagged.said[-1]]
+    last = tagged.tags[tagged.in_prefix[-1]]
     return shown.endswith(text[last.begin : last.end]) and text[last.end : last.end + 1].isspace()
 
 
@@ -195,7 +195,7 @@ def paired(codes: Sequence[Code]) -> tuple[TagCode, ...]:
     return tuple(TagCode(code.begin, code.end, partners.get(number)) for number, code in enumerate(codes))
 
 
-def said_by(prefix: str, said: Sequence[Code], text: str, codes: Sequence[Code]) -> tuple[int, ...]:
+def tags_of_prefix(prefix: str, in_prefix: Sequence[Code], text: str, codes: Sequence[Code]) -> tuple[int, ...]:
     """Return the numbers of the tags of a line that the beginning of its translation has.
 
     Of tags that are written alike, it has the first ones; an end belongs to its beginning.
@@ -203,7 +203,7 @@ def said_by(prefix: str, said: Sequence[Code], text: str, codes: Sequence[Code])
     waiting: dict[str, deque[int]] = defaultdict(deque)
     for number, code in enumerate(codes):
         waiting[text[code.begin : code.end]].append(number)
-    own, of_prefix = paired(codes), paired(said)
+    own, of_prefix = paired(codes), paired(in_prefix)
     found: dict[int, int] = {}
     for number, tag in enumerate(of_prefix):
         written = waiting[prefix[tag.begin : tag.end]]
@@ -375,11 +375,11 @@ class Reading:
             yield Change(begin, begin, self.edits.old[place], (place, place + 1))
 
 
-def _missing(tags: Sequence[Tag], said: Sequence[int]) -> list[Tag]:
+def _missing(tags: Sequence[Tag], in_prefix: Sequence[int]) -> list[Tag]:
     """Return the tags that a prefix opens but does not end, outermost first, and those that it lacks."""
-    if not said:
+    if not in_prefix:
         return list(tags)
-    order = {number: place for place, number in enumerate(said)}
+    order = {number: place for place, number in enumerate(in_prefix)}
     opened = [tag for tag in tags if tag.number in order and tag.closing is not None and tag.closes not in order]
     opened = sorted((replace(tag, is_open=True) for tag in opened), key=lambda tag: order[tag.number])
     return [*opened, *(tag for tag in tags if tag.number not in order)]

@@ -31,7 +31,7 @@ class Wordless(RestoringStep):
         return line.changed(self.name, [Change(0, len(text), "")], (begin, begin + len(text.strip())))
 
     def undo(self, undo: Undo, found: Translation) -> list[Change]:
-        """Return the text in the place of what a model has said."""
+        """Return the text in the place of what a model has generated."""
         begin, end = undo.data
         return [Change(0, len(found.text), undo.edits.old[begin:end], (begin, end))]
 

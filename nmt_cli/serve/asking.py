@@ -79,13 +79,13 @@ class Wanted:
     """Beginning that each translation must have."""
     with_confidence: bool = False
     glossary: Glossary | None = None
-    """Terms that each translation must say."""
+    """Terms that each translation must have."""
     terms: TermFinder | None = None
     """Finder of the terms of the glossary; the engine sets it."""
 
     @property
     def has_constraints(self) -> bool:
-        """True if the search may not say what it likes."""
+        """True if the search may not generate what it likes."""
         return bool(self.prefix) or self.terms is not None
 
 

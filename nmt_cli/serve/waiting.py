@@ -30,7 +30,7 @@ class Kind(NamedTuple):
     models: int
     """Identity of the models: those that a request began with are not replaced."""
     has_constraints: bool
-    """True if the search may not say what it likes, as where a sentence has a number to keep."""
+    """True if the search may not generate what it likes, as where a sentence has a number to keep."""
     has_weights: bool
     """True if the search records its weights, as where a sentence has brackets that the model does not know."""
 

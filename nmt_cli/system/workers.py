@@ -124,7 +124,7 @@ class Inbox:
 
     def say(self, text: str) -> None:
         """Have the parent write this to standard error."""
-        self._send(Message("said", value=text))
+        self._send(Message("logged", value=text))
 
     def _send(self, message: Message) -> None:
         with self._sending, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
@@ -206,7 +206,7 @@ def _zygote(control: Connection) -> None:
     """Load what is asked for, and fork workers until the parent goes."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers: the system forgets them
     threads, build = control.recv()
-    sys.stderr = _Said(lambda text: control.send(Message("said", value=text)))
+    sys.stderr = _Said(lambda text: control.send(Message("logged", value=text)))
     try:
         work = build()
     except Exception as error:

@@ -54,7 +54,7 @@ class Constraint(NamedTuple):
     key: int = 0
     """Its number among those of the step."""
     is_known: bool = False
-    """True if the training text has it, so that the model may be trusted to say it."""
+    """True if the training text has it, so that the model may be trusted to generate it."""
     may_be_glued: bool = False
     """True if the target language may write no blank before it."""
 

@@ -283,7 +283,7 @@ class Pool:
             case "failed":
                 member.given.pop(message.number, None)
                 self._settle(message.number, error=message.value or Cancelled())
-            case "said":
+            case "logged":
                 log(message.value.rstrip("\n"))
 
     def _bury(self, member: _Member) -> None:

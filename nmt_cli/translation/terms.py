@@ -79,7 +79,7 @@ class TermFinder:
             own = self._of_part(part, line, ends.get(part.line, part.spans[0][0] * bool(part.part)))
             ends[part.line] = part.spans[-1][1]
             left, covered = (own, ()) if part.prefix is None else divided(own, line.prefix)
-            # A prefix may cover all numbers: then the model must say none of its own.
+            # A prefix may cover all numbers: then the model must generate none of its own.
             has_numbers = any(term.constraint.step == Numbers.name for term in own) or part.prefix is not None
             words = self.words(part.ids) if left else ()
             found.append(
@@ -111,18 +111,18 @@ class TermFinder:
         return self._ways(term, ends=ends)
 
     def _ways(self, term: Constraint, *, ends: bool) -> tuple[tuple[int, ...], ...]:
-        """Return the pieces in which the model may say a number.
+        """Return the pieces in which the model may generate a number.
 
-        If pieces join a full stop to a digit, as `3.`, the model has learnt to end sentences with them. So it may say
-        a number that `ends` a sentence with this full stop too.
+        If pieces join a full stop to a digit, as `3.`, the model has learnt to end sentences with them. So it may
+        generate a number that `ends` a sentence with this full stop too.
         """
         (number,) = term.forms
-        said: list[tuple[int, ...]] = []
+        found: list[tuple[int, ...]] = []
         for mark in ("", *(self._target.once(_marks_of_digits) if ends else ())):
             own = list(_spellings(number + mark, self._target, may_be_glued=term.may_be_glued))
-            if not mark or own[0][: len(said[0])] != said[0]:
-                said += own
-        return tuple(said)
+            if not mark or own[0][: len(found[0])] != found[0]:
+                found += own
+        return tuple(found)
 
     def words(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the number of each source piece's word, from 0; a piece of a script without spaces is a word."""
@@ -139,10 +139,10 @@ def divided(
     of_glossary = [term.constraint for term in terms if term.constraint.step == GlossaryTerms.name]
     for form in sorted({form for term in of_glossary for form in term.forms}):
         for match in Glossary.of("", [Entry(form, (form,), True, 0)]).matches(prefix):
-            said = next((term for term in left if form in term.constraint.forms), None)
-            if said is not None:
-                left.remove(said)
-                covered.append((said.constraint, (match.begin, match.end)))
+            met = next((term for term in left if form in term.constraint.forms), None)
+            if met is not None:
+                left.remove(met)
+                covered.append((met.constraint, (match.begin, match.end)))
     return tuple(left), tuple(covered)
 
 
