@@ -67,7 +67,7 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 # with the oldest versions.
 soak: install browser compilers ray $(OLDEST)/.ready
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray or install'
-	$(OLDEST)/bin/pytest -n 2 --dist worksteal
+	$(OLDEST)/bin/pytest -n 2 --dist worksteal --hypothesis-profile all
 
 bench: install
 	$(BIN)/python -m benchmarks --output benchmarks/latest.json

@@ -13,12 +13,17 @@ import pytest
 import torch
 from command_line import CONFIG, Result, run_here
 from echoing import Echo
+from hypothesis import HealthCheck, settings
 
 from nmt_cli.demo import phrasebook
 from nmt_cli.system.signals import ENDING
 
 # Tiny models gain nothing from more threads, and lose much where another program has the core.
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
+# No test fails because a machine is slow. `make soak` runs the quick tests with `--hypothesis-profile all`.
+settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("all"), max_examples=40)
+settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True, scope="session")

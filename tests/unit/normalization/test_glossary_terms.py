@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from marks import some_or_all
 from odd_lines import INNER, SYMBOLS, WORDS, WRITING, odd_line
 
 from nmt_cli.demo import phrasebook
@@ -25,10 +26,11 @@ def steps():
     return Normalizer.of(replace(TextProfile.of(LINES, "en"), **HABITS), **LANGUAGES)
 
 
-def test_each_term_stays_with_its_symbols_where_it_stands(steps):
+@some_or_all(800)
+def test_each_term_stays_with_its_symbols_where_it_stands(steps, num):
     chance = random.Random(4)
     kinds = [*WRITING, *WORDS, *SYMBOLS, *INNER]
-    for _ in range(800):
+    for _ in range(num):
         words = odd_line(chance.choice(LINES), chance, kinds).split()
         words.insert(chance.randrange(len(words) + 1), chance.choice(TERMS))
         text = " ".join(words)

@@ -9,6 +9,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from marks import some_or_all, some_or_all_of
 from odd_lines import INNER, SYMBOLS, WORDS, WRITING, odd_line
 
 from nmt_cli.demo import phrasebook
@@ -36,10 +37,10 @@ def symbols(steps):
     return Normalizer([step for step in steps.steps if step.name in ("codes", "outer symbols", "inner symbols")])
 
 
-@pytest.fixture(scope="module")
-def lines():
+@pytest.fixture(scope="module", params=some_or_all_of(1_200))
+def lines(request):
     chance = random.Random(1)
-    return [odd_line(chance.choice(LINES), chance, [*INNER]) for _ in range(1200)]
+    return [odd_line(chance.choice(LINES), chance, [*INNER]) for _ in range(request.param)]
 
 
 def words_of(text):
@@ -169,11 +170,12 @@ def test_languages_without_blanks_and_models_without_attention_read_all_symbols(
     assert without.read("I see 😀 Tom.").text == "I see 😀 Tom."
 
 
-def test_all_steps_together_take_any_line(steps):
+@some_or_all(1_500)
+def test_all_steps_together_take_any_line(steps, num):
     """Nothing is asserted but that the steps agree with each other: no lock is broken, no two changes overlap."""
     chance = random.Random(9)
     kinds = [*INNER, *INNER, *SYMBOLS, *WORDS, *WRITING]
-    for _ in range(1500):
+    for _ in range(num):
         text = odd_line(odd_line(chance.choice(LINES), chance, kinds), chance, kinds)
         line = steps.read(text)
         words = line.text.split()
@@ -183,10 +185,11 @@ def test_all_steps_together_take_any_line(steps):
         assert line.edits.old == text
 
 
-def test_a_line_with_odd_characters_is_read_and_restored(steps):
+@some_or_all(3_000)
+def test_a_line_with_odd_characters_is_read_and_restored(steps, num):
     chance = random.Random(3)
     signs = "the cat (x)[]«»“”\"'*–—-/°C😀❤️.,;?! \u00a0%@_42ßİı\u0301猫"
-    for _ in range(3000):
+    for _ in range(num):
         text = "".join(chance.choice(signs) for _ in range(chance.randrange(30)))
         line = steps.read(text)
         words = line.text.split()

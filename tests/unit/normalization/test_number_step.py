@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from marks import some_or_all_of
 from odd_lines import SYMBOLS, WORDS, WRITING, enciphered, odd_line, turned_round
 
 from nmt_cli.demo import phrasebook
@@ -30,12 +31,12 @@ def of_profile(habits=HABITS):
     return replace(TextProfile.of(LINES, "en"), kept_numbers=habits.kept, rewritten_numbers=habits.rewritten)
 
 
-@pytest.fixture(scope="module")
-def both():
+@pytest.fixture(scope="module", params=some_or_all_of(1_500))
+def both(request):
     """The steps, and odd lines without symbols within, which have a step of their own."""
     steps = Normalizer.of(of_profile(), **LANGUAGES)
     chance = random.Random(11)
-    odd = [odd_line(chance.choice(LINES), chance, KINDS) for _ in range(1500)]
+    odd = [odd_line(chance.choice(LINES), chance, KINDS) for _ in range(request.param)]
     return steps, [text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undos)]
 
 

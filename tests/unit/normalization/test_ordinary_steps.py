@@ -9,6 +9,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from marks import some_or_all, some_or_all_of
 from odd_lines import odd_line
 
 from nmt_cli.demo import phrasebook
@@ -36,17 +37,19 @@ TEXT = [
 
 
 @pytest.fixture(scope="module", params=SIDES)
-def both(request):
+def language(request):
+    return request.param
+
+
+@pytest.fixture(scope="module", params=some_or_all_of(1_500))
+def both(request, language):
     """The steps, and odd lines without symbols within, which have a step of their own."""
-    lines, test = SIDES[request.param]
-    steps = Normalizer.of(
-        TextProfile.of(lines, request.param), source_lang=request.param, target_lang="de", knows_words=True
-    )
+    lines, test = SIDES[language]
+    steps = Normalizer.of(TextProfile.of(lines, language), source_lang=language, target_lang="de", knows_words=True)
     chance = random.Random(5)
-    odd = [odd_line(chance.choice(test), chance) for _ in range(1500)]
-    return steps, [
-        *test, *(text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undos))
-    ]  # fmt: skip
+    odd = [odd_line(chance.choice(test), chance) for _ in range(request.param)]
+    odd = [text for text in odd if all(undo.step != "inner symbols" for undo in steps.read(text).undos)]
+    return steps, [*test[: request.param], *odd]
 
 
 def normalizer(lines=TEXT, source="en", target="de", symbols=(), knows_words=True):
@@ -286,19 +289,21 @@ def test_terms_stay_where_the_case_and_the_stop_around_them_change():
         assert [back.text[slice(*place)] for _, place in back.terms] == [expected]
 
 
-def test_the_end_of_a_sentence_is_found_as_the_regular_expression_finds_it():
+@some_or_all(20_000)
+def test_the_end_of_a_sentence_is_found_as_the_regular_expression_finds_it(num):
     """The expression takes time by the square of the dots."""
     chance = random.Random(1)
-    for _ in range(20_000):
+    for _ in range(num):
         word = "".join(chance.choice(".!?…)\"'_-aé1\u0301①😀\u200b") for _ in range(chance.randrange(7)))
         assert ends_sentence(word) == (re.search(r"[.!?…]\W*\Z", word) is not None), word
 
 
-def test_a_quote_opens_until_a_letter_has_come_and_closes_then():
+@some_or_all(5_000)
+def test_a_quote_opens_until_a_letter_has_come_and_closes_then(num):
     """The slow truth looks at all that stands before each character."""
     chance = random.Random(1)
     known = KnownCharacters(Counter("„“ab-'"))
-    for _ in range(5_000):
+    for _ in range(num):
         text = "".join(chance.choice('“”"’–—ab.\u0301★') for _ in range(chance.randrange(9)))
         expected = ""
         for match in re.finditer("[^\u0301]?\u0301*", text):

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from marks import some_or_all
 from odd_lines import SYMBOLS, TRANSLATORS, WORDS, WRITING, odd_line
 
 from nmt_cli.demo import phrasebook
@@ -82,18 +83,20 @@ def undone(text: str, said: str, begun: str = "", step=None, **more) -> Translat
 
 
 @pytest.mark.parametrize("translator", TRANSLATORS)
-def test_a_translation_has_what_stood_around_its_line_byte_for_byte(translator):
+@some_or_all(800)
+def test_a_translation_has_what_stood_around_its_line_byte_for_byte(translator, num):
     chance = random.Random(2)
     own = OuterSymbols(KNOWN)
-    for text in [odd_line(chance.choice(LINES), chance, KINDS) for _ in range(800)]:
+    for text in [odd_line(chance.choice(LINES), chance, KINDS) for _ in range(num)]:
         begin, end = next((undo.data for undo in own.read(Line.of(text)).undos), (0, len(text)))
         said = translator(text[begin:end])
         assert undone(text, said).text == text[:begin] + said + text[end:]
 
 
-def test_words_and_known_symbols_are_never_left_out():
+@some_or_all(5_000)
+def test_words_and_known_symbols_are_never_left_out(num):
     chance = random.Random(1)
-    for _ in range(5000):
+    for _ in range(num):
         text = "".join(chance.choice("a1 .:)(]😀“\ufe0f€") for _ in range(chance.randrange(12)))
         line = OuterSymbols(KNOWN).read(Line.of(text))
         begin, end = line.undos[0].data if line.undos else (0, len(text))

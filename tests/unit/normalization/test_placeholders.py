@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from marks import some_or_all
 from test_tags import aligned
 
 from nmt_cli.demo import phrasebook
@@ -107,7 +108,7 @@ def line_with_placeholders(chance: random.Random) -> str:
     return " ".join(words)
 
 
-def lines(seed: int, num: int = 2_000):
+def lines(seed: int, num: int):
     chance = random.Random(seed)
     return [line_with_placeholders(chance) for _ in range(num)]
 
@@ -133,8 +134,9 @@ def counts(text: str) -> Counter[str]:
     return Counter(found_in(text))
 
 
-def test_a_translation_that_says_the_placeholders_has_them_byte_for_byte():
-    for text in lines(1):
+@some_or_all(2_000)
+def test_a_translation_that_says_the_placeholders_has_them_byte_for_byte(num):
+    for text in lines(1, num):
         line = STEPS.read(text)
         said = " ".join(said_of(line))
         back = STEPS.undo(
@@ -148,9 +150,10 @@ def test_a_translation_that_says_the_placeholders_has_them_byte_for_byte():
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_each_placeholder_comes_back_as_often_as_it_stood_there(turned):
+@some_or_all(2_000)
+def test_each_placeholder_comes_back_as_often_as_it_stood_there(turned, num):
     chance = random.Random(2)
-    for text in lines(2):
+    for text in lines(2, num):
         line = STEPS.read(text)
         words = said_of(line, loses=chance)
         order = [*range(len(words))][:: -1 if turned else 1]
@@ -164,9 +167,10 @@ def test_each_placeholder_comes_back_as_often_as_it_stood_there(turned):
             assert by_order == [code for code in found_in(text) if code in BY_ORDER]
 
 
-def test_a_prefix_that_has_a_placeholder_does_not_get_it_again():
+@some_or_all(500)
+def test_a_prefix_that_has_a_placeholder_does_not_get_it_again(num):
     chance = random.Random(3)
-    for text in lines(3, 500):
+    for text in lines(3, num):
         line = STEPS.read(text)
         if any(code.kind is not CodeKind.PLACEHOLDER for code in CodeFinder().codes(text)):
             continue

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import some_or_all
 
 from nmt_cli.normalization.normalizer import Normalizer
 from nmt_cli.normalization.placeholders import Placeholders
@@ -146,10 +147,11 @@ def test_tags_keep_their_text_where_words_have_no_blanks(line, source, target, l
     assert STEPS.undo(read, found).text.replace("<br/> ", "<br/>") == expected
 
 
-def test_wherever_pieces_end_no_tag_of_a_text_without_blanks_is_left_around_nothing():
+@some_or_all(500)
+def test_wherever_pieces_end_no_tag_of_a_text_without_blanks_is_left_around_nothing(num: int):
     """Random pieces, alignments and tags: each tag comes back once, and around characters if there are enough."""
     chance = random.Random(7)
-    for _ in range(500):
+    for _ in range(num):
         source = ["".join(chance.choices("我喜欢红色的车他们有房子。", k=chance.randint(1, 3))) for _ in range(6)]
         target = ["".join(chance.choices("日本語のテキストです。", k=chance.randint(1, 3))) for _ in range(6)]
         text = "".join(source)

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from marks import some_or_all
 
 from nmt_cli.demo import phrasebook
 from nmt_cli.normalization.normalizer import Normalizer
@@ -54,7 +55,7 @@ def tagged_line(chance: random.Random, *, crosses: bool = False) -> str:
     return " ".join([*parts, *(["".join(before[-1]).strip()] if before[-1] else [])])
 
 
-def lines(seed: int, num: int = 2_000, **options):
+def lines(seed: int, num: int, **options):
     chance = random.Random(seed)
     return [tagged_line(chance, **options) for _ in range(num)]
 
@@ -86,8 +87,9 @@ def is_well_formed(text: str) -> bool:
 
 
 @pytest.mark.parametrize("crosses", [False, True])
-def test_a_translation_in_the_same_order_is_written_byte_for_byte_as_its_line(crosses):
-    for text in lines(1, crosses=crosses):
+@some_or_all(2_000)
+def test_a_translation_in_the_same_order_is_written_byte_for_byte_as_its_line(crosses, num):
+    for text in lines(1, num, crosses=crosses):
         line = STEPS.read(text)
         assert line.text.split() == TAG.sub(lambda tag: " " * tag[0].startswith("<br"), text).split(), text
         said = codecs.encode(line.text, "rot13")
@@ -95,9 +97,10 @@ def test_a_translation_in_the_same_order_is_written_byte_for_byte_as_its_line(cr
         assert STEPS.undo(line, found).text == enciphered(text)
 
 
-def test_whatever_the_order_each_tag_comes_back_once_and_none_cross():
+@some_or_all(2_000)
+def test_whatever_the_order_each_tag_comes_back_once_and_none_cross(num):
     chance = random.Random(2)
-    for text in lines(2):
+    for text in lines(2, num):
         line = STEPS.read(text)
         words = codecs.encode(line.text, "rot13").split()
         for order in ([*range(len(words))][::-1], [chance.randrange(len(words)) for _ in range(chance.randint(1, 9))]):
@@ -110,7 +113,8 @@ def test_whatever_the_order_each_tag_comes_back_once_and_none_cross():
                 assert not re.search(r"<(\w+)[^<>]*></\1>", back.text), (text, back.text)
 
 
-def test_each_word_of_a_turned_translation_stands_within_the_tags_of_its_word():
+@some_or_all(2_000)
+def test_each_word_of_a_turned_translation_stands_within_the_tags_of_its_word(num):
     def around(text: str) -> dict[str, set[str]]:
         opened, found = [], {}
         for tag, word in re.findall(r"(<[^<>]*>)|([^<>\s]+)", text):
@@ -123,7 +127,7 @@ def test_each_word_of_a_turned_translation_stands_within_the_tags_of_its_word():
                 opened.append(re.match(r"<(\w+)", tag)[1])
         return found
 
-    for text in lines(3):
+    for text in lines(3, num):
         line = STEPS.read(text)
         words = line.text.split()
         if len({re.sub(r"\W", "", word) for word in words}) < len(words):
@@ -133,9 +137,10 @@ def test_each_word_of_a_turned_translation_stands_within_the_tags_of_its_word():
         assert around(STEPS.undo(line, found).text) == around(text)
 
 
-def test_a_translation_that_goes_on_from_its_own_beginning_is_whole():
+@some_or_all(2_000)
+def test_a_translation_that_goes_on_from_its_own_beginning_is_whole(num):
     chance = random.Random(4)
-    for text in lines(4):
+    for text in lines(4, num):
         whole = enciphered(text)
         inside = {place for tag in TAG.finditer(whole) for place in range(tag.start() + 1, tag.end())}
         cut = chance.choice([place for place in range(len(whole) + 1) if place not in inside])

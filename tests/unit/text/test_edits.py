@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_cli.text.edits import Change, Edits, word_spans
@@ -63,7 +63,6 @@ def texts_with_changes(draw):
 
 
 @given(texts_with_changes())
-@settings(deadline=None)
 def test_changes_make_the_text_and_match_characters_as_one_by_one(case):
     text, changes = case
     edits = Edits.of(text, changes)
@@ -72,7 +71,6 @@ def test_changes_make_the_text_and_match_characters_as_one_by_one(case):
 
 
 @given(chains(2))
-@settings(deadline=None)
 def test_composed_edits_match_a_character_with_the_partner_of_its_partner(chain):
     one, other = chain
     composed = one.then(other)
@@ -81,14 +79,12 @@ def test_composed_edits_match_a_character_with_the_partner_of_its_partner(chain)
 
 
 @given(chains(3))
-@settings(deadline=None)
 def test_composition_is_associative(chain):
     one, two, three = chain
     assert one.then(two).then(three) == one.then(two.then(three))
 
 
 @given(chains(2))
-@settings(deadline=None)
 def test_the_inverse_inverts(chain):
     one, two = chain
     assert one.inverse().inverse() == one
@@ -99,7 +95,6 @@ def test_the_inverse_inverts(chain):
 
 
 @given(chains(1))
-@settings(deadline=None)
 def test_what_changes_nothing_is_neutral(chain):
     (one,) = chain
     assert Edits.none(one.old).then(one) == one == one.then(Edits.none(one.new))
@@ -126,7 +121,6 @@ def span_by_characters(edits, begin, end):
 
 
 @given(chains(1), st.data())
-@settings(deadline=None)
 def test_spans_go_both_ways_as_single_characters_do(chain, data):
     (edits,) = chain
     for one, mapped in ((edits, edits.new_span), (edits.inverse(), edits.old_span)):
@@ -137,7 +131,6 @@ def test_spans_go_both_ways_as_single_characters_do(chain, data):
 
 
 @given(chains(1))
-@settings(deadline=None)
 def test_no_word_is_without_a_place_and_all_places_rise(chain):
     (edits,) = chain
     for one in (edits, edits.inverse()):
@@ -148,7 +141,6 @@ def test_no_word_is_without_a_place_and_all_places_rise(chain):
 
 
 @given(chains(1))
-@settings(deadline=None)
 def test_a_word_has_the_value_of_the_word_that_it_shares_most_characters_with(chain):
     (edits,) = chain
     olds = word_spans(edits.old)
@@ -161,7 +153,6 @@ def test_a_word_has_the_value_of_the_word_that_it_shares_most_characters_with(ch
 
 
 @given(chains(1))
-@settings(deadline=None)
 def test_the_changes_of_edits_make_them(chain):
     (edits,) = chain
     made = Edits.of(edits.old, edits.changes())
@@ -171,7 +162,6 @@ def test_the_changes_of_edits_make_them(chain):
 
 
 @given(chains(1))
-@settings(deadline=None)
 def test_gaps_and_runs_are_the_whole_of_both_texts(chain):
     (edits,) = chain
     gaps = list(edits.gaps())

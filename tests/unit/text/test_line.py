@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_cli.text.edits import Change
@@ -42,7 +42,6 @@ def test_a_step_must_not_touch_what_is_locked(change):
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), max_size=5), st.integers(0, 20), st.integers(0, 5))
-@settings(deadline=None)
 def test_what_is_free_is_found_as_by_looking_at_each_lock(spans, begin, size):
     locks = [(first, first + length) for first, length in spans if length]
     line = Line.of("x" * 30).changed("codes", lock=locks)

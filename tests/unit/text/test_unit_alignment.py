@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_cli.text.alignment import hard_links, merge_to_words
@@ -31,7 +31,6 @@ def word_of(span, words):
 
 
 @given(alignments())
-@settings(deadline=None)
 def test_units_make_the_words_that_pieces_make(case):
     source, target, found = case
     words = word_spans(source), word_spans(target)
@@ -44,7 +43,6 @@ def test_units_make_the_words_that_pieces_make(case):
 
 
 @given(alignments())
-@settings(deadline=None)
 def test_a_long_line_has_the_links_of_one_hot_weights(case):
     source, target, found = case
     looks = tuple(int(row[:-1].argmax()) for row in found.weights)
