@@ -69,7 +69,7 @@ def main() -> None:
         console.begin()
         code = _run()
     if os.environ.get("WORLD_SIZE", "") not in ("", "1"):
-        _leave(code)
+        _exit_at_once(code)
     sys.exit(code)
 
 
@@ -131,7 +131,7 @@ def _run() -> int:
         return code
     except NmtError as error:
         if str(error):
-            _say(f"nmt: {error}")
+            _print_error(f"nmt: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         return signals.exit_code(signal.SIGINT)
@@ -145,14 +145,14 @@ def _run() -> int:
         reason = (error.strerror or str(error)).lower()
         told = f"{error.filename or 'input or output'}: {reason}"
         failed = no_space(error) or (InputError(told) if error.errno in _OF_NAMES else NmtError(told))
-        _say(f"nmt: {failed}")
+        _print_error(f"nmt: {failed}")
         return failed.exit_code
     except (MemoryError, RuntimeError) as error:
         from nmt_cli.system.memory import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise
-        _say(
+        _print_error(
             "nmt: out of memory. Take a smaller model or batch, or shorten the longest lines "
             "(data.max_length, decoding.max_source_pieces)"
         )
@@ -176,7 +176,7 @@ def _run_command() -> int:
     return 0
 
 
-def _leave(code: int) -> NoReturn:
+def _exit_at_once(code: int) -> NoReturn:
     """End at once. One of several processes has threads of gloo, which may let go of a tensor late; the interpreter,
     when it is taken down meanwhile, ends such a thread and so aborts the process, whatever its exit code was."""
     for stream in (sys.stdout, sys.stderr):
@@ -184,24 +184,24 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     """Write why the command ends; where nobody reads that any more, the exit code alone tells it."""
     try:
         print(message, file=sys.stderr)
     except BrokenPipeError:
-        _lead_to_nowhere(sys.stderr)
+        _redirect_to_null(sys.stderr)
 
 
 def _reader_gone() -> int:
     """End quietly: the reader of standard output, or of the messages, has gone."""
-    _lead_to_nowhere(sys.stdout)
+    _redirect_to_null(sys.stdout)
     try:
         sys.stderr.flush()
     except BrokenPipeError:
-        _lead_to_nowhere(sys.stderr)
+        _redirect_to_null(sys.stderr)
     return signals.exit_code(signal.SIGPIPE)
 
 
-def _lead_to_nowhere(stream: TextIO) -> None:
-    """Let go of what a stream still holds: it has no place to go, at exit either."""
+def _redirect_to_null(stream: TextIO) -> None:
+    """Redirect a stream to /dev/null, so that flushing what is left in it at exit fails no more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

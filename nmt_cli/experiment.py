@@ -101,7 +101,7 @@ class Experiment:
 
     @property
     def profile_path(self) -> Path:
-        """File with the profile of the writing of the source text, to which lines are adapted."""
+        """File with the profile of the source text, for the normalization of input."""
         return self._own_directory / "writing.json"
 
     @property

@@ -90,16 +90,16 @@ def import_pairs(files: Sequence[str], prefix: str, settings: Settings) -> Impor
         check_new([made.source, made.report])
     else:
         made = _imported_paths(prefix, (settings.languages.source, settings.languages.target))
-    files = _listed(files, settings)
+    files = _expanded(files, settings)
     with readable_again(files) as paths:
         packed = [Input(path, shown=input_name(file)) for path, file in zip(paths, files, strict=True)]
         with spreadsheets_unpacked(packed) as inputs:
             report = _written(inputs, made, settings)
-    _tell(report, made)
+    _log_report(report, made)
     return made
 
 
-def _listed(files: Sequence[str], settings: Settings) -> list[str]:
+def _expanded(files: Sequence[str], settings: Settings) -> list[str]:
     """Return the files, with those in place of a directory that can be imported; what else is in it is logged.
 
     Of text and subtitles in it, which belong together by twos, those are taken that are named after the languages.
@@ -160,7 +160,7 @@ def _written(inputs: Sequence[Input], made: Imported, settings: Settings) -> Imp
         if not report.pairs:
             names = ", ".join(given.file for given in inputs)
             what = "text" if settings.is_single else "pair"
-            raise InputError(f"{names}: no {what} was found; {_losses(report) or 'nothing is in it'}")
+            raise InputError(f"{names}: no {what} was found; {_skipped_reasons(report) or 'nothing is in it'}")
         values = json.dumps(report.as_values(), ensure_ascii=False, indent=1)
         report_file.write(values.encode(errors="backslashreplace") + b"\n")
     return report
@@ -188,7 +188,7 @@ def imported(files: Sequence[str], prefix: str, languages: tuple[str, str]) -> I
         yield made
 
 
-def _tell(report: ImportReport, made: Imported) -> None:
+def _log_report(report: ImportReport, made: Imported) -> None:
     """Log what was recognised, what was left out, and where the result is."""
     for seen in report.inputs:
         name = " and ".join(seen["files"])
@@ -207,7 +207,7 @@ def _tell(report: ImportReport, made: Imported) -> None:
         elif "sides_by" in seen:
             log(f"{name}: source first (chosen by {seen['sides_by']})")
     if report.skipped:
-        warn(f"skipped {_losses(report)}")
+        warn(f"skipped {_skipped_reasons(report)}")
     if report.joined:
         log(f"{counted(report.joined, 'pair')} had line ends inside a side; each became a space")
     if report.notes:
@@ -219,7 +219,7 @@ def _tell(report: ImportReport, made: Imported) -> None:
     log(f"format, encoding and skipped pairs are in {made.report}")
 
 
-def _losses(report: ImportReport) -> str:
+def _skipped_reasons(report: ImportReport) -> str:
     """Return the reasons with their numbers and a place each."""
     return "; ".join(
         f"{number:,}: {reason} (such as {report.examples[reason][0]})" for reason, number in report.skipped.items()

@@ -211,7 +211,7 @@ def _carry_out(
 
 
 def _compare(config: Config, chosen: Path) -> None:
-    """Tell the dev score of the result, beside the score of the model from the pairs alone, if there is one."""
+    """Log the dev score of the result beside that of the model from the pairs alone, if there is one."""
     now, before = dev_score(chosen), score_before(config)
     if now is None:
         return

@@ -46,7 +46,7 @@ def first_model(
             found[side] = path, load_embeddings(Path(path), pieces, table)
             log(f"{path}: embeddings for {len(found[side][1]):,} of {len(pieces):,} pieces")
     if config.training.init_from and not experiment.has_begun:
-        _take_weights(model, Experiment(Path(config.training.init_from)), experiment)
+        _load_weights(model, Experiment(Path(config.training.init_from)), experiment)
     frozen: dict[str, list[list[int]]] = {}
     if config.model.pretrained.freeze:
         for side, (path, rows) in found.items():
@@ -55,7 +55,7 @@ def first_model(
     return model, frozen
 
 
-def _take_weights(model: Seq2Seq, origin: Experiment, experiment: Experiment) -> None:
+def _load_weights(model: Seq2Seq, origin: Experiment, experiment: Experiment) -> None:
     """Copy the parameters of another run, and say how many pieces of another vocabulary it has too."""
     path = origin.checkpoints.resolve("best") / MODEL_FILE
     if origin.fingerprints == experiment.fingerprints:

@@ -17,7 +17,7 @@ from nmt_cli.assembly.translation_pool import open_pool
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, lines_of_shard, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.system.console import Progress, counted, log, warn
-from nmt_cli.translation.prefix import other_length, with_prefixes
+from nmt_cli.translation.prefix import unequal_lengths, with_prefixes
 from nmt_cli.translation.windows import windows_of_lines
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:
         with open_input(name, warns_of_format=False) as stream:
             num_lines.append(sum(1 for _ in iter_lines(stream)))
     if num_lines[0] != num_lines[1]:
-        raise other_length((input_name(file), input_name(prefix)), *num_lines)
+        raise unequal_lengths((input_name(file), input_name(prefix)), *num_lines)
 
 
 @contextmanager

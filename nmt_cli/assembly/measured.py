@@ -117,8 +117,8 @@ def is_bf16(training: TrainingConfig, model: Seq2Seq, world: World, target_lengt
     return times.takes_bf16
 
 
-def tell_precision(asked: str, taken: str, world: World) -> None:
-    """Say it once where the hardware would have it otherwise; a run goes on in the precision in which it began."""
+def log_precision(asked: str, taken: str, world: World) -> None:
+    """Log that this hardware does not multiply bfloat16 natively, and which precision the run has."""
     if multiplies_bf16(world.device):
         return
     if taken == "bf16":
@@ -137,17 +137,17 @@ def choose_threads(experiment: Experiment, config: Config, trainer: Trainer, wor
     Of one process on CPUs whose user has not set the number, it is measured when the run begins. Several processes
     share the processors as torchrun or the user says.
     """
-    if world.size == 1 and world.device.type == "cpu" and are_free(config.training):
+    if world.size == 1 and world.device.type == "cpu" and leaves_threads_open(config.training):
         kept = Measured.of(experiment, config)
         if kept.threads is not None and 0 < kept.threads <= num_available():
-            _go_on_with(kept.threads)
+            _resume_threads(kept.threads)
         elif not experiment.has_begun:
             work = rehearsal(trainer.loader, trainer.accumulator, trainer.state)
             replace(kept, threads=fastest_threads(work)).write(experiment)
-    _tell_threads(trainer, config.training.threads)
+    _warn_of_changed_threads(trainer, config.training.threads)
 
 
-def are_free(training: TrainingConfig) -> bool:
+def leaves_threads_open(training: TrainingConfig) -> bool:
     """Return whether the user has left the number of threads open."""
     return training.threads is None and not any(os.environ.get(name) for name in VARIABLES)
 
@@ -179,8 +179,8 @@ def _most_threads() -> int:
     return min(torch.get_num_threads(), num_available())
 
 
-def _go_on_with(threads: int) -> None:
-    """Take the number of threads with which the run began."""
+def _resume_threads(threads: int) -> None:
+    """Set the number of threads with which the run began."""
     most = _most_threads()
     torch.set_num_threads(threads)
     if threads < most:
@@ -190,7 +190,7 @@ def _go_on_with(threads: int) -> None:
         )
 
 
-def _tell_threads(trainer: Trainer, configured: int | None) -> None:
+def _warn_of_changed_threads(trainer: Trainer, configured: int | None) -> None:
     """Warn where a run goes on with another number of threads."""
     before, now = trainer.state.num_threads, torch.get_num_threads()
     if before not in (0, now) and trainer.state.step:

@@ -138,7 +138,7 @@ def _write(
                 sizes=[one.num_whole for one in surveys], seed=header.seed,
                 train=both_sides[: len(texts)], dev=both_sides[len(texts) :],
             )  # fmt: skip
-            _tell(texts, splits)
+            _log_splits(texts, splits)
             plan = _plan(texts, directions, paths, splits)
             count = partial(
                 updates_of_text, [_turned(corpora[n % len(texts)], n < len(texts)) for n in range(len(directions))]
@@ -176,7 +176,7 @@ def _plan(
     )
 
 
-def _tell(texts: Sequence[_Text], splits: Sequence[Split]) -> None:
+def _log_splits(texts: Sequence[_Text], splits: Sequence[Split]) -> None:
     """Log how each text was divided.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from nmt_cli.assembly.measured import are_free, fastest_threads, is_bf16
+from nmt_cli.assembly.measured import fastest_threads, is_bf16, leaves_threads_open
 from nmt_cli.assembly.optimization import build_accumulator, build_weights, is_sampled
 from nmt_cli.corpora.expectations import Speed
 from nmt_cli.data.batch import make_batch
@@ -88,7 +88,7 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
     model = build_model(config.model, source_vocab_size=vocab_sizes[0], target_vocab_size=vocab_sizes[1])
     initialize(model, seed=config.seed, scheme=config.model.initialization)
     weights = build_weights(config, model.to(world.device))
-    accumulator = build_accumulator(config, model, world, _made_up_counts(config, world, vocab_sizes[1]))
+    accumulator = build_accumulator(config, model, world, _random_counts(config, world, vocab_sizes[1]))
     bf16 = is_bf16(training, model, world, work.target_pieces + 1)
     state = TrainingState.first(weights.trained[0], bf16=bf16, text="", accumulate=training.accumulate)
 
@@ -101,11 +101,13 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
 
     whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
     with native.path(state.path):
-        if world.device.type == "cpu" and are_free(training):
-            rehearsed = _made_up(min(whole, round(REHEARSED_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes)
+        if world.device.type == "cpu" and leaves_threads_open(training):
+            rehearsed = _random_batch(
+                min(whole, round(REHEARSED_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes
+            )
             fastest_threads(lambda: gradient(rehearsed))
         began = time.perf_counter()
-        batch, taken = _grown(whole, lambda size: _made_up(size, work, vocab_sizes).to(world.device), gradient)
+        batch, taken = _grown(whole, lambda size: _random_batch(size, work, vocab_sizes).to(world.device), gradient)
         times = alternated({"gradient": lambda: gradient(batch), "move": optimizer_seconds}, seconds=SECONDS)
     taken[batch.num_sentences] = statistics.median(times["gradient"])
     return Speed(
@@ -147,7 +149,7 @@ def _local_batch(batch: Batch) -> LocalBatch:
     return LocalBatch(drawn, batch, batch.num_target_tokens, batch.outputs_BT.numel(), 1.0)
 
 
-def _made_up(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Batch:
+def _random_batch(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Batch:
     """Return pairs of average length, of pieces drawn at random from those that are frequent."""
     from random import Random
 
@@ -160,7 +162,7 @@ def _made_up(size: int, work: Workload, vocab_sizes: tuple[int, int]) -> Batch:
     return make_batch(sources, targets)
 
 
-def _made_up_counts(config: Config, world: World, vocab_size: int) -> Tensor | None:
+def _random_counts(config: Config, world: World, vocab_size: int) -> Tensor | None:
     """Return how often each piece stands in the targets of such text, if a sampled softmax is to know it."""
 
     if not is_sampled(config, world):

@@ -90,7 +90,7 @@ def open_translator(
     decoding = DecodingOptions.of(configs[0].decoding, **options)
     normalizer = fit_for(open_normalizer(first, decoding), trained, decoding, tokenizers[1]).with_glossary(terms)
     finder = TermFinder(tokenizers, terms)
-    estimator = _calibrated_doubts(first, loaded[0].path) if confidence else None
+    estimator = _calibrated_estimator(first, loaded[0].path) if confidence else None
     return Translator(trained, tokenizers, decoding, normalizer=normalizer, terms=finder, estimator=estimator)
 
 
@@ -106,7 +106,7 @@ def _found_device(device: str, precision: str) -> torch.device:
     return found
 
 
-def _calibrated_doubts(experiment: Experiment, loaded: Path) -> ConfidenceEstimator:
+def _calibrated_estimator(experiment: Experiment, loaded: Path) -> ConfidenceEstimator:
     """Return the way to the confidence of a model whose weights were loaded from a checkpoint.
 
     Raises:
@@ -129,6 +129,6 @@ def _calibrated_doubts(experiment: Experiment, loaded: Path) -> ConfidenceEstima
 
 
 def _refusal(experiment: Experiment, path: Path) -> str:
-    """Say that a checkpoint does not predict, and which others there are."""
+    """Return the error that a checkpoint predicts no probabilities, and which others there are."""
     way_out = experiment.checkpoints.others(path) or "train the model anew, with a lower training.learning_rate"
     return f"{path}: the probabilities that this model predicts are not finite, so its training has diverged; {way_out}"

@@ -14,7 +14,7 @@ import torch
 from nmt_cli.assembly.confidence import calibrate_after_training
 from nmt_cli.assembly.initialization import first_model
 from nmt_cli.assembly.language_profiles import keep_profiles
-from nmt_cli.assembly.measured import choose_precision, choose_threads, contention, tell_precision
+from nmt_cli.assembly.measured import choose_precision, choose_threads, contention, log_precision
 from nmt_cli.assembly.normalization import keep_profile, open_normalizer
 from nmt_cli.assembly.optimization import build_accumulator, build_weights, is_guided, is_sampled
 from nmt_cli.assembly.process_checks import check_alike, check_same_step, check_shared
@@ -145,9 +145,9 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     world.agreed(lambda: choose_threads(experiment, config, trainer, world))
     if trainer.state.step:
         log(f"resuming at update {trainer.state.step:,}, epoch {trainer.state.epochs_done:.2f}")
-    tell_precision(training.precision, trainer.state.precision, world)
-    _tell_path(trainer.state.path, world)
-    _tell_score(config.model)
+    log_precision(training.precision, trainer.state.precision, world)
+    _log_path(trainer.state.path, world)
+    _log_score(config.model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     processes = f"{world.size} processes of " if world.size > 1 else ""
     log(
@@ -279,8 +279,8 @@ def _validator(experiment: Experiment, config: Config, world: World) -> Validato
     )
 
 
-def _tell_score(model: ModelConfig) -> None:
-    """Say it where a matrix makes the score `dot` another one."""
+def _log_score(model: ModelConfig) -> None:
+    """Log it where a matrix makes the score `dot` another one."""
     score = model.attention.score if model.attention.type.startswith("local") else model.attention.type
     if score == "dot" and model.decoder.hidden_size != model.annotation_size:
         log(
@@ -289,8 +289,8 @@ def _tell_score(model: ModelConfig) -> None:
         )
 
 
-def _tell_path(path: str, world: World) -> None:
-    """Say it once where a training on a CPU is slower than it could be; a run goes on as it began."""
+def _log_path(path: str, world: World) -> None:
+    """Log it where a training on a CPU is slower than it could be; a run goes on as it began."""
     if world.device.type != "cpu":
         return
     if path == native.NATIVE and not native.is_built():

@@ -8,13 +8,13 @@ from sacrebleu import TER
 from sacrebleu.metrics import lib_ter
 
 
-class _Placed(str):
+class _PlacedWord(str):
     """A word that knows its place, also after TER has shifted it."""
 
     place: int
 
     @classmethod
-    def at(cls, place: int, word: str) -> _Placed:
+    def at(cls, place: int, word: str) -> _PlacedWord:
         """Return a word with its place."""
         placed = cls(word)
         placed.place = place
@@ -36,7 +36,7 @@ def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool
     if not wanted:
         return len(words), [False] * len(words)
     distance = lib_ter.BeamEditDistance(list(wanted))
-    shifted: list[str] = [_Placed.at(place, word) for place, word in enumerate(words)]
+    shifted: list[str] = [_PlacedWord.at(place, word) for place, word in enumerate(words)]
     num_candidates = num_shifts = 0
     while True:
         gain, candidate, num_candidates = lib_ter._shift(shifted, list(wanted), distance, num_candidates)
@@ -49,7 +49,7 @@ def aligned(words: Sequence[str], wanted: Sequence[str]) -> tuple[int, list[bool
     _, _, is_wrong = lib_ter.trace_to_alignment(trace.translate(lib_ter._FLIP_OPS))
     correct = [False] * len(words)
     for word, wrong in zip(shifted, is_wrong, strict=True):
-        assert isinstance(word, _Placed)
+        assert isinstance(word, _PlacedWord)
         correct[word.place] = not wrong
     return num_shifts + num_edits, correct
 

@@ -113,7 +113,7 @@ def _without_removed_keys(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rename(values: dict[str, Any], origin: str) -> list[str]:
-    """Give keys of earlier versions their names of today, and return a problem for each that has both names."""
+    """Rename keys of earlier versions, and return a problem for each that is given by both names."""
     problems = []
     for (*sections, old), new in RENAMED_KEYS.items():
         section = _section(values, sections)
@@ -170,7 +170,7 @@ def _errors(error: ValidationError) -> list[Any]:
 
 
 def _mend(values: Any, problems: Sequence[Any], left_out: set[str], filled_in: set[_Location]) -> bool:
-    """Take the wrong keys out, whose names join `left_out`, and fill the missing ones in; False if nothing changed.
+    """Remove wrong keys, adding their names to `left_out`, and fill in missing ones; return False if nothing changed.
 
     A key is filled in once, so that this comes to an end.
     """
@@ -216,7 +216,7 @@ def _keys_of(problem: Any) -> tuple[list[_Location], list[_Location]]:
 
 
 def _leave_out(values: Any, location: Sequence[str | int]) -> bool:
-    """Take a key out, so that its default stands there; False where it is no key that is there."""
+    """Remove a key, so that its default applies; return False if it is not there."""
     *sections, key = location or ("",)
     section = _section_at(values, sections)
     if section is None or key not in section:

@@ -377,7 +377,7 @@ class TrainingConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _one_limit_is_enough(cls, given: Any) -> Any:
-        """Let `max_steps` alone decide where `max_epochs` is not given: its default is in no one's mind then."""
+        """Drop the default of `max_epochs` where only `max_steps` is given."""
         has_steps = isinstance(given, Mapping) and given.get("max_steps") is not None
         return {"max_epochs": None, **given} if has_steps else given
 

@@ -187,7 +187,7 @@ def _of_unequal(report: CorpusReport, counts: Sequence[int]) -> list[Advice]:
         advice = "the end of one file has no counterpart. Look there, and complete or cut a file"
     else:
         description += "and no longer belong together from here"
-        advice = "a line is missing or doubled in one file near this place. Look there, and mend the file"
+        advice = "a line is missing or doubled in one file near this place. Look there, and correct the file"
     return [
         Advice(
             report.name, filter_.name, description, round(share, 3), number, max(counts), max(counts),

@@ -49,7 +49,7 @@ class PairIndex:
         return len(self._pairs)
 
     def add(self, source: bytes, target: bytes) -> int:
-        """Take the next pair; return its hash, which is `NOTHING` if a side is empty."""
+        """Add the next pair and return its hash, which is `NOTHING` if a side is empty."""
         source, target = source.strip(), target.strip()
         is_whole = bool(source and target)
         value = _hash64(b"%b\n%b" % (source, target)) if is_whole else NOTHING

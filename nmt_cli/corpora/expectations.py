@@ -49,7 +49,7 @@ class Speed:
     precision: str
 
     def minutes(self, updates: int) -> float:
-        """Return the time of `updates` updates, without validations and checkpoints."""
+        """Return the minutes that `updates` updates take, without validations and checkpoints."""
         return updates * self.seconds_an_update / 60
 
 

@@ -164,13 +164,13 @@ class LanguageFilter:
                 fit = fits[own][own]
                 limit = np.quantile(fit[judged[own]], 1 - TRUSTED_SHARE)
                 if number >= ROUNDS:
-                    limit = _strange_limit(fit[trusted[own]], fits[1 - own][own][trusted[1 - own]], GROWTH)
+                    limit = _fit_limit(fit[trusted[own]], fits[1 - own][own][trusted[1 - own]], GROWTH)
                 trusted[own] = judged[own] & (evidence[own] > 0) & (fit >= limit)
                 if not trusted[own].any():
                     return False
         for own in (0, 1):
             gap = float(np.median(evidence[own][trusted[own]]))
-            strange = _strange_limit(fits[own][own][trusted[own]], fits[1 - own][own][trusted[1 - own]])
+            strange = _fit_limit(fits[own][own][trusted[own]], fits[1 - own][own][trusted[1 - own]])
             self._sides.append(_Side(gap, strange))
             if gap < MIN_GAP or np.mean(evidence[own][judged[own]] > 0) < MIN_SURE:
                 return False
@@ -195,7 +195,7 @@ class LanguageFilter:
         return LanguageFlags(swapped, (foreign[0] | foreign[1] | strange[0] | strange[1]) & ~swapped)
 
 
-def _strange_limit(fit: Floats, other: Floats, part: float = 1.0) -> float:
+def _fit_limit(fit: Floats, other: Floats, part: float = 1.0) -> float:
     """Return the fit below which a line is in neither language, from the fits of right lines and of the other side."""
     usual = float(np.median(fit))
     spread = float(np.median(np.abs(fit - usual)))

@@ -54,7 +54,7 @@ Item = Phrase | Nominal | Verb | Adjective
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PatternPart:
     """One part of a pattern: a token, or the slot of an item, which may agree with another."""
 
     token: str
@@ -75,8 +75,8 @@ class _Part:
 class _Pattern:
     """The parts of both sides and the pairs of parts to link."""
 
-    english: tuple[_Part, ...]
-    french: tuple[_Part, ...]
+    english: tuple[_PatternPart, ...]
+    french: tuple[_PatternPart, ...]
     links: tuple[tuple[int, int], ...]
 
 
@@ -100,7 +100,7 @@ def weave(english: str, french: str, *items: Item) -> Phrase:
     return Phrase(tuple(chain.from_iterable(sources)), tuple(chain.from_iterable(targets)), tuple(links))
 
 
-def _english_tokens(part: _Part, items: Sequence[Item]) -> Sequence[str]:
+def _english_tokens(part: _PatternPart, items: Sequence[Item]) -> Sequence[str]:
     match part.item(items):
         case Phrase() as phrase:
             return phrase.english
@@ -112,7 +112,7 @@ def _english_tokens(part: _Part, items: Sequence[Item]) -> Sequence[str]:
     return (part.token,)
 
 
-def _french_tokens(part: _Part, items: Sequence[Item]) -> Sequence[str]:
+def _french_tokens(part: _PatternPart, items: Sequence[Item]) -> Sequence[str]:
     controller = part.controller(items)
     match part.item(items):
         case Phrase() as phrase:
@@ -141,21 +141,21 @@ def _split(pattern: str) -> list[str]:
 _SLOT = re.compile(r"<(?P<name>[\w']+)(:(?P<controller>\w+))?>(/(?P<labels>\d+))?")
 
 
-def _read_token(token: str, names: list[str]) -> tuple[_Part, frozenset[str]]:
+def _read_token(token: str, names: list[str]) -> tuple[_PatternPart, frozenset[str]]:
     """Return a token's part and its labels."""
     if token in (",", "."):
-        return _Part(token), frozenset()
+        return _PatternPart(token), frozenset()
     if token in ("?", "!"):
-        return _Part(token), frozenset({token})
+        return _PatternPart(token), frozenset({token})
     slot = _SLOT.fullmatch(token)
     if slot is None:
         word, _, labels = token.partition("/")
-        return _Part(word), frozenset(labels or {""})
+        return _PatternPart(word), frozenset(labels or {""})
     agrees_with = names.index(slot["controller"]) if slot["controller"] else None
     if slot["name"] in words.AUXILIARIES:
-        part = _Part(token, verb=words.AUXILIARIES[slot["name"]], agrees_with=agrees_with)
+        part = _PatternPart(token, verb=words.AUXILIARIES[slot["name"]], agrees_with=agrees_with)
         return part, frozenset(slot["labels"] or {""})
-    return _Part(token, slot=names.index(slot["name"]), agrees_with=agrees_with), frozenset({slot["name"]})
+    return _PatternPart(token, slot=names.index(slot["name"]), agrees_with=agrees_with), frozenset({slot["name"]})
 
 
 def spell(phrase: Phrase) -> PhrasePair:

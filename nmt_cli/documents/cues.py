@@ -36,7 +36,7 @@ def with_cues_joined(segments: Sequence[Segment], language: str) -> Iterator[Seg
     chain: list[Segment] = []
     beginnings = _small_words(segments) if primary(language) in _CAPITAL_NOUNS else None
     for segment in segments:
-        if chain and not _goes_on(chain, segment, beginnings):
+        if chain and not _continues_sentence(chain, segment, beginnings):
             yield _joined(chain)
             chain = []
         chain.append(segment)
@@ -52,7 +52,7 @@ def _small_words(segments: Sequence[Segment]) -> frozenset[str]:
     }
 
 
-def _goes_on(chain: Sequence[Segment], cue: Segment, beginnings: frozenset[str] | None) -> bool:
+def _continues_sentence(chain: Sequence[Segment], cue: Segment, beginnings: frozenset[str] | None) -> bool:
     """Return whether the sentence at the end of a chain goes on in the cue."""
     last = chain[-1]
     if last.time is None or cue.time is None or last.is_alone or cue.is_alone:
@@ -62,7 +62,7 @@ def _goes_on(chain: Sequence[Segment], cue: Segment, beginnings: frozenset[str] 
         len(chain) < MAX_CUES
         and 0 <= cue.time[0] - last.time[1] <= MAX_PAUSE
         and not _is_end(lines[0][-1])
-        and not _begins_anew(lines[1][0], lines[0][-1], beginnings)
+        and not _begins_sentence_anew(lines[1][0], lines[0][-1], beginnings)
         and not any(SPEAKER.match(line) for line in (*lines[0], *lines[1]))
     )
 
@@ -71,7 +71,7 @@ def _bare_lines(segment: Segment) -> list[str]:
     return MARKUP.sub("", "".join(atom.raw for atom in segment.atoms)).splitlines() or [""]
 
 
-def _begins_anew(line: str, before: str, beginnings: frozenset[str] | None) -> bool:
+def _begins_sentence_anew(line: str, before: str, beginnings: frozenset[str] | None) -> bool:
     """Return whether a line after another begins a sentence: with a capital letter, or as nothing but a number.
 
     With `beginnings`, a capital letter counts only in one of these words.

@@ -328,7 +328,7 @@ class _Assembly:
         *,
         is_document: bool,
     ) -> None:
-        """Take all that was found; `habits` are those of the whole text, or None where codes are not kept."""
+        """Put translations into the segments; `habits` are those of the whole text, None where codes are not kept."""
         self._content, self._atoms = content, atoms
         self._items, self._translations, self._counts = items, translations, counts
         self._work, self._habits, self._is_document = work, habits, is_document
@@ -359,7 +359,7 @@ class _Assembly:
             found = self._restored(item, segment, len(chunks) - 1, lengths)
             if found is None:
                 num_kept += 1
-                found = self._as_it_was(item)
+                found = self._left_unchanged(item)
             self.sentences.setdefault(id(segment), []).append(("".join(found.chunks), self._translations[id(item)]))
             num_lost += found.num_lost
             chunks[-1].append(found.chunks[0])
@@ -378,7 +378,7 @@ class _Assembly:
         line = line_of(unit, self._raw, self._work)
         translation = self._translations[id(unit)]
         if translation.text == line.text:
-            return self._as_it_was(unit)
+            return self._left_unchanged(unit)
         if self._habits is None or (line.is_plain and not self._is_document):
             return Restored([translation.text], 0)
         if not translation.text.strip():  # a line without text would end a cue, and a message would count as new
@@ -390,7 +390,7 @@ class _Assembly:
         signs = signs_of(segment, self._atoms[id(segment)])
         return restored(line, translation, segment.spell, shown, signs, finder_of(segment, self._habits))
 
-    def _as_it_was(self, unit: Unit) -> Restored:
+    def _left_unchanged(self, unit: Unit) -> Restored:
         """Return a unit untranslated; if its translation is the same text, it keeps its spelling and its lines."""
         chunks: list[list[str]] = [[]]
         for atom in unit.atoms:

@@ -157,7 +157,7 @@ def restored(
     if signs and "%" not in line.source + brought:
         finder = replace(finder, is_text=True)
     expected = finder.counts(line.source) + finder.counts(spell(brought))
-    own = _Strays(line, finder, finder.counts(brought))
+    own = _UnexpectedCodes(line, finder, finder.counts(brought))
     found = texts.Translation(line.text, translation.text, alignment=translation.alignment)
     # Signs that the model wrote may make a placeholder of what stands beside them, so there are three attempts.
     for allowed in dict.fromkeys((own.signs + brought + signs, own.signs + brought, brought)):
@@ -167,11 +167,11 @@ def restored(
     return None
 
 
-class _Strays:
+class _UnexpectedCodes:
     """Finds what looks like a placeholder in a translation and stands neither in its source nor in a term."""
 
     def __init__(self, line: Line, finder: CodeFinder, brought: Counter[str]) -> None:
-        """Take the placeholders that terms have brought."""
+        """Expect the placeholders of the line and those that terms have `brought` into its translation."""
         names, counts = Names(set(line.names)), finder.counts(line.source)
         # Text of the document may look like a reference only where references are placeholders.
         has_references = any(map(_REFERENCE.fullmatch, line.names))
@@ -227,13 +227,13 @@ class _Writer:
     line: Line
     found: texts.Translation
     spell: Callable[[str], str]
-    strays: _Strays
+    unexpected: _UnexpectedCodes
     allowed: str
 
     def restored(self, shown: Sequence[Shown]) -> Restored:
         """Return the unit in the target language."""
         undo = _undo_of(self.line.read, _PLACEHOLDERS.name)
-        changes, num_lost = put_back(undo, self.found, self._strays)
+        changes, num_lost = put_back(undo, self.found, self._unexpected)
         found = self.found.undone(undo, changes)
         codes = _places_of(changes)
         undo = _undo_of(self.line.read, _TAGS.name)
@@ -243,8 +243,8 @@ class _Writer:
             chunks = [self._written(found.text, (0, len(found.text)), _TAGS.undo(undo, found), codes)]
         return Restored(chunks, num_lost)
 
-    def _strays(self, text: str, kept: Sequence[Span]) -> Iterable[Span]:
-        return self.strays.of(text, kept, self.allowed)
+    def _unexpected(self, text: str, kept: Sequence[Span]) -> Iterable[Span]:
+        return self.unexpected.of(text, kept, self.allowed)
 
     def _chunks(self, undo: Undo, found: texts.Translation, codes: Sequence[Span], shown: Sequence[Shown]) -> list[str]:
         """Return the text of each cue, with the tags of its cue."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nmt_cli.system.errors import InputError
-from nmt_cli.system.files import make_directory, name_beside, no_space, sync
+from nmt_cli.system.files import make_directory, no_space, sibling_name, sync
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     """
     check_new_directory(path)
     whole = Path(os.path.abspath(path))
-    temporary = name_beside(whole / whole.name if os.path.ismount(whole) else whole)
+    temporary = sibling_name(whole / whole.name if os.path.ismount(whole) else whole)
     try:
         make_directory(temporary.parent)
         temporary.mkdir()

@@ -231,7 +231,7 @@ def choose_columns(
         )
     texts = [column for column in range(width) if column != attribution and _is_text(body, column)]
     if len(texts) != 2:
-        raise InputError(_doubt(name, filled[0], _like_sentences(body, texts if len(texts) > 2 else range(width))))
+        raise InputError(_ambiguity(name, filled[0], _like_sentences(body, texts if len(texts) > 2 else range(width))))
     first, second = texts
     order = order_of((row[first] for row in body if len(row) > second), _cells(body, second), languages)
     if not order.is_certain:
@@ -381,7 +381,7 @@ def _asked_column(part: str, header: list[str] | None, width: int, name: str, as
     return int(part) - 1
 
 
-def _doubt(name: str, row: list[str], columns: list[int]) -> str:
+def _ambiguity(name: str, row: list[str], columns: list[int]) -> str:
     shown = "; ".join(f"{c + 1}: {row[c][:40]!r}" for c in sorted(columns) if c < len(row))
     first, second, *others = (column + 1 for column in columns)
     other = f"{first},{others[0]}" if others else f"{second},{first}"

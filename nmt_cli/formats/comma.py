@@ -38,7 +38,7 @@ def _is_separator_line(line: str) -> bool:
     return len(line) == 5 and line.lower().startswith("sep=")
 
 
-class _Reading(NamedTuple):
+class _CutRows(NamedTuple):
     """The rows of the head of a table as one separator cuts them."""
 
     delimiter: str
@@ -75,7 +75,7 @@ def find_delimiter(name: str, head: str) -> str:
     lines = head.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if _is_separator_line(lines[0]):
         return lines[0][4]
-    readings = [_Reading(one, *_rows(lines[:2000], one)) for one in DELIMITERS]
+    readings = [_CutRows(one, *_rows(lines[:2000], one)) for one in DELIMITERS]
     likely = [one for one in readings if one.share > 0.05]
     for choice in (
         lambda one: one.is_strict,

@@ -171,7 +171,7 @@ class _Walk:
         self._flush(len(self._text))
 
     def _outside(self, event: Event, raw: str) -> None:
-        """Take an event that is not within an element without translation."""
+        """Add an event to the text; it is not within an element that is not translated."""
         if event.kind == "text":
             num_marks = int(event.start == 0 and raw.startswith("\ufeff"))  # a byte order mark stays outside
             self._add(event.start + num_marks, *self._work.each(spelled(raw[num_marks:])))

@@ -15,7 +15,7 @@ _MANY = 3
 
 
 def with_marks_alone(atoms: Sequence[Atom], work: Work) -> list[Atom]:
-    """Return the atoms with each raised mark without letters, such as `<sup>[1]</sup>`, as one tag that stands alone.
+    """Return the atoms with each superscript without letters, such as `<sup>[1]</sup>`, as one tag that stands alone.
 
     The model does not see it, and it stays behind its word. A mark within a word, as in `x<sup>2</sup>y`, stays text.
     """

@@ -91,7 +91,7 @@ class _Parser(HTMLParser):
         self._add("other")
 
     def parse_comment(self, i: int, report: int = 1) -> int:
-        """Take a comment as the HTML standard ends it: `<!-->` and `<!--->` are whole ones, and `--!>` ends one."""
+        """Parse a comment as the HTML standard ends it: `<!-->` and `<!--->` are whole ones, and `--!>` ends one."""
         del report
         comment = _COMMENT.match(self.rawdata, i)
         if comment is None:
@@ -100,7 +100,7 @@ class _Parser(HTMLParser):
         return comment.end()
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """Take `<![...]>` for a piece of its own; the library fails on names that it does not know."""
+        """Parse `<![...]>` as one event; the library fails on names that it does not know."""
         del report
         closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
         end = self.rawdata.find(closing, i)

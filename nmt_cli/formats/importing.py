@@ -17,7 +17,7 @@ from nmt_cli.formats.members import ONE_SIDE, Recognised, Settings, recognised
 from nmt_cli.formats.ods import read_ods
 from nmt_cli.formats.opening import Input
 from nmt_cli.formats.pairs import pairs_of, texts_of
-from nmt_cli.formats.parallel import in_order, in_twos, read_parallel
+from nmt_cli.formats.parallel import in_order, paired_files, read_parallel
 from nmt_cli.formats.report import Found, ImportReport, whole_pairs
 from nmt_cli.formats.segments import Content
 from nmt_cli.formats.subtitle_pairs import cues_of, matched
@@ -78,7 +78,7 @@ def plan(inputs: Sequence[Input], settings: Settings) -> list[Job]:
     names = [one.given.inner_name for one in singles]
     jobs = [
         _job_of_two((singles[first], singles[second]), settings, ignored)
-        for first, second in in_twos(names, settings.languages)
+        for first, second in paired_files(names, settings.languages)
     ]
     for one in whole:
         if one.format in _LIBRARIES:

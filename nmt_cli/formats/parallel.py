@@ -16,7 +16,7 @@ from nmt_cli.text.language_codes import primary
 Side = tuple[Input, TextFacts]
 
 
-def in_twos(names: Sequence[str], languages: Languages) -> list[tuple[int, int]]:
+def paired_files(names: Sequence[str], languages: Languages) -> list[tuple[int, int]]:
     """Return the places of the files that belong together, by their names.
 
     Those do whose names differ in the language alone, as in `a.en b.en a.fr b.fr`. If not all names are so, files that

@@ -125,7 +125,7 @@ def read_events(given: Input, facts: TextFacts, events: Events[Item]) -> Iterato
 def _named(
     given: Input, parser: expat.XMLParserType, text: Callable[[str], None], name: str, is_parameter: bool
 ) -> None:
-    """Take an entity of HTML, such as `&nbsp;`, for its character; others have no known text."""
+    """Replace an entity of HTML, such as `&nbsp;`, by its character; others have no known text."""
     if is_parameter:
         return
     if name not in name2codepoint:

@@ -20,7 +20,7 @@ class Child:
     """A process that gets the signals that come here, and dies with this process where the system knows how."""
 
     def __init__(self, arguments: Sequence[str], log: IO[bytes] | None = None) -> None:
-        """Take the command line behind `nmt`; what it writes goes to `log`, or else to stderr."""
+        """Prepare to run `nmt` with these arguments; its output goes to `log`, or else to stderr."""
         self._arguments, self._log = arguments, log
         self._process: subprocess.Popen[bytes] | None = None
         self.received = 0
@@ -28,7 +28,7 @@ class Child:
 
     def run(self) -> int:
         """Return the exit code."""
-        with answered_by(self._pass_on):
+        with answered_by(self._forward_signal):
             if self.received:
                 return exit_code(self.received)
             self._process = subprocess.Popen(
@@ -42,7 +42,7 @@ class Child:
                 self._process.send_signal(self.received)
             return self._process.wait()
 
-    def _pass_on(self, number: int, _: FrameType | None) -> None:
+    def _forward_signal(self, number: int, _: FrameType | None) -> None:
         self.received = self.received or number
         if self._process is not None:
             self._process.send_signal(number)

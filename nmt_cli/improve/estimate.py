@@ -164,7 +164,7 @@ def _run(directory: Path, *arguments: str) -> str:
 
 
 def _read_check(told: str, speed: Speed, *, num_pairs: int) -> None:
-    """Take the speed of training and the size of a checkpoint from the report of `nmt check --json` on one epoch."""
+    """Read the speed of training and the size of a checkpoint from the report of `nmt check --json` on one epoch."""
     *said, report = told.splitlines()
     expected = json.loads(report)["expected"]
     if expected["minutes"] is None:

@@ -92,7 +92,7 @@ class Ledger:
                 "options of the first time, or choose another -o"
             )
         values = config.model_dump(mode="json")
-        recorded = _as_today(plan.get("config", values))  # results of earlier versions do not have it
+        recorded = _upgraded(plan.get("config", values))  # results of earlier versions do not have it
         if keys := [key for key in differing_values(recorded, values) if key != "model_dir"]:
             raise InputError(
                 f"{self.directory}: was begun with another configuration; these keys differ: {', '.join(keys)}. Set "
@@ -245,13 +245,13 @@ class Provenance:
                         if name in stage["outputs"]]  # fmt: skip
                 stages[stage["name"]] = f"{stage['purpose']}{': ' if kept else ''}{', '.join(kept)}"
                 stages[f"  {stage['name'][:2]} command"] = stage["command"]
-            recipe = {key.replace("_", " "): _told(value) for key, value in values["recipe"].items()}
+            recipe = {key.replace("_", " "): _as_text(value) for key, value in values["recipe"].items()}
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(f"{self.path}: is damaged: {error!r}") from error
         return {"improved with": recipe, "improved from": texts, "stages": {**stages, "model of": values["model"]}}
 
 
-def _told(value: Any) -> Any:
+def _as_text(value: Any) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "by the number of pairs" if value is None else value
@@ -284,7 +284,7 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
-def _as_today(recorded: Any) -> Any:
+def _upgraded(recorded: Any) -> Any:
     """Return a recorded configuration with the keys that this version of the program has, and no others."""
     try:
         return validate(recorded, "plan").model_dump(mode="json")

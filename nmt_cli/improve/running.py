@@ -56,8 +56,8 @@ def run_stages(
         _prepare(stage)
         began = time.monotonic()
         received = _run(stage, workers)
-        _refuse_nothing(stage)
-        _warn_of_a_useless_teacher(stage, stages[number + 1 :])
+        _refuse_empty_output(stage)
+        _warn_of_poor_teacher(stage, stages[number + 1 :])
         ledger.write_record(stage, time.monotonic() - began)
         speed.learn(stage, time.monotonic() - began)
         made |= ledger.lines_made(stage)
@@ -65,7 +65,7 @@ def run_stages(
             raise _stopped(received)
 
 
-def _refuse_nothing(stage: Stage) -> None:
+def _refuse_empty_output(stage: Stage) -> None:
     """Refuse to go on without text, with the way to find out why there is none."""
     if stage.work.kind == "clean" and stage.work.lines and not count_lines(stage.outputs[0]):
         raise InputError(
@@ -74,7 +74,7 @@ def _refuse_nothing(stage: Stage) -> None:
         )
 
 
-def _warn_of_a_useless_teacher(stage: Stage, later: Sequence[Stage]) -> None:
+def _warn_of_poor_teacher(stage: Stage, later: Sequence[Stage]) -> None:
     """Warn if a model that later stages learn from translates next to nothing correctly."""
     if stage.config is None or not any(stage.outputs[0] in after.inputs for after in later):
         return

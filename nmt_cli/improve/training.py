@@ -101,7 +101,7 @@ PIECES_A_LINE = 20
 
 
 def _name_languages(values: dict[str, Any], config: Config) -> None:
-    """Give the languages to the data as a whole, of which there are two, and to none of its texts."""
+    """Set the two languages for the data as a whole, and for none of its corpora."""
     data = values["data"]
     data["source_lang"], data["target_lang"] = config.data.direction
     dev = data["dev"] if isinstance(data["dev"], list) else [data["dev"]] if data["dev"] else []

@@ -30,14 +30,14 @@ class Case(RestoringStep):
     def __init__(
         self, profile: TextProfile, words: WordCase, *, source_lang: str, target_lang: str, code: re.Pattern[str]
     ) -> None:
-        """Take the words of the training text; a word of a translation in which `code` is found has no case."""
+        """Write words in the case that `words` says is usual; in translations, words that match `code` stay."""
         self._words, self._languages, self._code = words, (source_lang, target_lang), code
         self._begins_with_capital = profile.begins_with_capital
 
     def read(self, line: Line) -> Line:
         """Return the line in usual case, with how its translation is to be written."""
         plain = line.plain()
-        recases = self._words.tells_nothing(plain)
+        recases = self._words.is_uninformative(plain)
         changes = list(self._changes(line, plain, recases=recases)) if recases or self._words.is_odd(plain) else []
         case = None
         if self._words.is_in_capitals(plain):

@@ -21,7 +21,7 @@ class Characters(Step):
     name = "characters"
 
     def __init__(self, known: KnownCharacters) -> None:
-        """Take the characters of the training text."""
+        """Replace the characters that are not `known` in the training text."""
         self._known = known
 
     def read(self, line: Line) -> Line:

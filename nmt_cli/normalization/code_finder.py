@@ -57,7 +57,7 @@ class _Table:
 
 
 def _numbered(pattern: str, number: int) -> str:
-    """Return a pattern whose groups have names of their own."""
+    """Return a pattern with `number` added to the names of its groups, so that patterns can be joined."""
     return re.sub(r"\(\?P([<=])(\w+)([>)])", rf"(?P\g<1>\g<2>{number}\g<3>", pattern)
 
 

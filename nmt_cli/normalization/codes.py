@@ -24,7 +24,7 @@ class Codes(Step):
     name = "codes"
 
     def __init__(self, code: re.Pattern[str]) -> None:
-        """Take what is found in such words alone."""
+        """Lock the words in which `code` is found."""
         self._code = code
 
     def read(self, line: Line) -> Line:

@@ -102,7 +102,7 @@ def placed(tags: Sequence[Tag], looks_at: Sequence[int]) -> Element:
 
 
 def _tree(tags: Sequence[Tag]) -> Element:
-    """Return the elements within each other: those that are open in the order given, the others as in the source."""
+    """Return the tree of the elements: open ones nested in the order given, the others nested as in the source."""
     root = Element(Tag("", "", 0, 0, -1, 1 << 60))
     opened = [root]
     enclosing: list[Element] = []
@@ -204,13 +204,13 @@ def _place_within(outer: Element, aims: Sequence[Tag | None], looks_at: Sequence
         own = runs[0] if len(runs) == 1 else max(runs, key=partial(_weight, aims, _Siblings(element.inner)))
         element.first, element.last = own[0], own[-1] + 1
     if any(element.tag.needs_words for element in without):
-        without = _Takers(siblings, looks_at, rows).rest_of(without, outer)
+        without = _WordAssignment(siblings, looks_at, rows).rest_of(without, outer)
     if without:
         _place_without_words(outer, without, _Gaps(looks_at, rows), is_root=is_root)
     outer.inner.sort(key=lambda one: (not one.tag.is_open, one.first, one.last, one.tag.opens))
 
 
-class _Takers:
+class _WordAssignment:
     """Gives words to elements that need some, though no word of the translation looks at theirs."""
 
     def __init__(self, siblings: Sequence[Element], looks_at: Sequence[int], rows: range) -> None:

@@ -24,7 +24,7 @@ class FullStop(RestoringStep):
     name = "full stop"
 
     def __init__(self, profile: TextProfile) -> None:
-        """Take the profile of the training text."""
+        """Add a full stop if `profile` says that most lines of the training text end in one."""
         self._is_usual = profile.ends_with_stop
 
     def read(self, line: Line) -> Line:

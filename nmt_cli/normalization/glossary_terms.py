@@ -46,7 +46,7 @@ class GlossaryTerms(Step):
     name = "glossary"
 
     def __init__(self, glossary: Glossary) -> None:
-        """Take the glossary."""
+        """Find terms with this glossary."""
         self._glossary = glossary
 
     def read(self, line: Line) -> Line:

@@ -28,7 +28,7 @@ class InnerSymbols(RestoringStep):
     name = "inner symbols"
 
     def __init__(self, symbols: KnownSymbols) -> None:
-        """Take the symbols of the training text."""
+        """Leave out the symbols that are rare according to `symbols`, those of the training text."""
         self._symbols = symbols
         self._finder = SymbolFinder(symbols)
 
@@ -52,7 +52,7 @@ class InnerSymbols(RestoringStep):
         """
         if found.alignment is None:
             return []
-        reading = _Reading.of(undo.edits, undo.data)
+        reading = _ReadSymbols.of(undo.edits, undo.data)
         spans = word_spans(found.text)
         words = Words(found.text, spans, found.alignment.looks_at(reading.words, spans))
         begun = found.text[: found.begun]
@@ -76,8 +76,8 @@ class InnerSymbols(RestoringStep):
         )
 
 
-class _Reading(NamedTuple):
-    """A line with its symbols, and what is read of it."""
+class _ReadSymbols(NamedTuple):
+    """The symbols that were left out of a line, at their places in the text that the model has read."""
 
     edits: Edits
     symbols: Sequence[InnerSymbol]
@@ -87,7 +87,7 @@ class _Reading(NamedTuple):
     """The place in the line at which each of them begins."""
 
     @classmethod
-    def of(cls, edits: Edits, symbols: Sequence[InnerSymbol]) -> _Reading:
+    def of(cls, edits: Edits, symbols: Sequence[InnerSymbol]) -> _ReadSymbols:
         of_symbols = {symbol.begin_read for symbol in symbols}
         words = word_spans(edits.new)
         begins = edits.inverse().new_spans([(begin, begin + 1) for begin, _ in words])
@@ -149,7 +149,7 @@ class _Reading(NamedTuple):
         return tags
 
 
-def _between_commas(target: Sequence[str], looks_at: Sequence[int], reading: _Reading) -> list[int]:
+def _between_commas(target: Sequence[str], looks_at: Sequence[int], reading: _ReadSymbols) -> list[int]:
     """Return the word that each word looks at, so that brackets which the model reads as commas go to its commas.
 
     A word with a comma in front of those that look into the brackets stands before them, even if it looks there too,

@@ -17,7 +17,7 @@ class KnownCharacters:
     """The characters of a text, each with the number of times that it stands there."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
-        """Take the counts."""
+        """Count each character of the text as `counts` says."""
         self.counts = counts
         self._known = frozenset(counts)
 

@@ -1,8 +1,9 @@
-"""Mends typing errors in words that the training text does not have.
+"""Corrects typing errors in words that the training text does not have.
 
-A word is mended if one slip makes it of a known word: an apostrophe left out, two letters next to each other exchanged,
-a letter doubled, or a letter left out, neither the first nor the last. These seldom make one word of a language from
-another, so an unknown word that is right is seldom changed. A wrong letter often does, so it is not mended.
+A word is corrected if one slip makes it of a known word: an apostrophe left out, two letters next to each other
+exchanged, a letter doubled, or a letter left out, neither the first nor the last. These seldom make one word of a
+language from another, so an unknown word that is right is seldom changed. A wrong letter often does, so it is not
+corrected.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from nmt_cli.text.letters import lower, upper
 
 MIN_LETTERS = 4
-"""Letters of the shortest word that is mended."""
+"""Letters of the shortest word that is corrected."""
 MIN_LETTERS_LEFT = 5
 """Letters of the shortest word in which one is looked for that was left out. Short words are too like each other."""
 MIN_CAPITALS = 4
@@ -33,7 +34,7 @@ class KnownWords:
     """The words of a training text, to which words with typing errors are led back."""
 
     def __init__(self, forms: Mapping[str, str], language: str) -> None:
-        """Take the usual form of each word, by the word in small letters, the most frequent first."""
+        """Know these words: `forms` maps each in small letters to its usual form, the most frequent first."""
         self._forms, self._language = forms, language
         self._ranks = {word: rank for rank, word in enumerate(forms)}
         self._by_letters: dict[str, str] = {}
@@ -44,7 +45,7 @@ class KnownWords:
                 self._by_letters.setdefault(letters, word)
         self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
 
-    def mended(self, word: str, *, any_case: bool = False) -> str:
+    def corrected(self, word: str, *, any_case: bool = False) -> str:
         """Return a word without its typing error, in its own case; the word itself if it is known or none is found.
 
         The known word must usually have the case of the word, unless `any_case` is true: a name stays unless it is
@@ -54,7 +55,7 @@ class KnownWords:
         if key in self._forms:
             return word
         if (whole := self._with_apostrophe(word, any_case=any_case)) is not None:
-            return self._in_case_of(word, whole)
+            return self._with_case_of(word, whole)
         if not (MIN_LETTERS <= len(word) <= MAX_LETTERS and len(self._letters) <= MAX_ALPHABET and word.isalpha()):
             return word
         begins = word[0].isupper()
@@ -65,7 +66,7 @@ class KnownWords:
         ]
         if not found:
             return word
-        return self._in_case_of(word, min(found, key=self._ranks.__getitem__))
+        return self._with_case_of(word, min(found, key=self._ranks.__getitem__))
 
     def _with_apostrophe(self, word: str, *, any_case: bool) -> str | None:
         """Return the word with an apostrophe that has these letters; None if there is none, or a name is likelier."""
@@ -77,11 +78,11 @@ class KnownWords:
         is_name = word[0].isupper() and not any_case and self._forms[whole][0].islower()
         return None if is_name else whole
 
-    def _in_case_of(self, word: str, mended: str) -> str:
-        """Return the mended form in capitals, or with one, if that is how the word was written."""
+    def _with_case_of(self, word: str, corrected: str) -> str:
+        """Return the corrected form in capitals, or with one, if that is how the word was written."""
         if word.isupper():
-            return upper(mended, self._language)
-        return upper(mended[0], self._language) + mended[1:] if word[0].isupper() else mended
+            return upper(corrected, self._language)
+        return upper(corrected[0], self._language) + corrected[1:] if word[0].isupper() else corrected
 
     def _sources(self, word: str) -> Iterator[str]:
         """Yield all that one slip may have made this word of."""

@@ -37,7 +37,7 @@ class Normalizer:
     """Reads lines as a training text is written, and gives translations the writing of their lines."""
 
     def __init__(self, steps: Sequence[Step] = ()) -> None:
-        """Take the steps in the order in which they read."""
+        """Read lines by these steps, in this order."""
         self.steps = tuple(steps)
         self._by_name = {step.name: step for step in steps}
 
@@ -79,7 +79,7 @@ class Normalizer:
             Spacing(profile),  # before all that looks at the end of a word
         ]
         if profile.has_all_words:
-            # A word that is mended has the case of the word that was written; case is judged by known words.
+            # A word that is corrected has the case of the word that was written; case is judged by known words.
             steps.append(Spelling(KnownWords(profile.forms, source_lang), words))
         steps += [
             Characters(characters),  # so that case and full stop see known characters

@@ -88,7 +88,7 @@ def _with_others(spans: Sequence[Span], others: Iterable[re.Match[str]]) -> list
 
 
 def _is_one_number(groups: re.Match[str]) -> bool:
-    """Return whether numbers between blanks are one: thousands, a whole and a fraction, or dialled."""
+    """Return whether numbers between blanks are one: in groups of thousands, with a fraction, or a telephone number."""
     if _GOES_ON.match(groups.string, groups.end()):
         return False
     if any(form.fullmatch(groups[0]) for form in (_INGROUPS, _MIXED)):

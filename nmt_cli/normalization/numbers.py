@@ -54,7 +54,7 @@ class Numbers(RestoringStep):
         symbols: Collection[str] = (),
         may_be_glued: bool = False,
     ) -> None:
-        """Take the habits of the training text.
+        """Replace numbers by those that `habits` says the training text keeps.
 
         Words with one of the `symbols` of its tokenizer have no numbers. `is_rare` tells of a character whether it is
         the sign of a currency or a share that the training text hardly has; then it is a part of its number.
@@ -69,7 +69,7 @@ class Numbers(RestoringStep):
         self._no_text = re.compile("|".join([_NO_TEXT, *map(re.escape, sorted(symbols, key=len, reverse=True))]))
 
     def read(self, line: Line) -> Line:
-        """Return the line with numbers that the training text keeps, each of its own as far as there are some."""
+        """Return the line with numbers that the training text keeps in place of its own, different ones if possible."""
         found = self._found(line)
         if not found:
             return line

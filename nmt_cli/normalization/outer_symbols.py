@@ -20,7 +20,7 @@ class OuterSymbols(RestoringStep):
     name = "outer symbols"
 
     def __init__(self, symbols: KnownSymbols) -> None:
-        """Take the symbols of the training text."""
+        """Leave out the symbols that are unknown according to `symbols`, those of the training text."""
         self._symbols = symbols
 
     def read(self, line: Line) -> Line:

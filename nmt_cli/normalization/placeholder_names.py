@@ -41,7 +41,7 @@ class Names:
     """
 
     def __init__(self, names: Collection[str]) -> None:
-        """Take the names, of which none is empty."""
+        """Look for these names, none of which is empty."""
         self._names = frozenset(names)
         lengths: dict[str, set[int]] = defaultdict(set)
         for name in names:

@@ -19,7 +19,7 @@ class Spacing(Step):
     name = "spacing"
 
     def __init__(self, profile: TextProfile) -> None:
-        """Take the profile of the training text."""
+        """Space marks as `profile` says that the training text does."""
         self._profile = profile
 
     def read(self, line: Line) -> Line:

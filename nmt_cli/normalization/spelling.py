@@ -19,7 +19,7 @@ class Spelling(Step):
     name = "spelling"
 
     def __init__(self, words: KnownWords, case: WordCase) -> None:
-        """Take the words of the training text, and what knows whether the case of a line tells anything."""
+        """Correct words to those of the training text; `case` says in which lines capitals mark names."""
         self._words, self._case = words, case
 
     def read(self, line: Line) -> Line:
@@ -27,12 +27,12 @@ class Spelling(Step):
         return line.changed(self.name, self._changes(line))
 
     def _changes(self, line: Line) -> Iterator[Change]:
-        recases, begins = self._case.tells_nothing(line.plain()), True
+        recases, begins = self._case.is_uninformative(line.plain()), True
         for word in line.words():
             for match in WORD.finditer(word[0]):
-                mended = self._words.mended(match[0], any_case=recases or begins)
+                corrected = self._words.corrected(match[0], any_case=recases or begins)
                 begin, end = word.start() + match.start(), word.start() + match.end()
-                if mended != match[0] and line.is_free(begin, end):
-                    yield Change(begin, end, mended)
+                if corrected != match[0] and line.is_free(begin, end):
+                    yield Change(begin, end, corrected)
                 begins = False
             begins = begins or ends_sentence(word[0])

@@ -1,4 +1,4 @@
-"""What a step is: it reads a line on the way in, and its translation on the way out."""
+"""The interface of a step: it reads a line on the way in, and changes the translation on the way out."""
 
 from __future__ import annotations
 

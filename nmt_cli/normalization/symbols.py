@@ -37,7 +37,7 @@ class KnownSymbols:
     """The symbols of a training text, and those that it hardly has."""
 
     def __init__(self, profile: TextProfile, characters: KnownCharacters) -> None:
-        """Take the profile of the text, and its characters."""
+        """Tell usual symbols from rare ones by the profile of a text and its characters."""
         self._profile, self._characters = profile, characters
         self._usual = set(profile.characters)
         if profile.sign_words is not None:

@@ -42,7 +42,7 @@ _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|w
 
 
 class TagCode(NamedTuple):
-    """A tag of a line."""
+    """A tag as it stands in a line."""
 
     begin: int
     end: int
@@ -73,7 +73,7 @@ class Tags(RestoringStep):
     name = "tags"
 
     def __init__(self, finder: CodeFinder | None = None, symbols: Collection[str] = ()) -> None:
-        """Take what finds codes, where no format has; the `symbols` of a tokenizer are none."""
+        """Find tags with `finder` in lines whose format has marked none; `symbols` of the tokenizer are no tags."""
         self._finder, self._symbols = finder or CodeFinder(), frozenset(symbols)
 
     def read(self, line: Line) -> Line:

@@ -28,7 +28,7 @@ class WordCase:
     """The case of the words of a training text."""
 
     def __init__(self, profile: TextProfile, language: str, *, knows_words: bool) -> None:
-        """Take the profile of the text; `knows_words` tells that the model has trained on single words too."""
+        """Judge words by the profile of a text; `knows_words` says that the model has trained on single words too."""
         self._profile, self._language, self._knows_words = profile, language, knows_words
         self._other_forms = None if profile.other_forms is None else frozenset(profile.other_forms)
         # Capitals may lack what small letters have: ß becomes SS, and in Greek accents are left out.
@@ -38,7 +38,7 @@ class WordCase:
             if lower(capitals := upper(form, language), language) != lower(form, language)
         }
 
-    def tells_nothing(self, text: str) -> bool:
+    def is_uninformative(self, text: str) -> bool:
         """Return whether the case of a text says nothing about its words.
 
         It is in capitals, a title or a single word, or it has no capitals where the training text has some, or some

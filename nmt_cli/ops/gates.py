@@ -67,7 +67,7 @@ class GateAffine:
     """The gain and bias of a term, for all steps of one loop."""
 
     def __init__(self, gain: Tensor | None, bias: Tensor) -> None:
-        """Take gain and bias. Without `gain` there is no layer normalisation."""
+        """Prepare one gain and bias for all steps. Without `gain` there is no layer normalisation."""
         self.gain, self.bias = gain, bias
         parameters = [bias] if gain is None else [gain, bias]
         self.kept = KeptByAffine(parameters)

@@ -67,13 +67,13 @@ class LoopInputs:
     gradients come after it."""
 
     def __init__(self, inputs_TBI: Tensor, weight_IO: Tensor) -> None:
-        """Take inputs (T, B, I), or (D, T, B, I) for a weight (D, I, O)."""
+        """Prepare the product of all steps: inputs (T, B, I) and a weight (I, O), or (D, T, B, I) and (D, I, O)."""
         self._kept = _KeptByInputs(inputs_TBI, weight_IO)
         self._shared = share(self._kept.gradients, inputs_TBI, weight_IO)
 
     def __call__(self, step: int) -> Tensor:
         """Return the product (B, O) of a step."""
-        part_BO: Tensor = _Part.apply(*self._shared, self._kept, step)  # type: ignore[no-untyped-call]
+        part_BO: Tensor = _StepProduct.apply(*self._shared, self._kept, step)  # type: ignore[no-untyped-call]
         return part_BO
 
 
@@ -115,7 +115,7 @@ def _product_type(weight: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device_type) if autocasts else weight.dtype
 
 
-class _Part(torch.autograd.Function):
+class _StepProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, _: Tensor, __: Tensor, kept: _KeptByInputs, step: int) -> Tensor:
         ctx.kept, ctx.step = kept, step

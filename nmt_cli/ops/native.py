@@ -41,7 +41,7 @@ def why_missing() -> str:
 
 @contextmanager
 def path(name: str) -> Iterator[None]:
-    """Take the kernels (`native`), where they are built, or the plain formulas (`plain`) while the block runs."""
+    """Compute with the kernels (`native`), where they are built, or with plain formulas (`plain`) in the block."""
     global _switched_on
     before, _switched_on = _switched_on, name == NATIVE
     try:
@@ -51,7 +51,7 @@ def path(name: str) -> Iterator[None]:
 
 
 def takes(tensor: Tensor) -> bool:
-    """Return whether kernels work on this tensor, a state or the like."""
+    """Return whether kernels compute with this tensor: they are built, switched on, and for its device and dtype."""
     known = tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
     return known and _switched_on and is_built()
 

@@ -64,7 +64,7 @@ def _families(letters: set[str]) -> list[str]:
         listed = {entry.fname for entry in manager.ttflist}
         for file in font_manager.findSystemFonts():
             if file not in listed and any(name in Path(file).name for name in ("Noto", "SourceHan", "wqy")):
-                with _tolerated():
+                with _skipping_bad_fonts():
                     manager.addfont(file)
     installed = set(manager.get_font_names())
     chosen = ["DejaVu Sans"]  # comes with matplotlib
@@ -95,7 +95,7 @@ def _font_for(letter: str) -> str:
 
 
 @contextmanager
-def _tolerated() -> Iterator[None]:
+def _skipping_bad_fonts() -> Iterator[None]:
     """Pass over a font file that matplotlib cannot read: there are others."""
     try:
         yield

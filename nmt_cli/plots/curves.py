@@ -51,7 +51,7 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) 
                     axes[1], _series(records, "chrf", "validation"), f"{prefix}chrF", colour, marker="s", linestyle="--"
                 )
         for panel, label in zip(axes, ("loss", "score on the dev set"), strict=False):
-            _dress(panel, "update", label)
+            _style_axes(panel, "update", label)
         if has_scores:
             _keep_to_scores(axes[1])
         save(figure, path)
@@ -77,7 +77,7 @@ def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> No
         counts = {(bucket.low, bucket.high): bucket.count for buckets in filled.values() for bucket in buckets}
         labels = [f"{low}–{high}\nn={counts[low, high]}" for low, high in ranges]
         axes.set_xticks(range(len(ranges)), labels)
-        _dress(axes, "source words; n is the number of sentences", "BLEU")
+        _style_axes(axes, "source words; n is the number of sentences", "BLEU")
         _keep_to_scores(axes)
         save(figure, path)
 
@@ -106,7 +106,7 @@ def _line(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str
         axes.plot(*points, label="line", gid=name, color=colour, markersize=4, **how)
 
 
-def _dress(axes: Axes, x_label: str, y_label: str) -> None:
+def _style_axes(axes: Axes, x_label: str, y_label: str) -> None:
     """Add labels, a light grid and a legend of all names; matplotlib would hide names with a leading underscore."""
     axes.set_xlabel(x_label)
     axes.set_ylabel(printable(y_label), parse_math=False)

@@ -52,7 +52,7 @@ class ActiveSentences:
         return self.prefixes_LKT.shape[2] - self.first_columns[place] + 1
 
     def add_weights(self, weights_NS: Tensor) -> None:
-        """Take the attention weights of one more piece in each row; source padding may differ from before."""
+        """Append the attention weights of one more piece in each row; source padding may differ from before."""
         new_LK1S = weights_NS.view(*self.totals_LK.shape, 1, -1).to(torch.float32)
         old = self.weights_LKTS
         if old is not None:

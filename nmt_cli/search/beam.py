@@ -208,7 +208,7 @@ class _Search:
         totals_LK = active.totals_LK
         if constrained is not None:
             totals_LK = constrained.bounded(log_probs_NV, active.prefixes_LKT, totals_LK)
-        self._limit_the_endless(active)
+        self._end_repetitions(active)
 
         # 3. Extend: of 2K candidates at most K are </s>, one of each row, so K remain to go on with.
         totals_LC, parents_LC, pieces_LC = best_extensions(log_probs_NV, totals_LK, 2 * beam_size)
@@ -265,7 +265,7 @@ class _Search:
                 ends = torch.tensor(repeated_ngram_ends(active.prefix(place, rank), order), dtype=torch.long)
                 log_probs_NV[row, ends if pieces_NV is None else torch.isin(pieces_NV[row], ends)] = -math.inf
 
-    def _limit_the_endless(self, active: ActiveSentences) -> None:
+    def _end_repetitions(self, active: ActiveSentences) -> None:
         """End the sentences whose partial hypotheses all repeat themselves, with the pieces of this step."""
         if self.is_endless is None:
             return

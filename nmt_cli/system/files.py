@@ -48,7 +48,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     A file that it replaces hands down its mode, and its owner and group as far as this user may give them.
     """
     replaced = path.stat() if path.exists() else None
-    temporary = name_beside(path)
+    temporary = sibling_name(path)
     try:
         # Until it has the mode of the file that it replaces, nobody else may read it.
         temporary.touch(0o666 if replaced is None else 0o600, exist_ok=False)
@@ -56,7 +56,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
             yield temporary
         sync(temporary)
         if replaced is not None:
-            _hand_down(replaced, temporary)
+            _copy_ownership(replaced, temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ def new_paths(paths: Sequence[Path]) -> Iterator[list[Path]]:
     Raises:
         FileExistsError: one of the names is taken.
     """
-    temporaries = [name_beside(path) for path in paths]
+    temporaries = [sibling_name(path) for path in paths]
     with ExitStack() as named:
         try:
             for temporary in temporaries:
@@ -137,7 +137,7 @@ def _identity(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def name_beside(path: Path) -> Path:
+def sibling_name(path: Path) -> Path:
     """Return a name in the same directory that no other writer takes, and that is not longer than a long `path.name`.
 
     The number of the process would not do: two containers that share a directory can have processes of one number.
@@ -149,7 +149,7 @@ def name_beside(path: Path) -> Path:
     return path.with_name(f".{os.fsdecode(kept.decode('utf-8', errors='ignore').encode())}{ending}")
 
 
-def _hand_down(replaced: os.stat_result, path: Path) -> None:
+def _copy_ownership(replaced: os.stat_result, path: Path) -> None:
     """Give a file the owner, the group and the mode of the one that it replaces, each where the system allows it."""
     for change in (
         partial(os.chown, path, replaced.st_uid, -1),

@@ -12,10 +12,11 @@ ROOT = Path("/")
 
 def free_memory() -> int | None:
     """Return the bytes that can be taken without another program's pages; None where the system does not say."""
-    return min(_known(ROOT), default=None)
+    return min(_limits(ROOT), default=None)
 
 
-def _known(root: Path) -> Iterator[int]:
+def _limits(root: Path) -> Iterator[int]:
+    """Yield what the machine and each control group of this process may still take."""
     with suppress(OSError, ValueError, IndexError):
         lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
         yield from (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -26,10 +27,10 @@ def _known(root: Path) -> Iterator[int]:
                 group = mount / line[3:].lstrip("/")
                 for directory in (group, *group.parents):
                     if directory.is_relative_to(mount):
-                        yield from _left(directory)
+                        yield from _left_in_group(directory)
 
 
-def _left(group: Path) -> Iterator[int]:
+def _left_in_group(group: Path) -> Iterator[int]:
     """Yield what a control group (version 2) may take beyond what it has, if it is limited; caches can be given up."""
     with suppress(OSError, ValueError):
         most, now = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 def keep_freed_memory() -> None:
-    """Tell the C library to keep what is freed for the next step.
+    """Make the C library keep freed memory for the next step.
 
     Every step takes and frees the same hundreds of megabytes. glibc maps each large block anew, and the system clears
     it page by page at the first touch, which takes longer than the work on it: see docs/performance.md. The process
@@ -38,7 +38,7 @@ def keep_freed_memory() -> None:
 
 
 def keep_few_kernels() -> None:
-    """Tell oneDNN to keep few of the kernels that it has made, for a training. Call this before the first product.
+    """Make oneDNN cache few kernels, for a training. Call this before the first product.
 
     oneDNN keeps 1,024 kernels with their scratch space, made for shapes of batches that may never come again: a
     gigabyte and more of a training in bfloat16, which is no faster for it. A search is: its shapes come again.

@@ -39,12 +39,12 @@ class Ended(SystemExit):
     """
 
     def __init__(self, number: int, send_again: Callable[[], None]) -> None:
-        """Take the signal, and what to do when the exception was swallowed."""
+        """Report signal `number`; `send_again` is called if the exception is swallowed."""
         super().__init__(exit_code(number))
         self._number, self._send_again = number, send_again
 
     def answer(self) -> int:
-        """Take the signal as heard, and return the exit code of a program that it ends."""
+        """Mark the signal as handled, and return the exit code of a program that it ends."""
         self._send_again = _nothing
         return exit_code(self._number)
 

@@ -80,21 +80,21 @@ class Alignment:
         own = self.weights[:, :-1]
         return [int(row.argmax()) if row.any() else -1 for row in own]
 
-    def moved(self, source: Edits, target: Edits, put_in: Sequence[tuple[Span, Span]] = ()) -> Alignment:
+    def moved(self, source: Edits, target: Edits, inserted: Sequence[tuple[Span, Span]] = ()) -> Alignment:
         """Return the same between the new texts of edits of both sides.
 
         Args:
             source: edits from the source of now.
             target: edits from the target of now.
-            put_in: characters of the new source that the new target shows, as tags and symbols that are put back. They
-                are a unit of their own, which looks at itself.
+            inserted: characters of the new source that the new target shows, such as tags and symbols. They are a unit
+                of their own, which looks at itself.
         """
         sources, targets = tuple(source.new_spans(self.source)), tuple(target.new_spans(self.target))
-        if not put_in:
+        if not inserted:
             return Alignment(sources, targets, self.weights, self.looks, self.num_shown)
-        num_own, num_new = len(sources), len(put_in)
-        sources += tuple(origin for origin, _ in put_in)
-        targets += tuple(place for _, place in put_in)
+        num_own, num_new = len(sources), len(inserted)
+        sources += tuple(origin for origin, _ in inserted)
+        targets += tuple(place for _, place in inserted)
         if self.weights is None:
             looks = (*self.looks, *range(num_own, num_own + num_new))
             return Alignment(sources, targets, None, looks, self.num_shown + num_new)

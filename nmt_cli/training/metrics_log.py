@@ -64,7 +64,7 @@ class MetricsLog:
         self._show(event, step, values)
 
     def _show(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Tell TensorBoard."""
+        """Write the finite values to TensorBoard, if it is on."""
         if self._writer is not None:
             for key, value in values.items():
                 if isinstance(value, (int, float)) and math.isfinite(value):

@@ -188,7 +188,7 @@ class Recovery:
         return f"interrupted at update {step}, whose loss is not finite, so it is not saved; the same command {how}"
 
     def _leave_branch(self, step: int) -> Index:
-        """Take later checkpoints out of the index, before training writes checkpoints of those steps again."""
+        """Remove later checkpoints from the index, before training writes checkpoints of those steps again."""
         index = self._checkpoints.index()
         kept = Index(step, tuple(b for b in index.best if b.step <= step), tuple(s for s in index.recent if s <= step))
         if self._world.is_primary:

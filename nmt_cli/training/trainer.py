@@ -194,7 +194,7 @@ class Trainer:
         return Phase.FINISHED
 
     def _go_back(self, bar: Progress) -> Phase:
-        """Take weights and state from a checkpoint, with a lower learning rate."""
+        """Restore weights and state from a checkpoint, with a lower learning rate."""
         self._meter, step = _Meter(), self.state.step
         self.state = self._recovery.rewound(self.state)
         self._begun = replace(self.state, seconds=self._seconds())

@@ -195,16 +195,16 @@ def with_prefixes(
         num_lines += len(window)
         num_prefixes += len(of_window)
         if len(of_window) < len(window):
-            raise other_length(names, num_lines + sum(map(len, waiting)), num_prefixes)
+            raise unequal_lengths(names, num_lines + sum(map(len, waiting)), num_prefixes)
         first = num_prefixes - len(of_window)
         numbered = enumerate(of_window, start=first_line + first)
         yield window, [_decoded(names[1], number, line) for number, line in numbered]
     num_prefixes += sum(1 for _ in prefixes)
     if num_prefixes > num_lines:
-        raise other_length(names, num_lines, num_prefixes)
+        raise unequal_lengths(names, num_lines, num_prefixes)
 
 
-def other_length(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
+def unequal_lengths(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
     """Return the error of a file of prefixes that does not go with its source."""
     return InputError(
         f"{names[1]} has {counted(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "

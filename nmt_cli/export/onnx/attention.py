@@ -70,7 +70,7 @@ def keys(graph: Graph, attention: Attention, states_bsc: Value) -> Value:
     return joined(graph, [linear(graph, layer, states_bsc) for layer in layers])
 
 
-class Look:
+class AttentionStep:
     """One step of attention: a softmax over the whole source, with any score."""
 
     remembers: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class Look:
         return summed_bksa.tanh() @ graph.constant(array(score.v))
 
 
-class LocalLook(Look):
+class LocalAttentionStep(AttentionStep):
     """Luong's local attention, of `LocalAttention`."""
 
     remembers = ("position",)
@@ -139,7 +139,7 @@ class LocalLook(Look):
         return self._attended(weights_bks, states["position"] + 1.0)
 
 
-class LocationLook(Look):
+class LocationAttentionStep(AttentionStep):
     """Chorowski's location-based attention, of `LocationAttention`."""
 
     remembers = ("previous",)
@@ -160,7 +160,7 @@ class LocationLook(Look):
         return self._attended(weights_bks, self.rows.flat(weights_bks, self.rows.width))
 
 
-class CoverageLook(Look):
+class CoverageAttentionStep(AttentionStep):
     """Additive attention that knows where it has looked, of `CoverageAttention`."""
 
     remembers = ("coverage",)
@@ -189,7 +189,7 @@ class CoverageLook(Look):
         return self._attended(weights_bks, rows.flat(coverage_bksu, rows.width, units))
 
 
-class MultiheadLook(Look):
+class MultiheadAttentionStep(AttentionStep):
     """Several additive heads, of `MultiheadAttention`."""
 
     _attention: MultiheadAttention
@@ -207,7 +207,7 @@ class MultiheadLook(Look):
         return Attended(linear(graph, attention.mix, contexts_nx), weights_bkms.mean(2))
 
 
-class FixedContext(Look):
+class FixedContext(AttentionStep):
     """The fixed source vector at every step, or no context at all, of `NoAttention`."""
 
     _attention: NoAttention
@@ -220,23 +220,23 @@ class FixedContext(Look):
         return Attended(self.rows.flat(context_bkc, self._attention.context_size), None)
 
 
-LOOKS: dict[type, type[Look]] = {
-    GlobalAttention: Look,
-    LocalAttention: LocalLook,
-    LocationAttention: LocationLook,
-    CoverageAttention: CoverageLook,
-    MultiheadAttention: MultiheadLook,
+STEPS: dict[type, type[AttentionStep]] = {
+    GlobalAttention: AttentionStep,
+    LocalAttention: LocalAttentionStep,
+    LocationAttention: LocationAttentionStep,
+    CoverageAttention: CoverageAttentionStep,
+    MultiheadAttention: MultiheadAttentionStep,
     NoAttention: FixedContext,
 }
 
 
-def look_of(attention: Attention) -> type[Look]:
+def attention_step(attention: Attention) -> type[AttentionStep]:
     """Return the class that writes a step of this attention.
 
     Raises:
         InputError: there is none.
     """
-    found = LOOKS.get(type(attention))
+    found = STEPS.get(type(attention))
     if found is None:
         raise InputError(f"--format onnx: cannot express the attention {type(attention).__name__}")
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from nmt_cli.export.onnx.attention import Attended, Look, keys, look_of
+from nmt_cli.export.onnx.attention import Attended, AttentionStep, attention_step, keys
 from nmt_cli.export.onnx.cells import Cell, array, encoder_layers, linear, upper_layers
 from nmt_cli.export.onnx.graph import Graph, Value
 from nmt_cli.model.decoder import BahdanauRecurrence, ConditionalRecurrence, DeepReadout, LuongRecurrence
@@ -48,7 +48,7 @@ class Graphs:
 
     def __post_init__(self) -> None:
         # The model itself says what it carries over when it has read a source of one piece.
-        remembers = look_of(self.model.decoder.attention).remembers
+        remembers = attention_step(self.model.decoder.attention).remembers
         with torch.inference_mode():
             memory = self.model.encode(torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool))
             state = self.model.start(memory)
@@ -98,12 +98,12 @@ class Graphs:
             for name, axes in self._state_axes.items()
         }
         embedded_ne = graph.embedding(array(model.target_embedding), pieces_n)
-        look = look_of(model.decoder.attention)(graph, model.decoder.attention, memory)
-        readout_nr, attended, new_states = _Step(graph, model, look).run(embedded_ne, states)
+        attention = attention_step(model.decoder.attention)(graph, model.decoder.attention, memory)
+        readout_nr, attended, new_states = _Step(graph, model, attention).run(embedded_ne, states)
         if model.lexical is not None:
             assert attended.weights_bks is not None
-            looked_bke = attended.weights_bks @ memory["embedded"]
-            direct_ne = look.rows.flat(looked_bke, model.lexical.hidden.in_features).tanh()
+            attended_bke = attended.weights_bks @ memory["embedded"]
+            direct_ne = attention.rows.flat(attended_bke, model.lexical.hidden.in_features).tanh()
             readout_nr = readout_nr + (linear(graph, model.lexical.hidden, direct_ne).tanh() + direct_ne)
         logits_nv = graph.logits(readout_nr, array(model.output_weight), array(model.output_bias))
         log_probs_nv = graph.op("LogSoftmax", logits_nv, axis=-1)
@@ -115,8 +115,8 @@ class Graphs:
         graph.output("best_log_probs", best, np.float32, ["rows", "count"])
         graph.output("best_pieces", pieces.cast(np.int32), np.int32, ["rows", "count"])
         if attended.weights_bks is not None:
-            assert look.rows.width is not None
-            weights_ns = look.rows.flat(attended.weights_bks, look.rows.width)
+            assert attention.rows.width is not None
+            weights_ns = attention.rows.flat(attended.weights_bks, attention.rows.width)
             graph.output("weights", weights_ns, np.float32, ["rows", "source"])
         for name, axes in self._state_axes.items():
             graph.output(f"next.{name}", new_states[name], np.float32, ("rows", *axes))
@@ -159,8 +159,8 @@ def _memory_axes(memory: Memory, *, has_attention: bool) -> dict[str, Axes]:
 class _Step:
     """One step of a recurrence and its readout."""
 
-    def __init__(self, graph: Graph, model: Seq2Seq, look: Look) -> None:
-        self._graph, self._look = graph, look
+    def __init__(self, graph: Graph, model: Seq2Seq, attention: AttentionStep) -> None:
+        self._graph, self._attention = graph, attention
         self._decoder, self._recurrence = model.decoder, model.decoder.recurrence
         self._cell = Cell(graph, self._recurrence.cell)
 
@@ -178,7 +178,7 @@ class _Step:
             case other:
                 raise InputError(f"--format onnx: cannot express the recurrence {type(other).__name__}")
         named = {f"layer{number}": layer for number, layer in enumerate(layers)}
-        return readout, attended, named | feed | dict(zip(self._look.remembers, attended.states, strict=True))
+        return readout, attended, named | feed | dict(zip(self._attention.remembers, attended.states, strict=True))
 
     def _attend_first(self, embedded_ne: Value, states: dict[str, Value]) -> tuple[Value, Attended, list[Value]]:
         recurrence, cell = self._recurrence, self._cell
@@ -186,12 +186,12 @@ class _Step:
         layers = [states[name] for name in states if name.startswith("layer")]
         projected = cell.inputs(recurrence.input, embedded_ne)
         if isinstance(recurrence, BahdanauRecurrence):
-            attended = self._look(cell.output(layers[-1]), states)
+            attended = self._attention(cell.output(layers[-1]), states)
             context = attended.context_nc if attended.context_nc is not None else embedded_ne
             first = cell.step(projected + cell.inputs(recurrence.context, context), layers[0])
         else:
             between = cell.step(projected, layers[0])
-            attended = self._look(cell.output(between), states)
+            attended = self._attention(cell.output(between), states)
             context_cell = Cell(self._graph, recurrence.context_cell)
             context = attended.context_nc if attended.context_nc is not None else embedded_ne
             first = context_cell.step(context_cell.inputs(recurrence.context, context), between)
@@ -207,7 +207,7 @@ class _Step:
             projected = projected + self._cell.inputs(luong.feed, states["feed"])
         first = self._cell.step(projected, layers[0])
         hidden, above = upper_layers(self._graph, luong.upper, self._cell.output(first), layers[1:])
-        attended = self._look(hidden, states)
+        attended = self._attention(hidden, states)
         joined = hidden
         if attended.context_nc is not None:
             joined = self._graph.op("Concat", attended.context_nc, hidden, axis=-1)

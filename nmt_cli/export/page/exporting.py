@@ -29,10 +29,10 @@ class Exported(NamedTuple):
 
 
 def check_request(experiments: Sequence[Experiment], path: Path, precision: str) -> None:
-    """Look at what is asked for before the work.
+    """Check the request before the work.
 
     Raises:
-        InputError: a page is not possible, or not there.
+        InputError: the precision is not int8, two models have one direction, or the page would replace another file.
     """
     if precision not in PRECISIONS:
         raise InputError(f"--precision {precision}: must be int8 in a page; leave the option out")
