@@ -14,7 +14,7 @@ TORCH :=
 # Compiled once, not by each of the thousand processes that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE install demo check test slow oldest soak bench chromium browser compilers ray wasm clean
+.PHONY: FORCE install demo check site test slow oldest soak bench chromium browser compilers ray wasm clean
 
 install: $(READY)
 
@@ -38,6 +38,14 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/docs.py --check
+	$(BIN)/mkdocs build --strict --quiet
+
+# The pages as a web site, in the directory `site`; `.venv/bin/mkdocs serve` shows them in a browser.
+site: install
+	$(BIN)/python scripts/docs.py
+	$(BIN)/mkdocs build --strict --quiet
+	@echo 'Open site/index.html in a browser.'
 
 test: install
 	$(BIN)/pytest -n 2 --dist worksteal
@@ -105,4 +113,4 @@ compilers:
 		clang clang-19 lld libomp-dev g++-aarch64-linux-gnu qemu-user >/dev/null; }
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -73,7 +73,7 @@ ALWAYS = (
     Convention("printf and Python %", PRINTF, _C, ("%s", "%d", "%1$s", "%.2f", "%lld", "%(name)s", "%@", "%1$@", "%<count>d")),
     Convention("Boost", r"%\d{1,2}%", "https://www.boost.org/doc/libs/release/libs/format/", ("%1%", "%12%")),
     Convention("Qt", r"(?<![\w%])%L?\d{1,2}(?![\w%])", "https://doc.qt.io/qt-6/qstring.html#arg", ("%1", "%2", "%L1")),
-    Convention("own name", r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__", "docs/tutorial.md", ("__URL__", "__USER_1__")),
+    Convention("own name", r"__[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*__", "docs/reference/placeholders.md", ("__URL__", "__USER_1__")),
     Convention(
         "shell and PHP", rf"\$(?!(?:US|CAN?|AUD?|NZ)\b)[A-Za-z_](?:(?!{_UNSPACED})\w)*{_NO_WORD_AFTER}(?!\()",
         _GETTEXT, ("$name", "$user_1"),

@@ -1,4 +1,4 @@
-"""The commands of the README work as they stand, in their order."""
+"""The commands of the README, and then those of the page of examples, work as they stand, in their order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ import pytest
 from nmt_cli.commands import COMMANDS, GROUPS
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, EXAMPLES = "README.md", "docs/reference/examples.md"
 MADE = ("my.yaml", "few.jsonl", "few.1.fr", "few.out", "attention.html", "curves.png", "lengths.png", "nmt.schema.json")
+
+
+def pages(root: Path) -> str:
+    """Return the README and the page that goes on where its commands end."""
+    return "\n".join((root / page).read_text(encoding="utf-8") for page in (README, EXAMPLES))
 
 
 def commands_of(page: str) -> list[str]:
@@ -31,7 +36,7 @@ def commands_of(page: str) -> list[str]:
 
 
 def quick(command: str) -> bool:
-    """Return False for a command that the README marks as slow, or as in need of what is not installed."""
+    """Return False for a command that a page marks as slow, or as in need of what is not installed."""
     if "# needs ray" in command:
         return find_spec("ray") is not None
     return not re.search(r"# (minutes|needs)\b", command)
@@ -55,35 +60,32 @@ def run(commands: list[str], directory: Path) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.slow
-def test_the_quick_commands_of_the_readme_work_in_their_order(model: Path, corpus: Path, tmp_path: Path):
+def test_the_quick_commands_work_in_their_order(model: Path, corpus: Path, tmp_path: Path):
     """After a `make demo`, with a smaller model and the environment of the tests."""
     shutil.copytree(model, tmp_path / "runs/demo")
     shutil.copytree(corpus, tmp_path / "runs/demo/data")
     activate = tmp_path / ".venv/bin/activate"
     activate.parent.mkdir(parents=True)
     activate.write_text(f'export PYTHONPATH="{ROOT}" PATH="{Path(sys.executable).parent}:$PATH"\n')
-    commands = commands_of(README)
+    commands = commands_of(pages(ROOT))
     assert any(command.startswith("source .venv/bin/activate") for command in commands)
     run([command for command in commands if quick(command)], tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_all_commands_of_the_readme_work_from_nothing(tmp_path: Path, monkeypatch):
+def test_all_commands_work_from_nothing(tmp_path: Path, monkeypatch):
     """In a fresh clone, installation and `make demo` among them."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
-    ran = run(commands_of((clone / "README.md").read_text(encoding="utf-8")), clone)
+    ran = run(commands_of(pages(clone)), clone)
     assert "Collecting" in ran.stdout  # pip's progress
     told = "To use nmt in this shell, activate its environment first: source .venv/bin/activate"
     assert ran.stdout.count(told) == 2  # after the installation, and after the demo
 
 
-def test_every_command_has_an_example_in_the_readme():
+def test_every_command_has_an_example():
+    text = pages(ROOT)
     for name in [*COMMANDS, *GROUPS]:
-        assert re.search(rf"(\$ |^|\| )(nmt {name}|make {name})\b", README, flags=re.M), name
-
-
-def test_nothing_in_the_readme_is_left_to_fill_in():
-    assert not re.search(r"@[A-Z_]+@", README)
+        assert re.search(rf"(\$ |^|\| )(nmt {name}|make {name})\b", text, flags=re.M), name

@@ -200,12 +200,13 @@ def test_where_pip_knows_no_other_build_it_is_left_to_pip(monkeypatch: pytest.Mo
 
 
 def test_the_pages_and_the_makefile_give_the_same_address_and_version():
-    makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    pages = (ROOT / "README.md").read_text() + (ROOT / "docs/howto/install.md").read_text()
     assert re.findall(r"^TORCH_INDEX \?= (\S+)$", makefile, re.MULTILINE) == [torch_build.INDEX]
-    assert f"pip install --no-deps --index-url {torch_build.INDEX} torch=={VERSION}\n" in readme
-    assert {*re.findall(r"torch==(\d+\.\d+\.\d+)", readme)} == {VERSION}
+    assert f"pip install --no-deps --index-url {torch_build.INDEX} torch=={VERSION}\n" in pages
+    assert {*re.findall(r"torch==(\d+\.\d+\.\d+)", pages)} == {VERSION}
     for command in ("make demo", "make test", "make install TORCH=cuda"):
-        assert re.search(rf"^{command}\b", readme, re.MULTILINE), command
+        assert re.search(rf"^`?{command}\b", pages, re.MULTILINE), command
 
 
 @pytest.mark.parametrize(("given", "build"), [([], ""), (["TORCH=cuda"], "cuda"), (["TORCH=cpu"], "cpu")])

@@ -48,7 +48,7 @@ def test_each_convention_of_the_table_is_found_in_any_text(row):
 
 
 def test_the_page_of_the_documentation_lists_the_whole_table():
-    page = (Path(__file__).parents[3] / "docs" / "placeholders.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "placeholders.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| ")]
     for one in (*ALWAYS, *BRACES, *HABIT, *FLAGGED):
         assert any(
