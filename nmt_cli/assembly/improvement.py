@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmt_cli.assembly.language_profiles import learn_profiles
 from nmt_cli.assembly.resume_checks import config_to_train
 from nmt_cli.assembly.tokenizers import tokenizers_of, trained_tokenizers
 from nmt_cli.assembly.training_inputs import check_counts, check_inputs
 from nmt_cli.corpora.sizes import resized, sizes_for
 from nmt_cli.corpora.survey import survey
+from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.experiment import Experiment
 from nmt_cli.improve.estimate import Speed, TrialError, measure, table
@@ -21,10 +25,10 @@ from nmt_cli.improve.plan import Amounts, final_models, plan
 from nmt_cli.improve.record import LOCK, Ledger, count_lines
 from nmt_cli.improve.result import best_of, copy_model, dev_score, publish, score_before
 from nmt_cli.improve.running import run_stages
-from nmt_cli.system.console import command_line, log, warn
+from nmt_cli.serve.language_profile import LanguageProfile, probabilities
+from nmt_cli.system.console import command_line, counted, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import locked
-from nmt_cli.text.direction import listed
 from nmt_cli.training.checkpoints import sign
 
 if TYPE_CHECKING:
@@ -33,6 +37,10 @@ if TYPE_CHECKING:
     from nmt_cli.improve.plan import Recipe
     from nmt_cli.improve.stages import Stage
 
+LINES_TO_JUDGE = 500
+"""Lines of a file in one language by which its language is judged."""
+SURE = 0.9
+"""Probability of a language from which on a line is surely in it."""
 MIN_LINES_TO_MEASURE = 200_000
 """Lines of all trainings from which on a short trial is worth its time."""
 
@@ -69,11 +77,12 @@ def improve_model(
     ledger.check_place(config)
     ledger.check_plan(config, recipe)
     if ledger.is_finished and not dry_run:
-        log(f"finished already; try: {command_line('nmt', 'translate', 'FILE', '--model', directory)}")
+        told = command_line("nmt", "translate", "FILE", "--model", directory, *_choice(config))
+        log(f"finished already; try: {told}")
         return
     _check(config, directory)
     amounts = _amounts_of_text(config)
-    is_fixed = not recipe.resizes or config.training.init_from is not None
+    is_fixed = not recipe.resizes or config.training.init_from is not None or len(config.data.directions) > 1
     sizes = {} if is_fixed else _sizes_of_stages(config, recipe, amounts)
     planned = partial(plan, config, recipe, amounts, directory, sizes)
     stages = planned()
@@ -94,14 +103,10 @@ def improve_model(
 
 def _check(config: Config, directory: Path) -> None:
     """Refuse what would stop a stage, and a configuration without text in one language."""
-    if len(config.data.directions) > 1:
-        raise InputError(
-            f"the configuration has several directions ({listed(config.data.directions)}), and `nmt improve` is for "
-            "one. Configure one of them, with training.init_from for the model of several"
-        )
     if config.data.monolingual is None:
         raise InputError(
-            "data.monolingual: is missing. Name text in one language there, such as monolingual: {target: [mono.de]}"
+            "data.monolingual: is missing. Give text in one language by --target-text or --source-text, or name it "
+            "there, such as monolingual: {target: [mono.de]}"
         )
     if config.tokenizer.model_type == "word" and config.model.attention.type == "none":
         raise InputError(
@@ -111,8 +116,34 @@ def _check(config: Config, directory: Path) -> None:
         )
     check_inputs(Experiment(directory), config)
     check_counts(config)
+    _refuse_other_languages(config)
     if config.data.dev is None:
         warn("data.dev: is missing, so no training is stopped or chosen by a score")
+
+
+def _refuse_other_languages(config: Config) -> None:
+    """Refuse a file of which most lines are surely in another language of the model than it is named for."""
+    profiles = learn_profiles(config)
+    problems = []
+    for side in ("target", "source"):
+        for path, language in config.data.monolingual_files(side):
+            with open_input(path) as stream:
+                lines = [decode_line(line)[0] for line in islice(iter_lines(stream), LINES_TO_JUDGE)]
+            found = Counter(_surely_in(line, profiles) for line in lines)
+            other, count = next(iter(found.most_common(1)), (None, 0))
+            if other not in (None, language) and 2 * count > len(lines):
+                problems.append(
+                    f"data.monolingual.{side}: {path}: {count} of its first {counted(len(lines), 'line')} look like "
+                    f"{other}, not {language}. Give text in {language}, or name the file for {other}"
+                )
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _surely_in(line: str, profiles: Mapping[str, LanguageProfile]) -> str | None:
+    """Return the language of a line; None where it is doubtful."""
+    language, probability = next(iter(probabilities(line, profiles).items()))
+    return language if probability > SURE else None
 
 
 def _amounts_of_text(config: Config) -> Amounts:
@@ -121,11 +152,9 @@ def _amounts_of_text(config: Config) -> Amounts:
     def counted(paths: Sequence[str]) -> tuple[int, ...]:
         return tuple(count_lines(Path(path)) for path in paths)
 
-    text = config.data.monolingual
     amounts = Amounts(
         counted([corpus.source for corpus in config.data.train]),
-        counted(text.target if text else ()),
-        counted(text.source if text else ()),
+        *(counted([path for path, _ in config.data.monolingual_files(side)]) for side in ("target", "source")),
     )
     if not sum((*amounts.target, *amounts.source)):
         raise InputError("data.monolingual: the files hold no line")
@@ -142,7 +171,7 @@ def _sizes_of_stages(config: Config, recipe: Recipe, amounts: Amounts) -> dict[s
     alone = survey(pairs)
     num_lines = sum((*amounts.target, *amounts.source))
     num_pairs = alone.num_pairs + min(num_lines, round(recipe.ratio * alone.num_pairs))
-    others = [Corpus(path, path) for path in ((*text.target, *text.source) if text else ())]
+    others = [Corpus(path, path) for path in (text.paths if text else ())]
     sizes = resized(config, sizes_for(alone), sizes_for(replace(survey([*pairs, *others]), num_pairs=num_pairs)))
     if sizes:
         told = ", ".join(f"{key} {value}" for key, value in sizes.items())
@@ -205,9 +234,15 @@ def _carry_out(
     _compare(config, chosen)
     if len(models) > 1:
         named = (word for model in models for word in ("--model", model))
-        together = command_line("nmt", "translate", "FILE", *named)
+        together = command_line("nmt", "translate", "FILE", *named, *_choice(config))
         log(f"all {len(models)} together translate better and more slowly: {together}")
-    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', ledger.directory)}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', ledger.directory, *_choice(config))}")
+
+
+def _choice(config: Config) -> tuple[str, ...]:
+    """Return the options that choose the first of several directions; none for one direction."""
+    first, *others = config.data.directions
+    return first.options if others else ()
 
 
 def _compare(config: Config, chosen: Path) -> None:

@@ -109,7 +109,7 @@ def _texts(config: Config) -> tuple[list[str], list[str], list[str]]:
     data = config.data
     sets = [*data.train, *data.test, *data.dev_sets]
     pairs = [path for pair in sets for path in (pair.source, pair.target)]
-    text = [] if data.monolingual is None else [*data.monolingual.target, *data.monolingual.source]
+    text = [] if data.monolingual is None else list(data.monolingual.paths)
     return pairs, text, [*pairs, *text, *(corpus.alignment for corpus in data.train if corpus.alignment)]
 
 

@@ -166,11 +166,9 @@ def _train(trainer: Trainer, experiment: Experiment, config: Config, world: Worl
     world.agreed(lambda: calibrate_after_training(experiment, config, str(world.device)) if world.is_primary else None)
     trainer.finish(reason)  # killed before, the same command makes the confidence again
     log(f"finished: {reason}{described}{rewinds}")
-    directions = config.data.directions
-    languages = (
-        () if len(directions) == 1 else ("--source-lang", directions[0].source, "--target-lang", directions[0].target)
-    )
-    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory, *languages)}")
+    first, *others = config.data.directions
+    choice = first.options if others else ()
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', experiment.directory, *choice)}")
 
 
 def _take_over(experiment: Experiment, config: Config) -> None:

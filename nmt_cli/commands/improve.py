@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,17 @@ from nmt_cli.commands.options import ConfigFile, Overrides, Workers
 def improve(
     config: ConfigFile,
     set_: Overrides = None,
+    target_text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target-text", metavar="FILE",
+            help="Text in the target language, in place of data.monolingual. May be repeated.",
+        ),
+    ] = None,
+    source_text: Annotated[
+        list[str] | None,
+        typer.Option("--source-text", metavar="FILE", help="The same in the source language. May be repeated."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -61,14 +73,16 @@ def improve(
 ) -> None:  # fmt: skip
     """Make a better model from pairs and text in one language. To go on after a stop, give the same command again.
 
-    The configuration names the text: data.monolingual: {target: [FILE], source: [FILE]}. The stages are ordinary
-    commands, which are printed: clean the text, train the reverse direction, translate the target text back, train on
-    both. DIR becomes an ordinary model directory.
+    The text stands in the configuration (data.monolingual: {target: [FILE], source: [FILE]}) or in the options. The
+    stages are ordinary commands, which are printed: clean the text, train the reverse direction, translate the target
+    text back, train on both. DIR becomes an ordinary model directory.
 
-    Example: nmt improve --config en_de.yaml --rounds 2
+    Example: nmt improve --config en_de.yaml --target-text mono.de
     """
     from nmt_cli.assembly.improvement import improve_model
     from nmt_cli.improve.plan import Recipe
 
     recipe = Recipe(rounds, ensemble, distil, ratio, beam_size, sample, resizes=not keep_sizes)
-    improve_model(config, set_ or (), output, recipe, dry_run=dry_run, workers=workers)
+    texts = {"target": target_text or [], "source": source_text or []}
+    named = [f"data.monolingual={json.dumps(texts, ensure_ascii=False)}"] if any(texts.values()) else []
+    improve_model(config, [*(set_ or ()), *named], output, recipe, dry_run=dry_run, workers=workers)

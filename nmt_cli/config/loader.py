@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from nmt_cli.config.explanation import explain
 from nmt_cli.config.paths import made_absolute
-from nmt_cli.config.schema import IGNORED_KEYS, ONE, REMOVED_KEYS, RENAMED_KEYS, SEVERAL, Config
+from nmt_cli.config.schema import FORMS, IGNORED_KEYS, REMOVED_KEYS, RENAMED_KEYS, Config
 from nmt_cli.config.yaml_text import dump_yaml, parse_yaml, value_end
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import ConfigError, InputError
@@ -164,8 +164,7 @@ def _all_problems(values: Mapping[str, Any], error: ValidationError) -> tuple[li
 def _errors(error: ValidationError) -> list[Any]:
     """Return the problems of an error, whose places have the keys and numbers of the configuration alone."""
     return [
-        {**problem, "loc": tuple(part for part in problem["loc"] if part not in (ONE, SEVERAL))}
-        for problem in error.errors()
+        {**problem, "loc": tuple(part for part in problem["loc"] if part not in FORMS)} for problem in error.errors()
     ]
 
 

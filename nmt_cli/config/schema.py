@@ -28,8 +28,8 @@ from nmt_cli.system.errors import InputError
 from nmt_cli.text.direction import Direction, listed
 from nmt_cli.text.language_codes import bleu_tokenizer
 
-ONE, SEVERAL = "(one)", "(several)"
-"""Names of the two forms of `data.dev`, which pydantic puts into the places of its errors."""
+ONE, SEVERAL, WITH_LANGUAGE = FORMS = "(one)", "(several)", "(with a language)"
+"""Names of the forms of keys that have more than one, which pydantic puts into the places of its errors."""
 
 
 class TextPair(Section):
@@ -65,17 +65,37 @@ class TestSet(TextPair):
 Text = TypeVar("Text", bound=TextPair)
 
 
+class LanguageText(Section):
+    """A file of text in one language, a sentence a line, whose language has to be named."""
+
+    text: DataPath
+    """A text file; a name ending in .gz is decompressed."""
+    lang: Name
+    """Its language."""
+
+
+_AnyText = Annotated[
+    Annotated[DataPath, Tag(ONE)] | Annotated[LanguageText, Tag(WITH_LANGUAGE)],
+    Discriminator(lambda given: WITH_LANGUAGE if isinstance(given, (dict, LanguageText)) else ONE),
+]
+
+
 class MonolingualText(Section):
     """Text in one language, a sentence a line, which `nmt improve` puts to use. `nmt train` ignores it."""
 
-    target: tuple[DataPath, ...] = ()
-    """Files in the target language."""
-    source: tuple[DataPath, ...] = ()
-    """Files in the source language."""
+    target: tuple[_AnyText, ...] = ()
+    """Files in the target language; `{text: FILE, lang: XX}` where a model has several target languages."""
+    source: tuple[_AnyText, ...] = ()
+    """Files in the source language; `{text: FILE, lang: XX}` where a model has several source languages."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All files."""
+        return tuple(one if isinstance(one, str) else one.text for one in (*self.target, *self.source))
 
     @model_validator(mode="after")
     def _has_files_that_differ(self) -> Self:
-        files = (*self.target, *self.source)
+        files = self.paths
         problems = [] if files else ["target: name at least one file here or under source, or leave monolingual out"]
         twice = [path for path in dict.fromkeys(files) if files.count(path) > 1]
         problems += [f"target: {path} is named twice; name it once" for path in twice]
@@ -150,7 +170,7 @@ class DataConfig(Section):
                 for key, text in named
                 if not all(self.direction_of(text))
             ]
-        refuse(problems or self._problems_of_directions(named))
+        refuse(problems or [*self._problems_of_directions(named), *self._problems_of_monolingual_text()])
         return self
 
     @model_validator(mode="after")
@@ -179,6 +199,34 @@ class DataConfig(Section):
             if direction not in map(self.direction_of, self.dev_sets):
                 problems.append(f"dev: has no text in the direction {direction}; every direction needs one")
         return problems
+
+    def _problems_of_monolingual_text(self) -> list[str]:
+        """Return what is wrong with the languages of the text in one language."""
+        problems = []
+        for side in ("source", "target") if self.monolingual is not None else ():
+            known = self._languages_of(side)
+            for number, text in enumerate(getattr(self.monolingual, side)):
+                key = f"monolingual.{side}.{number}"
+                if isinstance(text, LanguageText) and text.lang not in known:
+                    problems.append(f"{key}: {text.lang} is no {side} language; there are: {', '.join(known)}")
+                if isinstance(text, str) and len(known) > 1:
+                    problems.append(
+                        f"{key}: the {side} is in several languages ({', '.join(known)}); write "
+                        f"{{text: {text}, lang: {known[0]}}}, with the language of the file"
+                    )
+        return problems
+
+    def _languages_of(self, side: str) -> tuple[str, ...]:
+        """Return the languages of a side, `source` or `target`, of all directions."""
+        return tuple(dict.fromkeys(getattr(direction, side) for direction in self.directions))
+
+    def monolingual_files(self, side: str) -> tuple[tuple[str, str], ...]:
+        """Return the files of text in one language, `source` or `target`, with the language of each."""
+        if self.monolingual is None:
+            return ()
+        only, *_ = self._languages_of(side)
+        texts = getattr(self.monolingual, side)
+        return tuple((text, only) if isinstance(text, str) else (text.text, text.lang) for text in texts)
 
     @property
     def dev_sets(self) -> tuple[TextPair, ...]:

@@ -97,6 +97,8 @@ def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: i
     """
     with tempfile.TemporaryDirectory(prefix="nmt-improve-") as name:
         directory = Path(name)
+        dev_lines = _count(config)
+        config = config.of(config.data.directions[0])
         corpus = config.data.train[0]
         sides = (_head(corpus.source, TRIAL_PAIRS), _head(corpus.target, TRIAL_PAIRS))
         for side, lines in zip(("source", "target"), sides, strict=True):
@@ -104,7 +106,7 @@ def measure(config: Config, tokenizers: Mapping[str, Tokenizer], *, beam_size: i
         (directory / "few").write_bytes(b"".join(line + b"\n" for line in sides[1][:TRIAL_LINES]))
         _write_config(config, directory)
         _write_tokenizers(tokenizers, directory)
-        speed = Speed(is_measured=True, dev_lines=_count(config))
+        speed = Speed(is_measured=True, dev_lines=dev_lines)
         trial = ("--config", str(directory / "trial.yaml"))
         _read_check(_run(directory, "check", *trial, "--json"), speed, num_pairs=len(sides[0]))
         _run(directory, "train", *trial, "--set", "training.max_steps=1")

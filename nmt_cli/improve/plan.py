@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt_cli.config.schema import Config
+from nmt_cli.config.schema import Config, TextPair
 from nmt_cli.corpora.filter_pairs import cleaned_names
+from nmt_cli.data.sampler import tempered
 from nmt_cli.improve.stages import STAGES, Stage, Work
 from nmt_cli.improve.training import Corpus, files_read, training_config, visits
+from nmt_cli.text.direction import Direction
 
 TAG = "<BT>"
 """The first piece of a source that a machine wrote."""
@@ -61,6 +63,7 @@ class _Text:
 
     path: Path
     lines: int
+    language: str
 
 
 def plan(
@@ -102,14 +105,20 @@ class _Planner:
         self._stages: list[Stage] = []
         sample = recipe.sample
         self._samples = sum(amounts.pairs) >= SAMPLE_FROM if sample is None else sample
+        self._directions = config.data.directions
+        # A model of both ways between all of its languages translates back by itself.
+        both_ways = {direction.exchanged for direction in self._directions}
+        self._is_own_reverse = len(self._directions) > 1 and both_ways == set(self._directions)
         # A training that goes out from another run keeps its tokenizer only if that needs no other symbols.
         self._tag = TAG if config.training.init_from is None else None
 
     def stages(self) -> list[Stage]:
         pairs = self._clean_pairs()
         targets, sources = self._clean_text("target"), self._clean_text("source")
+        if self._is_own_reverse:  # all text is in a target language
+            targets, sources = [*targets, *sources], []
         forward: list[Path] = []
-        if sources:
+        if sources or self._is_own_reverse:
             forward = [self._train("forward", "a first model", pairs, [])]
         made: list[Corpus] = []
         for number in range(1, self._recipe.rounds + 1):
@@ -133,30 +142,33 @@ class _Planner:
     # Text ---------------------------------------------------------------------------------------------------------
 
     def _clean_pairs(self) -> list[Corpus]:
-        found = []
-        for corpus, lines in zip(self._config.data.train, self._amounts.pairs, strict=True):
+        data, found = self._config.data, []
+        for corpus, lines in zip(data.train, self._amounts.pairs, strict=True):
             source, target = Path(corpus.source), Path(corpus.target)
             if corpus.alignment is None:  # else its links would belong to other lines
                 source, target = self._clean(
                     "pairs", "leave out wrong pairs", (source, target), lines, ("--keep", "markup")
                 )
-            found.append(Corpus(source, target, self._lines(target, lines), corpus.weight, corpus.alignment))
-        return found
+            direction, kept = data.direction_of(corpus), self._lines(target, lines)
+            found.append(Corpus(source, target, kept, corpus.weight, direction, corpus.alignment))
+        factors = tempered([corpus.lines for corpus in found], data.corpus_temperature)
+        return [
+            corpus if factor == 1.0 else replace(corpus, weight=_typed(factor * corpus.weight))
+            for factor, corpus in zip(factors, found, strict=True)
+        ]
 
     def _clean_text(self, side: str) -> list[_Text]:
         """Clean text in one language; no line of the dev and test sets, of the pairs, or of an earlier file stays."""
         data = self._config.data
-        if data.monolingual is None:
-            return []
         known = [*data.dev_sets, *data.test, *data.train]
-        without = [Path(getattr(pair, side)) for pair in known]
         found: list[_Text] = []
-        for path, lines in zip(getattr(data.monolingual, side), getattr(self._amounts, side), strict=True):
-            others = [*without, *(text.path for text in found)]
+        for (path, language), lines in zip(data.monolingual_files(side), getattr(self._amounts, side), strict=True):
+            without = [Path(one) for pair in known for one in _texts_in(language, pair, data.direction_of(pair))]
+            others = [*without, *(text.path for text in found if text.language == language)]
             options = [word for other in dict.fromkeys(others) for word in ("--without", str(other))]
             purpose = f"clean text in the {side} language"
             (cleaned,) = self._clean("text", purpose, (Path(path),), lines, options, reads=others)
-            found.append(_Text(cleaned, self._lines(cleaned, lines)))
+            found.append(_Text(cleaned, self._lines(cleaned, lines), language))
         return found
 
     def _clean(
@@ -197,18 +209,19 @@ class _Planner:
     ) -> list[Corpus]:
         """Train the reverse direction, with what the model so far translates, and translate the target text by it."""
         begin = f"round {number}: "
+        back = f"{begin}translate the target text back"
+        if self._is_own_reverse:
+            return self._translated(pairs, targets, forward, "back", "source", back, tag=self._tag)
         taught: list[Corpus] = []
         if forward:
             # From the second round on the model knows more than the pairs, so that these too are worth translating.
-            again = [_Text(pair.source, pair.lines) for pair in pairs] if number > 1 else []
+            again = _sources(pairs) if number > 1 else []
             purpose = f"{begin}translate for the reverse"
             taught = self._translated(
                 pairs, [*sources, *again], forward, "forth", "target", purpose, tag=self._tag, is_reverse=True
             )
         reverse = self._train("reverse", f"{begin}train the reverse direction", pairs, taught, is_reverse=True)
-        return self._translated(
-            pairs, targets, [reverse], "back", "source", f"{begin}translate the target text back", tag=self._tag
-        )
+        return self._translated(pairs, targets, [reverse], "back", "source", back, tag=self._tag)
 
     def _translated(
         self,
@@ -227,23 +240,27 @@ class _Planner:
         `side` is the side of the model's direction that is written. With `is_reverse` the pairs teach the reverse
         direction, whose source is then the translation.
         """
-        data = self._config.data
-        ending = data.direction.target if side == "target" else data.direction.source
+        is_source = side == "source" or is_reverse
         corpora = []
         for text in texts:
-            made = self._translate(name, purpose, text, models, ending)
-            is_source = side == "source" or is_reverse
-            both = (made, text.path) if is_source else (text.path, made)
-            options = ["--keep", "markup", *(("--tag", tag) if tag else ())]
-            source, target = self._clean(name, f"{purpose}: leave out bad ones", both, text.lines, options)
-            corpora.append(Corpus(source, target, self._lines(target, text.lines), 1.0))
-        return self._weighted(pairs, corpora)
+            for direction in self._directions:
+                way = direction.exchanged if side == "source" else direction
+                if way.source != text.language:
+                    continue
+                made = self._translate(name, purpose, text, models, way)
+                both = (made, text.path) if is_source else (text.path, made)
+                options = ["--keep", "markup", *(("--tag", tag) if tag else ())]
+                source, target = self._clean(name, f"{purpose}: leave out bad ones", both, text.lines, options)
+                corpora.append(Corpus(source, target, self._lines(target, text.lines), 1.0, direction))
+        weighted = self._weighted(pairs, corpora)
+        return [replace(one, direction=one.direction.exchanged) for one in weighted] if is_reverse else weighted
 
     def _translate(
-        self, name: str, purpose: str, text: _Text, models: list[Path], ending: str, *, is_teacher: bool = False
+        self, name: str, purpose: str, text: _Text, models: list[Path], way: Direction, *, is_teacher: bool = False
     ) -> Path:
+        """Translate a text in the direction `way` by one model, or by several together; return the file."""
         directory = self._next(f"{name}-translate" if name in ("back", "forth", "self") else name)
-        output = directory / f"translated.{ending}"
+        output = directory / f"translated.{way.target}"
         training, recipe = self._config.training, self._recipe
         samples = self._samples and not is_teacher
         beam = self._config.decoding.beam_size if is_teacher else recipe.beam_size
@@ -253,6 +270,8 @@ class _Planner:
         options += ["--precision", "int8"] if recipe.int8 else []
         options += ["--device", "cpu" if recipe.int8 else training.device]
         options += ["--threads", str(training.threads)] if training.threads else []
+        if len(self._directions) > 1:
+            options += way.options
         named = [word for model in models for word in ("--model", str(model))]
         self._stages.append(
             Stage(
@@ -267,27 +286,31 @@ class _Planner:
         return output
 
     def _weighted(self, pairs: list[Corpus], corpora: list[Corpus]) -> list[Corpus]:
-        """Return corpora with the weight at which an epoch has the lines of the ratio, at most all. It has three
-        digits, as one types. A corpus much smaller than the others gets a higher one, so that it has lines too."""
-        wanted = self._recipe.ratio * sum(pair.visits for pair in pairs)
-        usual = wanted / max(1, sum(corpus.lines for corpus in corpora))
-        weights = [min(1.0, max(usual, FEWEST_LINES / max(1, corpus.lines))) for corpus in corpora]
-        return [replace(corpus, weight=float(f"{weight:.3g}")) for corpus, weight in zip(corpora, weights, strict=True)]
+        """Return corpora with the weight at which an epoch has the lines of the ratio, at most all, in each direction.
+        A corpus much smaller than the others gets a higher one, so that it has lines too."""
+
+        def weight(corpus: Corpus) -> float:
+            wanted = self._recipe.ratio * sum(pair.visits for pair in pairs if pair.direction == corpus.direction)
+            usual = wanted / max(1, sum(other.lines for other in corpora if other.direction == corpus.direction))
+            return min(1.0, max(usual, FEWEST_LINES / max(1, corpus.lines)))
+
+        return [replace(corpus, weight=_typed(weight(corpus))) for corpus in corpora]
 
     # Training -----------------------------------------------------------------------------------------------------
 
     def _distil(self, pairs: list[Corpus], made: list[Corpus], sources: list[_Text], teachers: list[Path]) -> None:
         """Train one model on what the teachers make of the sources, and on the text that was translated back."""
-        ending, purpose = self._config.data.direction.target, "distil: translate by the teachers"
+        purpose = "distil: translate by the teachers"
         taught = []
-        for pair in pairs:
-            text = _Text(pair.source, pair.lines)
-            output = self._translate("teach", purpose, text, teachers, ending, is_teacher=True)
-            taught.append(Corpus(pair.source, output, pair.lines, pair.weight))
+        for pair, text in zip(pairs, _sources(pairs), strict=True):
+            output = self._translate("teach", purpose, text, teachers, pair.direction, is_teacher=True)
+            taught.append(Corpus(pair.source, output, pair.lines, pair.weight, pair.direction))
         more = []
         for text in sources:
-            output = self._translate("teach", purpose, text, teachers, ending, is_teacher=True)
-            more.append(Corpus(text.path, output, text.lines, 1.0))
+            for direction in self._directions:
+                if direction.source == text.language:
+                    output = self._translate("teach", purpose, text, teachers, direction, is_teacher=True)
+                    more.append(Corpus(text.path, output, text.lines, 1.0, direction))
         more = self._weighted(pairs, more)
         self._train("student", "distil: train one model", taught, [*made, *more], is_result=True)
 
@@ -331,3 +354,18 @@ class _Planner:
         )
         self._stages.append(replace(stage, arguments=("train", "--config", str(stage.config_path))))
         return model
+
+
+def _sources(pairs: Sequence[Corpus]) -> list[_Text]:
+    """Return the source sides of pairs as texts."""
+    return [_Text(pair.source, pair.lines, pair.direction.source) for pair in pairs]
+
+
+def _texts_in(language: str, pair: TextPair, direction: Direction) -> list[str]:
+    """Return the sides of a pair that are in a language."""
+    return [path for path, own in zip((pair.source, pair.target), direction, strict=True) if own == language]
+
+
+def _typed(weight: float) -> float:
+    """Return a weight in three digits, as one types it."""
+    return float(f"{weight:.3g}")

@@ -57,14 +57,9 @@ def copy_model(model: Path, directory: Path) -> None:
             for file in sorted(of.checkpoints.path_of(step).iterdir()):
                 _link(file, made / file.name)
     _copy(of.directory / "checkpoints" / "index.json", to.directory / "checkpoints" / "index.json")
-    for path, copy in (
-        (of.metrics_path, to.metrics_path),
-        (of.log_path, to.log_path),
-        (of.confidence_path, to.confidence_path),
-        (of.measured_path, to.measured_path),
-        (of.profile_path, to.profile_path),
-        (of.languages_path, to.languages_path),
-    ):
+    own = [path for one in of.of_each_direction() for path in (one.confidence_path, one.profile_path)]
+    for path in (of.metrics_path, of.log_path, of.measured_path, of.languages_path, *own):
+        copy = to.directory / path.relative_to(of.directory)
         if path.is_file():
             _copy(path, copy)
 

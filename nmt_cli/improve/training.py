@@ -22,6 +22,7 @@ class Corpus:
     target: Path
     lines: int
     weight: float
+    direction: Direction
     alignment: str | None = None
 
     @property
@@ -31,7 +32,7 @@ class Corpus:
 
     def exchanged(self) -> Corpus:
         """Return the pairs of the other direction."""
-        return Corpus(self.target, self.source, self.lines, self.weight)
+        return Corpus(self.target, self.source, self.lines, self.weight, self.direction.exchanged)
 
 
 def training_config(
@@ -66,7 +67,7 @@ def training_config(
     _name_languages(values, config)
     _set_data(values, corpora, is_reverse=is_reverse, is_result=is_result)
     if is_reverse:
-        _turn(values)
+        _exchange_sides(values, config)
     if values["tokenizer"]["model_type"] != "word":
         values["tokenizer"]["symbols"] = list(dict.fromkeys((*values["tokenizer"]["symbols"], *symbols)))
     _set_sizes(values, sizes)
@@ -101,23 +102,34 @@ PIECES_A_LINE = 20
 
 
 def _name_languages(values: dict[str, Any], config: Config) -> None:
-    """Set the two languages for the data as a whole, and for none of its corpora."""
-    data = values["data"]
-    data["source_lang"], data["target_lang"] = config.data.direction
-    dev = data["dev"] if isinstance(data["dev"], list) else [data["dev"]] if data["dev"] else []
-    for text in (*dev, *data["test"]):
-        text["source_lang"] = text["target_lang"] = None
+    """Give two languages to the data as a whole, and to none of its texts; more of them to every text."""
+    data, has_several = values["data"], len(config.data.directions) > 1
+    languages = (None, None) if has_several else config.data.direction
+    data["source_lang"], data["target_lang"] = languages
+    texts = (*config.data.dev_sets, *config.data.test)
+    for text, value in zip(texts, (*_listed(data["dev"]), *data["test"]), strict=True):
+        own = config.data.direction_of(text) if has_several else (None, None)
+        value["source_lang"], value["target_lang"] = own
+
+
+def _listed(dev: Any) -> list[dict[str, Any]]:
+    """Return the values of the dev sets, of which there are none, one or several."""
+    return dev if isinstance(dev, list) else [dev] if dev else []
 
 
 def _set_data(values: dict[str, Any], corpora: Sequence[Corpus], *, is_reverse: bool, is_result: bool) -> None:
     data = values["data"]
+    has_several = data["source_lang"] is None
     data["monolingual"] = None
+    data["corpus_temperature"] = 1.0  # the weights have it in them
     data["train"] = [
         {
             "source": str(corpus.source),
             "target": str(corpus.target),
             "weight": corpus.weight,
             "alignment": None if is_reverse else corpus.alignment,
+            "source_lang": corpus.direction.source if has_several else None,
+            "target_lang": corpus.direction.target if has_several else None,
         }
         for corpus in corpora
     ]
@@ -134,25 +146,30 @@ def _set_sizes(values: dict[str, Any], sizes: Mapping[str, Any]) -> None:
         place[last] = value
 
 
-def _translates(run: Path, direction: Direction) -> bool:
-    """Return True of a model of several directions, if this is one of them."""
+def _translates(run: Path, directions: Sequence[Direction]) -> bool:
+    """Return True of a model of several directions, if all of these are among them."""
     origin = Experiment(run)
     if not origin.config_path.is_file():  # as whoever trains will say
         return False
-    directions = origin.config.data.directions
-    return len(directions) > 1 and direction in directions
+    learned = origin.config.data.directions
+    return len(learned) > 1 and set(directions) <= set(learned)
 
 
-def _turn(values: dict[str, Any]) -> None:
-    """Exchange the languages in the values of a configuration."""
-    data, pretrained = values["data"], values["model"]["pretrained"]
+def _exchange_sides(values: dict[str, Any], config: Config) -> None:
+    """Exchange source and target in the values of a configuration, but for the corpora, which are exchanged already."""
+    data, pretrained, training = values["data"], values["model"]["pretrained"], values["training"]
+    directions = [direction.exchanged for direction in config.data.directions]
     values["name"] = f"{values['name']}-reverse"
-    data["source_lang"], data["target_lang"] = data["target_lang"], data["source_lang"]
-    for dev in data["dev"] if isinstance(data["dev"], list) else [data["dev"]] if data["dev"] else []:
+    for text in (data, *_listed(data["dev"])):
+        text["source_lang"], text["target_lang"] = text["target_lang"], text["source_lang"]
+    for dev in _listed(data["dev"]):
         dev["source"], dev["target"] = dev["target"], dev["source"]
     pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
-    origin = values["training"]["init_from"]
-    if origin is not None and not _translates(Path(origin), Direction(data["source_lang"], data["target_lang"])):
-        values["training"]["init_from"] = None
+    if training["early_stopping_direction"] is not None:
+        chosen = next(one for one in directions if str(one.exchanged) == training["early_stopping_direction"])
+        training["early_stopping_direction"] = str(chosen)
+    origin = training["init_from"]
+    if origin is not None and not _translates(Path(origin), directions):
+        training["init_from"] = None
     if values["scoring"]["tokenize"] != "none":  # another language may need another way to cut words
         values["scoring"]["tokenize"] = None

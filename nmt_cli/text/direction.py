@@ -18,6 +18,16 @@ class Direction(NamedTuple):
         return f"{self.source}-{self.target}"
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """The options of a command that choose it."""
+        return "--source-lang", self.source, "--target-lang", self.target
+
+    @property
+    def exchanged(self) -> Direction:
+        """The direction of the opposite way."""
+        return Direction(self.target, self.source)
+
+    @property
     def tags(self) -> tuple[str, str]:
         """The marks of its source and of its target, of which a model of several directions may know one or both.
 

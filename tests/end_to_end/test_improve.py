@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from command_line import CONFIG, contents, run_here, start_nmt
 
 from nmt_cli.assembly.improvement import _compare as compare
@@ -80,6 +81,43 @@ def improve(here: Path, *options: str | Path):
 def same_file(one: Path, other: Path) -> bool:
     """Return True if both hold the same bytes, or neither is there."""
     return (one.read_bytes() if one.exists() else None) == (other.read_bytes() if other.exists() else None)
+
+
+@pytest.mark.slow
+def test_a_model_of_both_ways_learns_from_what_it_translates_back_itself(here, inside):
+    text = (here / "config.yaml").read_text(encoding="utf-8")
+    ways = (("en", "fr"), ("fr", "en"))
+
+    def pairs(part: str, one: str, other: str):
+        sides = {"source": f"{here}/c/{part}.{one}", "target": f"{here}/c/{part}.{other}"}
+        return {**sides, "source_lang": one, "target_lang": other}
+
+    both = {part: [pairs(part, *way) for way in ways] for part in ("train", "dev")}
+    texts = {"target": [{"text": f"{here}/mono.fr", "lang": "fr"}]}
+    data = {**yaml.safe_load(text), "data": {**both, "monolingual": texts}}
+    (here / "config.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+    done = improve(here)
+    assert done.code == 0, done.err
+    assert inside.ran == ["clean", "clean", "clean", "train", "translate", "clean", "train"]
+    assert "nmt translate FILE --model" in done.err
+    assert done.err.endswith("--source-lang en --target-lang fr\n")
+    result, last = here / "run-improved", here / "run-improved/stages/07-forward/model"
+    names = sorted(str(path.relative_to(last)) for path in last.glob("directions/*/*.json"))
+    assert "directions/fr-en/writing.json" in names
+    assert all(same_file(result / name, last / name) for name in names)
+    translated = run_here("translate", "--model", str(result), "--source-lang", "fr", stdin=b"bonjour\n")
+    assert (translated.code, len(translated.lines)) == (0, 1), translated.err
+
+
+def test_text_in_the_other_language_is_refused_and_may_be_named_by_an_option(here, inside):
+    refused = improve(here, "--target-text", here / "mono.en")
+    assert refused.code == 2
+    assert f"data.monolingual.target: {here}/mono.en: " in refused.err
+    assert "look like en, not fr. Give text in fr, or name the file for en" in refused.err
+    assert inside.ran == []
+    planned = improve(here, "--source-text", here / "mono.en", "--dry-run")
+    assert planned.code == 0, planned.err
+    assert f"nmt clean {here}/mono.en" in planned.out.decode()
 
 
 @pytest.mark.slow

@@ -223,10 +223,10 @@ def test_a_page_translates_in_all_directions_with_one_model(here: Path, tmp_path
     assert found == [["cp", "a b c"], ["rv", "c b a"]]
 
 
-def test_improving_several_directions_at_once_is_refused(here: Path):
-    found = run_here("improve", "--config", f"{here}/config.yaml")
+def test_text_to_improve_with_needs_a_language_where_there_are_several(here: Path):
+    found = run_here("improve", "--config", f"{here}/config.yaml", "--target-text", f"{here}/train.cp")
     assert found.code == 2
-    assert "has several directions (xx-cp, xx-rv), and `nmt improve` is for one" in found.err
+    assert f"write {{text: {here}/train.cp, lang: cp}}, with the language of the file" in found.err
     assert found.err.count("\n") == 1
 
 

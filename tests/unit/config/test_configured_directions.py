@@ -93,3 +93,18 @@ def test_a_corpus_without_languages_is_refused():
     assert "data.train.1: has no languages" in problems(
         ("vi", "en"), train=[text("vi", "en"), {"source": "a", "target": "b"}]
     )
+
+
+def test_text_in_one_language_belongs_to_the_only_language_of_its_side_or_names_it():
+    texts = {"target": ["m.en"], "source": [{"text": "m.vi", "lang": "vi"}]}
+    data = config(("vi", "en"), ("fr", "en"), monolingual=texts).data
+    assert data.monolingual_files("target") == (("m.en", "en"),)
+    assert data.monolingual_files("source") == (("m.vi", "vi"),)
+    assert problems(("vi", "en"), ("fr", "en"), monolingual={"source": ["m.vi"]}) == (
+        "config: data.monolingual.source.0: the source is in several languages (vi, fr); write {text: m.vi, lang: vi}, "
+        "with the language of the file"
+    )
+    texts = {"target": [{"text": "m.vi", "lang": "vi"}]}
+    assert problems(("vi", "en"), ("fr", "en"), monolingual=texts) == (
+        "config: data.monolingual.target.0: vi is no target language; there are: en"
+    )

@@ -17,9 +17,11 @@ from nmt_cli.config.section import PathKind
 NO_PATHS = {
     *("name", "data.source_lang", "data.target_lang", "data.licence", "data.test.0.name"),
     *("tokenizer.symbols.0", "training.device", "scoring.tokenize", "training.early_stopping_direction"),
+    *(f"data.monolingual.{side}.0.lang" for side in ("source", "target")),
     *(f"data.{text}.{side}_lang" for text in ("train.0", "dev", "dev.0", "test.0") for side in ("source", "target")),
 }
 """Keys with text that is no path. A new key with text stands here, or has the type `DataPath` or `DirectoryPath`."""
+LANGUAGES = {"source": "en", "target": "fr"}
 DIRECTORIES = {"model_dir", "training.init_from"}
 SCHEMA = Config.model_json_schema()
 
@@ -38,8 +40,9 @@ def keys_of_text(schema: dict[str, Any], key: tuple[str, ...] = ()) -> Iterator[
         yield ".".join(key)
 
 
-OTHER_FORM = {"data.dev.0.source", "data.dev.0.target"}
-"""The dev sets as a list, in the place of one."""
+OF_TEXTS = {f"data.monolingual.{side}.0.text" for side in ("source", "target")}
+OTHER_FORM = {"data.dev.0.source", "data.dev.0.target", *OF_TEXTS}
+"""The dev sets as a list, in the place of one, and text in one language with its language."""
 PATH_KEYS = sorted({*keys_of_text(SCHEMA)} - NO_PATHS - OTHER_FORM)
 
 
@@ -68,10 +71,15 @@ def test_every_path_is_made_absolute(full: Config):
     assert {named.key: named.path for named in paths_in(absolute)} == {key: str(Path.cwd() / key) for key in PATH_KEYS}
 
 
-def test_the_paths_of_a_list_of_dev_sets_are_known(tmp_path: Path):
+def test_the_paths_of_a_list_of_dev_sets_and_of_text_with_its_language_are_known(tmp_path: Path):
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(model_dir="run", corpus="corpus"), encoding="utf-8")
-    several = load_config(file, ["data.dev=[{source: data.dev.0.source, target: data.dev.0.target}]"])
+    named = [f"{side}: [{{text: data.monolingual.{side}.0.text, lang: {lang}}}]" for side, lang in LANGUAGES.items()]
+    forms = [
+        "data.dev=[{source: data.dev.0.source, target: data.dev.0.target}]",
+        f"data.monolingual={{{', '.join(named)}}}",
+    ]
+    several = load_config(file, forms)
     assert {named.path for named in paths_in(several)} > OTHER_FORM
     assert all(named.path.startswith("/") for named in paths_in(with_absolute_paths(several)))
 

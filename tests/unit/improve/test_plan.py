@@ -238,3 +238,62 @@ def test_sizes_for_the_whole_text_go_to_trainings_that_see_it():
     reverse, forward = trained(plan(config(), Recipe(), Amounts((1_000,), (10_000,)), HERE, sizes))
     assert (reverse.config.tokenizer.vocab_size, forward.config.tokenizer.vocab_size) == (8_000, 4_000)
     assert forward.config.model.dropout.readout == 0.4
+
+
+def pair(source, target, part="train"):
+    prefix = f"/d/{part}.{source}-{target}"
+    texts = {"source": f"{prefix}.{source}", "target": f"{prefix}.{target}"}
+    return {**texts, "source_lang": source, "target_lang": target}
+
+
+def of_directions(directions, **more):
+    """Return the values of `data` of a model of several directions."""
+    return {
+        "train": [pair(*direction) for direction in directions],
+        "dev": [pair(*direction, "dev") for direction in directions],
+        "test": [{"name": "-".join(direction), **pair(*direction, "test")} for direction in directions],
+        **more,
+    }
+
+
+def test_several_directions_are_exchanged_together_and_text_goes_back_into_each_source():
+    data = of_directions([("vi", "en"), ("fr", "en")], monolingual={"target": ["/d/m.en"]}, corpus_temperature=5.0)
+    found = stages(
+        amounts=Amounts((1_000, 32_000), (50_000,)), data=data, training={"early_stopping_direction": "vi-en"}
+    )
+    reverse, forward = (stage.config for stage in trained(found))
+    assert reverse.data.directions == (("en", "vi"), ("en", "fr"))
+    assert [(dev.source, dev.source_lang) for dev in reverse.data.dev_sets] == [
+        ("/d/dev.vi-en.en", "en"), ("/d/dev.fr-en.en", "en"),
+    ]  # fmt: skip
+    assert (reverse.training.early_stopping_direction, forward.training.early_stopping_direction) == ("en-vi", "vi-en")
+    ways = [stage.arguments[-4:] for stage in found if stage.arguments[0] == "translate"]
+    assert ways == [
+        ("--source-lang", "en", "--target-lang", "vi"),
+        ("--source-lang", "en", "--target-lang", "fr"),
+    ]
+    corpora = forward.data.train
+    assert [forward.data.direction_of(corpus) for corpus in corpora] == [("vi", "en"), ("fr", "en")] * 2
+    # 33,000 pairs, of which each direction counts n^(1/5): one third is Vietnamese; twice as much translated text.
+    assert [corpus.weight for corpus in corpora] == [11.0, 0.688, 0.44, 0.881]
+    assert forward.data.corpus_temperature == 1.0
+    (text,) = (stage for stage in found if stage.name.endswith("text"))
+    assert {"/d/dev.vi-en.en", "/d/test.fr-en.en", "/d/train.fr-en.en"} <= {*text.arguments}
+    assert not any(word.endswith((".vi", ".fr")) for word in text.arguments)
+
+
+def test_a_model_of_both_ways_translates_back_by_itself():
+    both = [("vi", "en"), ("en", "vi")]
+    texts = {"target": [{"text": "/d/m.en", "lang": "en"}], "source": [{"text": "/d/m.vi", "lang": "vi"}]}
+    found = stages(
+        Recipe(rounds=2), Amounts((1_000, 1_000), (4_000,), (2_000,)), data=of_directions(both, monolingual=texts)
+    )
+    assert [stage.name.partition("-")[2] for stage in found] == [
+        "pairs", "pairs", "text", "text", "forward",
+        *["back-translate", "back", "back-translate", "back", "forward"] * 2,
+    ]  # fmt: skip
+    last = trained(found)[-1].config
+    assert last.data.directions == tuple(both)
+    assert [(Path(corpus.target).name, corpus.weight) for corpus in last.data.train] == [
+        ("pairs.en", 1.0), ("pairs.vi", 1.0), ("back.en", 0.5), ("back.vi", 1.0),
+    ]  # fmt: skip
