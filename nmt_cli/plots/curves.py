@@ -14,6 +14,8 @@ from nmt_cli.system.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+OF_DIRECTION = "bleu_"
+"""Beginning of the name of a score of one direction, which its two languages follow."""
 _COLOURS = ("#1f5fa8", "#c2571a", "#2c7a4b", "#8a3d8f", "#b08900", "#4a4a4a", "#c23b5a", "#1b8a94")
 
 
@@ -30,7 +32,10 @@ class LengthBucket:
 
 
 def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) -> None:
-    """Write the learning curves of some runs: losses on one panel, BLEU and chrF (where there are any) on the other."""
+    """Write the learning curves of some runs: losses on one panel, BLEU and chrF (where there are any) on the other.
+
+    Of a model of several directions, the other panel has the mean and the BLEU of each direction.
+    """
     check_picture(path)
     if not any(_series(records, "loss", "train", "validation")[0] for records in runs.values()):
         raise InputError(f"{path}: nothing to draw: no train or validation record has a step and a loss")
@@ -46,7 +51,13 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, object]]], path: Path) 
             _line(axes[0], _series(records, "loss", "train"), f"{prefix}train", colour, alpha=0.45, linewidth=1)
             _line(axes[0], _series(records, "loss", "validation"), f"{prefix}validation", colour, marker="o")
             if has_scores:
-                _line(axes[1], _series(records, "bleu", "validation"), f"{prefix}BLEU", colour, marker="o")
+                directions = _directions(records)
+                mean = f"{prefix}mean BLEU" if directions else f"{prefix}BLEU"
+                _line(axes[1], _series(records, "bleu", "validation"), mean, colour, marker="o")
+                for number, direction in enumerate(directions, start=1):
+                    own = _COLOURS[number % len(_COLOURS)] if len(runs) == 1 else colour
+                    points = _series(records, f"{OF_DIRECTION}{direction}", "validation")
+                    _line(axes[1], points, f"{prefix}BLEU {direction}", own, marker=".", linewidth=1, linestyle=":")
                 _line(
                     axes[1], _series(records, "chrf", "validation"), f"{prefix}chrF", colour, marker="s", linestyle="--"
                 )
@@ -80,6 +91,12 @@ def draw_lengths(curves: Mapping[str, Sequence[LengthBucket]], path: Path) -> No
         _style_axes(axes, "source words; n is the number of sentences", "BLEU")
         _keep_to_scores(axes)
         save(figure, path)
+
+
+def _directions(records: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the directions of which the records have a score each, in the order of their first record."""
+    keys = dict.fromkeys(key for record in records for key in record if key.startswith(OF_DIRECTION))
+    return [key.removeprefix(OF_DIRECTION) for key in keys]
 
 
 def _series(records: Sequence[Mapping[str, object]], field: str, *events: str) -> tuple[list[float], list[float]]:

@@ -211,6 +211,15 @@ def test_learning_curves_show_losses_and_scores(tmp_path):
     assert expected <= set(words_of(tmp_path / "c.svg"))
 
 
+def test_learning_curves_show_the_score_of_each_direction_beside_the_mean(tmp_path):
+    several = [{**TRAINED[2], "step": step, "bleu_vi-en": 2.0, "bleu_fr-en": 4.2} for step in (20, 40)]
+    for runs, prefix in (({"run": several}, ""), ({"run": several, "other": TRAINED}, "run: ")):
+        draw_curves(runs, tmp_path / "c.svg")
+        words = set(words_of(tmp_path / "c.svg"))
+        assert {f"{prefix}mean BLEU", f"{prefix}BLEU vi-en", f"{prefix}BLEU fr-en"} <= words
+        assert ("other: BLEU" in words) == (len(runs) > 1)
+
+
 def test_records_without_a_field_are_passed_over(tmp_path):
     records = [
         {},
