@@ -39,6 +39,7 @@ CORE_FORMATS = (
 )
 MAKE_A_MODEL = "nmt demo"
 NEED_NOTHING = [
+    "nmt import odd/pairs.po -o po --source-lang en --target-lang fr",
     "nmt --version",
     "nmt --help",
     *(
@@ -83,7 +84,6 @@ NEED_MORE = [
     (f"{LENGTHS} -o lengths.svg", "nmt-cli[plots]"),
     ("nmt check --config tiny.yaml --set training.tensorboard=true", "nmt-cli[logs]"),
     ("nmt train --config tiny.yaml --set model_dir=runs/logged --set training.tensorboard=true", "nmt-cli[logs]"),
-    ("nmt import odd/pairs.po -o po --source-lang en --target-lang fr", "nmt-cli[formats]"),
     ("nmt import odd/pairs.xlsx -o xlsx --source-lang en --target-lang fr", "nmt-cli[formats]"),
     ("nmt import odd/pairs.zst -o zst --source-lang en --target-lang fr", "nmt-cli[formats]"),
     ("nmt translate odd/pairs.po -o translated.po --model runs/demo", "nmt-cli[documents]"),
