@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +29,23 @@ def build_optimizer(
     common: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
     match name:
         case "adam":
-            return torch.optim.Adam(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
+            return _plain(torch.optim.Adam)(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
         case "adamw":
-            return torch.optim.AdamW(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
+            return _plain(torch.optim.AdamW)(parameters, betas=betas, eps=epsilon or 1e-8, fused=True, **common)
         case "adadelta":
-            return torch.optim.Adadelta(parameters, rho=rho, eps=epsilon or 1e-6, **common)
+            return _plain(torch.optim.Adadelta)(parameters, rho=rho, eps=epsilon or 1e-6, **common)
         case _:
-            return torch.optim.SGD(parameters, momentum=momentum, **common)
+            return _plain(torch.optim.SGD)(parameters, momentum=momentum, **common)
+
+
+def _plain(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
+    """Return a class of optimizers that does the same without torch's compiler, whose import takes seconds.
+
+    torch imports it to keep these methods out of what it compiles. Nothing is compiled here.
+    """
+    names = ("state_dict", "load_state_dict", "zero_grad", "add_param_group")
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    return type(kind.__name__, (kind,), {**methods, "step": torch.no_grad()(inspect.unwrap(kind.step))})
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

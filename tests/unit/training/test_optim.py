@@ -1,6 +1,8 @@
 """Schedules at points known from their formulas, optimizers against their papers' updates, the average of weights."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -164,3 +166,43 @@ def test_adamw_shrinks_weights_by_themselves_and_adam_through_the_gradient():
         parameter.grad = torch.zeros(1)
         build_optimizer(name, [parameter], learning_rate=0.1, weight_decay=0.5).step()
         assert float(parameter.detach()) == pytest.approx(expected, rel=1e-5)
+
+
+WITHOUT_COMPILER = """
+import sys, torch
+from nmt_cli.training.optim import build_optimizer, load_optimizer_tensors, optimizer_tensors
+for name in sys.argv[1:]:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = build_optimizer(name, [weight], learning_rate=0.1)
+    weight.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    load_optimizer_tensors(optimizer, optimizer_tensors(optimizer))
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+def test_no_optimizer_imports_the_compiler_of_torch():
+    """It takes some three seconds at the beginning of every training."""
+    assert subprocess.run([sys.executable, "-c", WITHOUT_COMPILER, *NAMES], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_optimizer_is_the_one_of_torch_bit_for_bit(name):
+    ours, theirs = parameters(), parameters()
+    common = {"lr": 0.1, "weight_decay": 0.01}
+    optimizers = [
+        build_optimizer(name, ours, learning_rate=0.1, weight_decay=0.01, momentum=0.9, betas=(0.9, 0.999)),
+        {
+            "adam": lambda: torch.optim.Adam(theirs, fused=True, **common),
+            "adamw": lambda: torch.optim.AdamW(theirs, fused=True, **common),
+            "adadelta": lambda: torch.optim.Adadelta(theirs, rho=0.95, eps=1e-6, **common),
+            "sgd": lambda: torch.optim.SGD(theirs, momentum=0.9, **common),
+        }[name](),
+    ]
+    for step in range(5):
+        for those, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.zero_grad()
+            give_gradients(those, step)
+            optimizer.step()
+    assert all(own.equal(other) for own, other in zip(ours, theirs, strict=True))
