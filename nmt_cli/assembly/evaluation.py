@@ -216,8 +216,6 @@ def _make_directory(
             raise InputError(
                 f"{output}: exists, and {told} that `nmt evaluate` made it. Move it away or choose another -o"
             )
-    if directory.exists() and not directory.is_dir():
-        raise InputError(f"{directory}: is a file; -o names a directory. Choose another")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:

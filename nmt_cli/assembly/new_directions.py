@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from nmt_cli.data.output import check_new, open_new_outputs
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import directory_for
 from nmt_cli.text.direction import Direction
 
 
@@ -62,18 +63,8 @@ def configure_directions(output: Path, given: Sequence[str], *, both: bool, name
     check_output(output)
     header = Header(run_name(output, name, "_".join(texts[0].direction)), seed, None, None)
     directory = output.parent / f"{output.stem}.data"
-    is_new = not directory.exists()
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory}: cannot be made: {(error.strerror or str(error)).lower()}") from error
-    try:
+    with directory_for(directory):
         _write(output, directory, header, texts, directions)
-    except BaseException:
-        if is_new:
-            with suppress(OSError):  # somebody else has put something into it
-                directory.rmdir()
-        raise
     config = shlex.quote(str(output))
     log(f"configuration: {output}")
     log(f"try: nmt check --config {config}; nmt train --config {config}")

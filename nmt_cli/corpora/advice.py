@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from nmt_cli.corpora.corpus_report import CorpusReport
 from nmt_cli.corpora.filter_pairs import FilterCounts, cleaned_names, count_filtered
 from nmt_cli.corpora.filters import FILTERS, Filter, dropping_filters
 from nmt_cli.corpora.unequal_files import first_mismatch, look_command
+from nmt_cli.data.pairs import ParallelText
 
 MAX_EXAMINED = 200_000
 """Pairs of a corpus that are examined, in blocks from all over it. That takes less than a minute."""
@@ -58,16 +59,6 @@ class Advice:
     """Share times harm."""
     level: str
     """The word for it."""
-
-
-class Sides(Protocol):
-    """The two files of a corpus."""
-
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def target(self) -> str: ...
 
 
 class Advised(NamedTuple):
@@ -243,7 +234,7 @@ def _beside(source: str) -> Path:
     return path if os.access(path.parent, os.W_OK) else Path(path.name)
 
 
-def fresh_prefix(corpus: Sides, drop: Sequence[str] = ()) -> str:
+def fresh_prefix(corpus: ParallelText, drop: Sequence[str] = ()) -> str:
     """Return the beginning of names beside a corpus that no file has yet: `train.clean` for `train.en`."""
     path = _beside(corpus.source)
     stem = "-".join((f"{path.stem}.clean", *drop))
@@ -254,7 +245,7 @@ def fresh_prefix(corpus: Sides, drop: Sequence[str] = ()) -> str:
     raise AssertionError
 
 
-def clean_command(corpus: Sides, drop: Sequence[str] = (), without: Sequence[Sides] = ()) -> str:
+def clean_command(corpus: ParallelText, drop: Sequence[str] = (), without: Sequence[ParallelText] = ()) -> str:
     """Return the command that cleans a corpus beside itself: `train.en` becomes `train.clean.en`.
 
     Another command than the usual one makes files of another name, so that both can run.

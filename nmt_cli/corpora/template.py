@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -19,6 +18,7 @@ from nmt_cli.data.output import open_new_outputs
 from nmt_cli.data.pairs import Corpus
 from nmt_cli.system.console import counted, log, warn
 from nmt_cli.system.errors import InputError
+from nmt_cli.system.files import directory_for
 from nmt_cli.text.direction import Direction
 from nmt_cli.text.language_codes import bleu_tokenizer
 
@@ -86,33 +86,22 @@ def write_with_held_out(
     dev, train = (Corpus(str(first), str(second)) for first, second in (paths[:2], paths[2:]))
     # A name that cannot be written is found before the work.
     configuration(header, Plan([train], text.num_whole, dev, ""), text)
-    is_new = not directory.exists()
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory}: cannot be made: {(error.strerror or str(error)).lower()}") from error
-    try:
-        with open_new_outputs([output, *paths]) as (config_file, *files):
-            split = hold_out(
-                corpora, num_whole=text.num_whole, seed=header.seed,
-                dev=(files[0], files[1]), train=(files[2], files[3]),
-            )  # fmt: skip
-            if not split.training:
-                raise InputError(
-                    f"{corpora[0].source}: nothing is left to train on when {split.held_out:,} pairs and all with the "
-                    "same source or target are held out; give --dev-source and --dev-target"
-                )
-            comment = (
-                f"{split.held_out:,} pairs held out by the seed; {split.left_out:,} others with the same source or "
-                "target are in neither set."
+    with directory_for(directory), open_new_outputs([output, *paths]) as (config_file, *files):
+        split = hold_out(
+            corpora, num_whole=text.num_whole, seed=header.seed,
+            dev=(files[0], files[1]), train=(files[2], files[3]),
+        )  # fmt: skip
+        if not split.training:
+            raise InputError(
+                f"{corpora[0].source}: nothing is left to train on when {split.held_out:,} pairs and all with the "
+                "same source or target are held out; give --dev-source and --dev-target"
             )
-            plan = Plan([train], split.training, dev, comment)
-            config_file.write(configuration(header, plan, text, count_updates).encode("utf-8"))
-    except BaseException:
-        if is_new:
-            with suppress(OSError):  # somebody else has put something into it
-                directory.rmdir()
-        raise
+        comment = (
+            f"{split.held_out:,} pairs held out by the seed; {split.left_out:,} others with the same source or "
+            "target are in neither set."
+        )
+        plan = Plan([train], split.training, dev, comment)
+        config_file.write(configuration(header, plan, text, count_updates).encode("utf-8"))
     others = f", {split.without_text:,} left out because a side has no text" if split.without_text else ""
     others += f", {text.num_invalid:,} left out because they are not UTF-8" if text.num_invalid else ""
     warn_of_small_dev(split.held_out)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.system.console import counted
@@ -14,6 +14,16 @@ from nmt_cli.system.errors import InputError, UnequalLinesError
 
 MAX_LINKED_WORD = 2**16 - 1
 """The last word that a word alignment can name, as the store keeps it."""
+
+
+class ParallelText(Protocol):
+    """The names of two files, line by line of one meaning."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nmt_cli.normalization.step import Step
 from nmt_cli.text.line import Constraint, Line
 
 
-class Entry(Protocol):
-    """A term, and its translations."""
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """The translations, the preferred one first."""
-
-
-class Match(Protocol):
+class Match(NamedTuple):
     """A term in a text."""
 
-    @property
-    def entry(self) -> Entry:
-        """The term and its translations."""
-
-    @property
-    def begin(self) -> int:
-        """Its first character in the text."""
-
-    @property
-    def end(self) -> int:
-        """The character after its last."""
+    begin: int
+    end: int
+    forms: tuple[str, ...]
+    """Its translations, the preferred one first."""
 
 
 class Glossary(Protocol):
@@ -52,7 +37,7 @@ class GlossaryTerms(Step):
     def read(self, line: Line) -> Line:
         """Return the line with its terms as constraints, numbered from left to right."""
         found = [
-            Constraint(match.begin, match.end, match.entry.forms, self.name, key)
+            Constraint(match.begin, match.end, match.forms, self.name, key)
             for key, match in enumerate(self._glossary.matches(line.text))
         ]
         return line.changed(self.name, constraints=found)

@@ -215,6 +215,27 @@ def unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
+@contextmanager
+def directory_for(path: Path) -> Iterator[None]:
+    """Make a directory where there is none; if the block fails, remove the one that was made, unless it holds a file.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    is_new = not path.exists()
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made: {(error.strerror or str(error)).lower()}") from error
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # somebody else has put something into it
+                path.rmdir()
+        raise
+
+
 def make_directory(path: Path) -> list[Path]:
     """Make a directory and those above it, so that a power cut does not take them away with what lies in them.
 

@@ -57,20 +57,16 @@ class Ended(SystemExit):
 
 @contextmanager
 def answered_by(handler: Handler) -> Iterator[None]:
-    """Let `handler` answer the signals that are not ignored while the block runs."""
-    before = _heard()
-    for number in before:
-        signal.signal(number, handler)
-    try:
+    """Have `handler` called for the signals that are not ignored while the block runs."""
+    with kept():
+        for number in _heard():
+            signal.signal(number, handler)
         yield
-    finally:
-        for number, answer in before.items():
-            signal.signal(number, answer)
 
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Put those back who answered before the block, in which a library sets handlers of its own."""
+    """Restore the handlers after a block in which others are set."""
     before = _heard()
     try:
         yield

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.data.batch import make_batch
-from nmt_cli.data.pairs import Corpus, Pair, read_pairs
+from nmt_cli.data.pairs import Corpus, Pair, ParallelText, read_pairs
 from nmt_cli.data.tokenizer import Tokenizer
 from nmt_cli.model.seq2seq import Seq2Seq
 from nmt_cli.normalization.normalizer import Normalizer
@@ -25,15 +25,6 @@ from nmt_cli.translation.translator import Translator
 
 BATCH_TOKENS = 4096
 Result = TypeVar("Result")
-
-
-class ParallelText(Protocol):
-    """The names of two files."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def target(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
+from nmt_cli.normalization.glossary_terms import Match
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.letters import MARKS, WITHOUT_SPACES
 
@@ -31,14 +32,6 @@ class Entry:
     """Its translations, the preferred one first."""
     exact: bool
     line: int
-
-
-class Match(NamedTuple):
-    """An entry in a text, and its characters there."""
-
-    entry: Entry
-    begin: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +124,7 @@ class Glossary:
                 continue
             found = self._exact.get(_composed(text[begin:end])) or self._folded.get(folded.text[place:stop])
             if found is not None:
-                return Match(found, begin, end)
+                return Match(begin, end, found.forms)
         return None
 
 

@@ -35,7 +35,7 @@ def test_each_term_stays_with_its_symbols_where_it_stands(steps, num):
         words.insert(chance.randrange(len(words) + 1), chance.choice(TERMS))
         text = " ".join(words)
         line = steps.with_glossary(GLOSSARY).read(text)
-        expected = [(match.begin, match.end, match.entry.forms) for match in GLOSSARY.matches(text)]
+        expected = GLOSSARY.matches(text)
         terms = [one for one in line.constraints if one.step == "glossary"]
         assert [one.forms for one in terms] == [forms for *_, forms in expected]
         assert [one.key for one in terms] == [*range(len(terms))]

@@ -70,4 +70,4 @@ def test_comments_blank_lines_repeats_and_both_cases_are_allowed(tmp_path: Path)
     path = tmp_path / "g.tsv"
     path.write_bytes(b"# terms\n\nPolish\tpolnisch\texact\r\npolish\tputzen | polieren\npolish\tputzen|polieren\n")
     own = Glossary.read(path)
-    assert [match.entry.forms for match in own.matches("Polish polish")] == [("polnisch",), ("putzen", "polieren")]
+    assert [match.forms for match in own.matches("Polish polish")] == [("polnisch",), ("putzen", "polieren")]
