@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,10 +54,14 @@ def entry(here: Path, part: str, target: str, more: str = "") -> str:
     )
 
 
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def here(once) -> Path:
     """The directory of a trained model: `cp` copies the letters of a line, `rv` reverses them."""
-    here, draw = tmp_path_factory.mktemp("directions"), random.Random(1)
+    return once("directions", train)
+
+
+def train(here: Path) -> None:
+    draw = random.Random(1)
     for part, size in (("train", 600), ("dev", 20)):
         for target in ("cp", "rv"):
             lines = [[draw.choice("abcdefgh") for _ in range(draw.randint(2, 4))] for _ in range(size)]
@@ -73,7 +78,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     found = run_here("train", "--config", f"{here}/config.yaml", "--set", "training.threads=1")
     assert found.code == 0, found.err
-    return here
 
 
 def translated(here: Path, text: str, *options: str) -> Result:
@@ -154,14 +158,15 @@ def test_rescoring_depends_on_the_direction(here: Path, tmp_path: Path):
     assert forced[1] > forced[0] + 5
 
 
-def test_evaluation_scores_the_sets_of_each_direction(here: Path):
-    found = run_here("evaluate", "--model", f"{here}/run")
+def test_evaluation_scores_the_sets_of_each_direction(here: Path, tmp_path: Path):
+    run = shutil.copytree(here / "run", tmp_path / "run")  # which gets the report
+    found = run_here("evaluate", "--model", f"{run}")
     assert found.code == 0, found.err
     assert [line.split(":")[0] for line in found.lines if "BLEU =" in line] == ["cp", "rv"]
-    card = run_here("card", "--model", f"{here}/run")
+    card = run_here("card", "--model", f"{run}")
     assert "Translates from xx to cp and from xx to rv" in card.out.decode()
     assert "Translation xx-rv" in card.out.decode()
-    assert "xx -> cp, xx -> rv" in run_here("inspect", f"{here}/run").out.decode()
+    assert "xx -> cp, xx -> rv" in run_here("inspect", f"{run}").out.decode()
 
 
 def test_a_training_text_with_a_tag_is_refused(here: Path, tmp_path: Path):

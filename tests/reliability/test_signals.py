@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from command_line import contents, timer_kept
 from faults import Faulty, Operation
-from marks import others_soak
+from marks import others_slow, others_soak
 from test_killed import resume_and_compare, telling, train
 
 from nmt_cli.system import signals
@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests/models/format-1/run"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 SAVED = "is saved; the same command goes on from there"
-each_signal = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
 some_signals = pytest.mark.parametrize(
     "number",
     [pytest.param(n, marks=() if n == signal.SIGHUP else pytest.mark.soak, id=n.name) for n in CODES],
@@ -434,7 +433,7 @@ def unfinished(directory: Path) -> list[Path]:
     return list(directory.glob(".out.*.tmp"))
 
 
-@each_signal
+@some_signals
 def test_a_signal_ends_a_command_and_removes_what_is_half_written(start: Start, tmp_path: Path, number: int):
     process = start("encode", "--model", MODEL, "-o", tmp_path / "out")
     while not unfinished(tmp_path):
@@ -459,7 +458,7 @@ def test_a_signal_ends_a_filter_that_waits_for_its_next_line(start: Start, tmp_p
         assert process.wait(timeout=300) == 130
 
 
-@pytest.mark.parametrize("ignored", IGNORED)
+@pytest.mark.parametrize("ignored", others_slow(*IGNORED))
 def test_a_command_does_not_hear_what_it_was_started_to_ignore(start: Start, tmp_path: Path, ignored: str):
     process = start("encode", "--model", MODEL, "-o", tmp_path / "out", ignored=ignored)
     while not unfinished(tmp_path):

@@ -4,6 +4,7 @@ import gc
 from itertools import pairwise
 
 import pytest
+from marks import others_slow
 
 from nmt_cli.config.loader import validate
 from nmt_cli.corpora.sizes import resized, sizes_for, training_memory
@@ -200,15 +201,15 @@ def test_activations_grow_with_the_batch_and_the_longest_pair_and_shrink_in_part
 
 
 @pytest.mark.parametrize(
-    ("attention", "options"),
-    [
+    "which",
+    others_slow(
         ("additive", {}),
         ("additive", {"layer_norm": False}),
         ("location", {}),
         ("additive", {"lexical_model": True}),
-    ],
+    ),
 )
-def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(attention, options, monkeypatch):
+def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(which, monkeypatch):
     """Without kernels, which hold less, and without rows that only pad, of which so small a batch has many."""
     import torch
 
@@ -219,6 +220,7 @@ def test_activations_are_near_the_tensors_that_are_held_for_the_backward_pass(at
     from nmt_cli.training.loss import TranslationLoss
 
     monkeypatch.setattr(matmul, "has_onednn", lambda: False)
+    attention, options = which
     size, length, sentences = 32, 20, 4
     values = config(batch_size=length * sentences).model_dump(mode="json")
     values["model"] |= {"embedding_size": size, "layer_norm": options.get("layer_norm", True)}

@@ -5,6 +5,7 @@ import gzip
 import subprocess
 
 import pytest
+from marks import others_slow
 
 from nmt_cli.corpora import unequal_files
 from nmt_cli.corpora.unequal_files import first_mismatch
@@ -43,7 +44,7 @@ def test_the_place_is_found_wherever_it_is(tmp_path, row, what):
     assert abs(part.line - (row + 1)) <= 20
 
 
-@pytest.mark.parametrize("every", [1, 2, 5])
+@pytest.mark.parametrize("every", others_slow(2, 1, 5))
 def test_of_a_large_corpus_a_part_of_the_blocks_leads_to_the_place(tmp_path, monkeypatch, every):
     monkeypatch.setattr(unequal_files, "BLOCK", 100)
     monkeypatch.setattr(unequal_files, "MAX_EXAMINED", 3_000 // every)

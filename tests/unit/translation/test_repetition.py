@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from marks import others_slow
 
 from nmt_cli.assembly.trained_model import load_model
 from nmt_cli.assembly.trained_translator import open_translator
@@ -128,7 +129,7 @@ def test_links_terms_and_confidence_fit_the_text_that_is_left(run: Path, raw: li
         assert best.weights_with_end.sum(axis=1) == pytest.approx([1.0] * num_words, abs=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"beam_size": 3, "n_best": 3}])
+@pytest.mark.parametrize("options", others_slow({"beam_size": 3, "n_best": 3}, {}))
 def test_repetitions_are_cut_alike_in_all_batches_and_in_an_ensemble(run: Path, options):
     lines = sources()[:50]
     _, whole = translated(run, lines, **options)
