@@ -15,8 +15,8 @@ from nmt_cli.assembly.translation_pool import open_pool
 from nmt_cli.data.lines import decode_line, input_name, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.documents.document import MAX_BYTES, DocumentCounts, translate_document, translate_paragraphs
-from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import splitter
+from nmt_cli.formats.languages import unlike
 from nmt_cli.formats.opening import Input, opened
 from nmt_cli.system.console import Progress, counted, log, warn
 from nmt_cli.system.errors import InputError

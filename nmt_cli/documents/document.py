@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from nmt_cli.documents.cues import with_cues_joined
 from nmt_cli.documents.division import Shown
-from nmt_cli.documents.languages import refuse_mixture
 from nmt_cli.documents.po_codes import cut_codes, finder_of, signs_of
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
@@ -25,6 +24,7 @@ from nmt_cli.formats.work import SEGMENT, Work
 from nmt_cli.normalization.code_finder import habits_of, is_format
 from nmt_cli.system.console import counted, warn
 from nmt_cli.system.errors import InputError
+from nmt_cli.text.language_codes import primary
 from nmt_cli.translation.results import Translation
 
 Translate = Callable[[Sequence[str]], Iterable[Translation]]
@@ -155,7 +155,7 @@ def _in_place(
         if segment.state is not State.NEW and not overwrite:
             num_unfinished += segment.state is State.UNFINISHED
             declared = segment.declared
-            refuse_mixture(document, declared.place, declared.name, declared.target, target_lang)
+            _refuse_mixture(document, declared.place, declared.name, declared.target, target_lang)
         elif invalid := _INVALID.search(segment.text):
             what = "a zero byte" if invalid[0] == "\0" else "a byte that is not valid in its encoding"
             content.odd.append(Odd(segment.line, f"has {what}; mend the line"))
@@ -180,6 +180,23 @@ def _in_place(
         )
     counts.notes += _odd_notes(content.odd)
     return spliced(document.text, edits), counts
+
+
+def _refuse_mixture(document: Characters, place: int, name: str, declared: str, target_lang: str | None) -> None:
+    """Refuse a document that keeps translations in another language; `name` is what declares it, at `place`.
+
+    A document without a language is in the model's, and regions make no difference.
+
+    Raises:
+        InputError: the translations that stay are in another language.
+    """
+    if declared.strip() and target_lang is not None and primary(declared) != primary(target_lang):
+        document.refuse(
+            place,
+            f"its {name} is {declared.strip()} and it has translations, but the model translates into {target_lang}. "
+            f"Two languages would stand in one file. Correct {name} if it is wrong, take the translations out, or "
+            "replace them with --overwrite",
+        )
 
 
 def _odd_notes(odd: Sequence[Odd]) -> list[str]:

@@ -59,6 +59,11 @@ def is_exactly(code: str, language: str) -> bool:
     return code.strip().lower().replace("_", "-") == language.lower().replace("_", "-")
 
 
+def unlike(declared: Iterable[str], language: str) -> str | None:
+    """Return the first language that a document declares and that is another one; None if there is none."""
+    return next((code for code in declared if code.strip() and primary(code) != primary(language)), None)
+
+
 def warn_of_region(name: str, code: str, language: str) -> None:
     """Warn if the text of a file is of another region or script than the language that is asked for."""
     if not is_exactly(code, language) and all(re.search(r"\w[-_@]\w", given) for given in (code, language)):

@@ -18,8 +18,8 @@ from nmt_cli.documents.document import (
     translate_page,
     translate_paragraphs,
 )
-from nmt_cli.documents.languages import unlike
 from nmt_cli.documents.sentences import Splitter
+from nmt_cli.formats.languages import unlike
 from nmt_cli.formats.work import Work
 from nmt_cli.normalization.code_finder import may_have_codes
 from nmt_cli.serve.asking import AnyEngine, Cancellation, Wanted
