@@ -167,14 +167,6 @@ def test_no_number_is_lost_or_invented(nmt, model: Path, corpus: Path, more):
     assert kept[-1] == found[-1]
 
 
-def test_an_unknown_currency_stays_with_its_number(nmt, model: Path):
-    lines = ["My car is €50.", "The house is 1,299.99 €.", "50€ AND £3."]
-    found = translate(nmt, model, lines, "--normalize-input", "--n-best", "3")
-    for record, amounts in zip(found, (["€50"], ["1,299.99 €"], ["50€", "£3"]), strict=True):
-        assert all(amount in one["translation"] for one in record["hypotheses"] for amount in amounts)
-        assert all(one["translation"].count("€") <= 1 for one in record["hypotheses"])
-
-
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -239,24 +231,6 @@ def test_signs_within_a_line_come_back_within_its_translation(nmt, model: Path, 
     assert [one | {"id": 0} for one in found] == alone
     aligned = translate(nmt, model, lines, "--normalize-input", *more, "--alignment", "hard")
     assert [one["translation"] for one in aligned] == [one["translation"] for one in found]
-
-
-def test_brackets_and_dashes_are_read_as_commas(nmt, model: Path):
-    lines = ["My car (the red car) is new.", "My car — the red car — is new.", "My car , the red car , is new ."]
-    found = [one["translation"] for one in translate(nmt, model, lines, "--normalize-input")]
-    assert found[0].count("(") == found[0].count(")") == 1
-    assert found[1].split().count("—") == 2
-    bare = [one.translate(str.maketrans("", "", "()—,")).split() for one in found]
-    assert bare[0] == bare[1] == bare[2]
-
-
-def test_signs_in_front_of_a_prefix_do_not_come_back(nmt, model: Path, tmp_path: Path):
-    (tmp_path / "prefix").write_text("La maison\n", encoding="utf-8")
-    options = ("--normalize-input", "--prefix", tmp_path / "prefix")
-    usual = translate(nmt, model, ["The house is small."], *options)[0]["translation"]
-    found = translate(nmt, model, ["* The house is small. 😀"], *options)[0]["translation"]
-    assert found == f"{usual} 😀"
-    assert found.startswith("La maison")
 
 
 def test_a_number_in_a_prefix_or_a_term_counts_and_is_not_listed(nmt, model: Path, tmp_path: Path):
@@ -385,14 +359,6 @@ def test_marks_of_the_tokenizer_are_no_text(nmt, config: Path, corpus: Path, tmp
         kept.append([json.loads((run / file).read_text()) for file in ("writing.json", "languages.json")])
     assert kept[0] == kept[1]
     assert (kept[1][0]["has_case"], kept[1][0]["begins_with_capital"]) == (False, False)
-
-
-def test_a_prefix_may_end_within_a_number(nmt, model: Path, tmp_path: Path):
-    (tmp_path / "prefix").write_text("La maison 47\nLa maison 4711\n", encoding="utf-8")
-    found = translate(nmt, model, ["The house 4711 is 88."] * 2, "--normalize-input", "--prefix", tmp_path / "prefix")
-    for record in found:
-        assert record["translation"].startswith("La maison 4711")
-        assert sorted(numbers_of(record["translation"])) == ["4711", "88"]
 
 
 def test_a_glossary_keeps_its_signs_and_the_numbers_beside_its_terms(nmt, model: Path, tmp_path: Path):
