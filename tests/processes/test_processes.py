@@ -109,7 +109,7 @@ def test_two_processes_that_diverge_go_back_or_end_together(launch, config, tmp_
     assert (first.code, second.code) == (1, 1), first.err
     assert second.err == ""
     again = " again after 5 rewinds" if way == "rewind" else ""
-    assert first.err.count("going back to step") == (5 if way == "rewind" else 0)
+    assert first.err.count("going back to update") == (5 if way == "rewind" else 0)
     assert first.err.count(f"training has diverged{again}; begin anew in another model_dir") == 1
     assert json.loads((tmp_path / "run/checkpoints/index.json").read_text())["finished"] is None
 
