@@ -133,7 +133,7 @@ def _write_config(config: Config, directory: Path) -> None:
     data["train"] = [{"source": str(directory / "source"), "target": str(directory / "target")}]
     values["training"] |= {
         "max_steps": None, "max_epochs": 1, "schedule": "constant", "init_from": None, "tensorboard": False,
-        "keep_best": 1, "keep_last": 1,
+        "early_stopping_direction": None, "keep_best": 1, "keep_last": 1,
     }  # fmt: skip
     values["model"]["pretrained"] |= {"source": None, "target": None, "freeze": False}
     values["decoding"] |= {"max_length_a": 1.0, "max_length_b": 2}

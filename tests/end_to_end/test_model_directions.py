@@ -235,6 +235,15 @@ def test_text_to_improve_with_needs_a_language_where_there_are_several(here: Pat
     assert found.err.count("\n") == 1
 
 
+def test_a_plan_is_made_where_another_direction_than_the_first_ends_the_training(here: Path, tmp_path: Path):
+    (tmp_path / "mono.rv").write_text("h g\nf e d\n" * 20)
+    texts = f"data.monolingual={{target: [{{text: {tmp_path}/mono.rv, lang: rv}}]}}"
+    found = run_here("improve", "--config", f"{here}/config.yaml", "--set", texts, "--dry-run")
+    assert found.code == 0, found.err
+    assert "for this machine as it is now" in found.out.decode()
+    assert "--source-lang rv --target-lang xx" in found.out.decode()
+
+
 def test_a_server_offers_all_directions_of_a_model(here: Path):
     with running_server("--model", here / "run") as server:
         languages = {one["code"]: one["targets"] for one in server.ask("/languages").json}
