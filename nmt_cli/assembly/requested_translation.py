@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.named_files import refuse_standard_input_twice
-from nmt_cli.documents.document import ending_of
+from nmt_cli.formats.recognise import ending_of
 from nmt_cli.system.console import warn
 from nmt_cli.system.errors import InputError
 

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from nmt_cli.formats.members import Settings
-
 
 def import_(
     files: Annotated[
@@ -65,6 +63,7 @@ def import_(
     Example: nmt import fra-eng.zip -o tatoeba --source-lang en --target-lang fr
     """
     from nmt_cli.assembly.imported_pairs import import_corpus, languages_of
+    from nmt_cli.formats.members import Settings
 
     settings = Settings(
         languages_of(source_lang, target_lang, lang),

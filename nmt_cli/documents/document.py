@@ -14,11 +14,10 @@ from nmt_cli.documents.po_codes import cut_codes, finder_of, signs_of
 from nmt_cli.documents.sentences import Item, Splitter, Unit, items_of
 from nmt_cli.documents.units import Restored, line_of, restored
 from nmt_cli.formats.characters import Characters, document_of, encoded
-from nmt_cli.formats.contents import CONTENTS, ENDINGS
+from nmt_cli.formats.contents import CONTENTS
 from nmt_cli.formats.html import Page
 from nmt_cli.formats.languages import Languages
-from nmt_cli.formats.opening import Input
-from nmt_cli.formats.recognise import utf16_encoding, why_not_text
+from nmt_cli.formats.recognise import ENDINGS, inner_name, utf16_encoding, why_not_text
 from nmt_cli.formats.segments import Atom, Content, Edit, Kind, Odd, Segment, State, spliced
 from nmt_cli.formats.work import SEGMENT, Work
 from nmt_cli.normalization.code_finder import habits_of, is_format
@@ -85,16 +84,6 @@ class Paragraph(NamedTuple):
     """Each sentence as it stands in the text, in order, with the translation that it is made from."""
 
 
-def ending_of(name: str) -> str | None:
-    """Return the ending of a name, without that of a compression, that tells the format of a document, or None."""
-    ending = _suffix(name)
-    return ending if ending in ENDINGS else None
-
-
-def _suffix(name: str) -> str:
-    return PurePath(Input(name).inner_name).suffix.lower()
-
-
 def translate_document(
     name: str,
     data: bytes,
@@ -115,7 +104,7 @@ def translate_document(
         InputError: the document is damaged, too large, in an unknown encoding, or nested beyond reason.
         KeyError: no format has this ending.
     """
-    kind = CONTENTS[{**ENDINGS, ".txt": "text"}[_suffix(name)]]
+    kind = CONTENTS[{**ENDINGS, ".txt": "text"}[PurePath(inner_name(name)).suffix.lower()]]
     check_document(name, data)
     document = document_of(name, data, kind.charset, Languages(source_lang, target_lang or ""))
     content = kind(document, work)

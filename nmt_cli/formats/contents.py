@@ -5,6 +5,7 @@ from __future__ import annotations
 from nmt_cli.formats.html import Page
 from nmt_cli.formats.paragraphs import Paragraphs
 from nmt_cli.formats.po import Catalogue
+from nmt_cli.formats.recognise import ENDINGS as ENDINGS
 from nmt_cli.formats.segments import Content
 from nmt_cli.formats.subtitles import Subtitles
 from nmt_cli.formats.xliff import Units
@@ -18,8 +19,3 @@ CONTENTS: dict[str, type[Content]] = {
     "text": Paragraphs,
 }
 """The reader of each format, by the name that messages give it."""
-ENDINGS = {
-    ".html": "HTML", ".htm": "HTML", ".xhtml": "HTML", ".po": "PO", ".pot": "PO", ".srt": "SRT", ".vtt": "VTT",
-    ".xlf": "XLIFF", ".xliff": "XLIFF",
-}  # fmt: skip
-"""The format of each ending of a name, for a document that is translated."""

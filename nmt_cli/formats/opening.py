@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import IO, cast
 
-from nmt_cli.formats.recognise import Foreign, why_not_text
+from nmt_cli.formats.recognise import Foreign, inner_name, why_not_text
 from nmt_cli.system.errors import InputError
 
 CHUNK_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
-_ENDINGS = (".gz", ".xz", ".zst", ".bz2")
 _ZIPPED = ("a zip archive", "a spreadsheet")
 """Either may be the other: the first bytes of an archive show only some of its names."""
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, OSError)
@@ -53,10 +52,7 @@ class Input:
     @property
     def inner_name(self) -> str:
         """The file name without the ending of a compression: what tells format and language."""
-        name = os.path.basename(self.member or self.path)
-        for ending in _ENDINGS:
-            name = name.removesuffix(ending)
-        return name
+        return inner_name(self.member or self.path)
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:

@@ -6,11 +6,20 @@ Commands that expect plain text ask `why_not_text` and `suspicion`; `nmt import`
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import PurePath
 from typing import NamedTuple
 
 HEAD_BYTES = 4096
 """Bytes at the beginning of a file that are looked at, to see if it is plain text."""
+ENDINGS = {
+    ".html": "HTML", ".htm": "HTML", ".xhtml": "HTML", ".po": "PO", ".pot": "PO", ".srt": "SRT", ".vtt": "VTT",
+    ".xlf": "XLIFF", ".xliff": "XLIFF",
+}  # fmt: skip
+"""The format of each ending of a name, for a document that is translated."""
+COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
+"""Endings of names of compressed files."""
 HEADER_WORDS = frozenset(
     ("source", "target", "src", "tgt", "trg", "original", "translation", "translated", "sentence", "text")
 )
@@ -72,6 +81,20 @@ _MARKUP = re.compile(r"<\?xml\s|<!DOCTYPE\s|<[A-Za-z][^<>]*>[ \t]*[\r\n]\s*<[A-Z
 """Beginning of XML or SGML: a declaration, or a line that is one tag before a line that begins with one."""
 _OTHER_SUBTITLES = re.compile(r"\[Script Info\]|\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d\d\.\d|\{\d+\}\{\d+\}", re.I)
 """Beginning of ASS and SSA, SBV, and MicroDVD."""
+
+
+def inner_name(path: str) -> str:
+    """Return the name of a file without the ending of a compression: what tells format and language."""
+    name = os.path.basename(path)
+    for ending in COMPRESSIONS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def ending_of(path: str) -> str | None:
+    """Return the ending of a name, without that of a compression, that tells the format of a document, or None."""
+    ending = PurePath(inner_name(path)).suffix.lower()
+    return ending if ending in ENDINGS else None
 
 
 class Foreign(NamedTuple):

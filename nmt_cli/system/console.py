@@ -5,11 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TextIO
-
-from tqdm import tqdm
 
 from nmt_cli.system.errors import NmtError
 
@@ -22,7 +20,8 @@ def log(message: str) -> None:
     """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open."""
     if _is_silent:
         return
-    with tqdm.external_write_mode(file=sys.stderr):
+    bars = sys.modules.get("tqdm")
+    with nullcontext() if bars is None else bars.tqdm.external_write_mode(file=sys.stderr):
         print(message, file=sys.stderr, flush=True)
     for file in _log_files:
         print(message, file=file, flush=True)
@@ -90,25 +89,26 @@ class Progress:
         self, description: str, *, total: int | None = None, unit: str = "it", initial: int = 0, is_hidden: bool = False
     ) -> None:
         """Draw a bar of `total` units, or one without an end; none at all where it `is_hidden`."""
-        self._bar = tqdm(
-            total=total,
-            initial=initial,
-            desc=description,
-            unit=unit,
-            unit_scale=True,
-            dynamic_ncols=True,
-            leave=False,
-            file=sys.stderr,
-            disable=is_hidden or _is_silent or not sys.stderr.isatty(),
-        )
-
-    @property
-    def is_shown(self) -> bool:
+        self.is_shown = not is_hidden and not _is_silent and sys.stderr.isatty()
         """False where no bar is drawn, so that log lines must show the progress."""
-        return not self._bar.disable
+        if self.is_shown:
+            from tqdm import tqdm  # as slow to load as the rest of a command
+
+            self._bar = tqdm(
+                total=total,
+                initial=initial,
+                desc=description,
+                unit=unit,
+                unit_scale=True,
+                dynamic_ncols=True,
+                leave=False,
+                file=sys.stderr,
+            )
 
     def advance(self, amount: int = 1, note: str | None = None) -> None:
         """Move the bar on; `note` is shown at its end."""
+        if not self.is_shown:
+            return
         if note is not None:
             self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(amount)
@@ -117,4 +117,5 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.close()
+        if self.is_shown:
+            self._bar.close()
