@@ -23,9 +23,9 @@ from itertools import repeat
 from pathlib import Path
 
 from nmt_cli.system.workers import OneByOne, Zygote, called
-from nmt_cli.translation.line_tasks import LineResult, LineTask, translated
+from nmt_cli.translation.counts import Counts
+from nmt_cli.translation.line_tasks import LineResult, LineTask, numbered, translated
 from nmt_cli.translation.pool import Pool
-from nmt_cli.translation.results import Counts
 from nmt_cli.translation.windows import windows_of_list
 
 PAGE = Path("docs/performance.md")
@@ -146,7 +146,7 @@ def parents_speed(lines: Sequence[bytes]) -> float:
     ):
         pool.submit(LineTask((), ())).result()
         began = time.process_time()
-        for result in translated(pool, zip(windows_of_list(lines), repeat(None)), workers=2):
+        for result in translated(pool, numbered(zip(windows_of_list(lines), repeat(None))), workers=2):
             out.writelines(result.outputs)
         return len(lines) / max(time.process_time() - began, 1e-9)
 

@@ -123,6 +123,18 @@ def echoed_dev_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def stored_model(once: Once) -> Path:
+    """A model directory that an earlier version has left: for tests that do not mind which, as nothing is trained."""
+
+    def copy(directory: Path) -> None:
+        shutil.copytree(Path(__file__).parent / "models/format-1-init", directory, dirs_exist_ok=True)
+        config = directory / "run/config.yaml"
+        config.write_text(config.read_text(encoding="utf-8").replace("@HERE@", str(directory)), encoding="utf-8")
+
+    return once("stored", copy) / "run"
+
+
+@pytest.fixture(scope="session")
 def model(once: Once, corpus: Path) -> Path:
     """A model directory trained for a few steps: enough to produce some text."""
     sets = (

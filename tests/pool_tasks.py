@@ -11,8 +11,8 @@ from pathlib import Path
 
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.workers import OneByOne
+from nmt_cli.translation.counts import Counts
 from nmt_cli.translation.line_tasks import LineResult, LineTask
-from nmt_cli.translation.results import Counts
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ def build() -> OneByOne:
 
 def build_nothing() -> OneByOne:
     raise InputError("there is no such model")
+
+
+def build_bug() -> OneByOne:
+    raise KeyError("model")
 
 
 def build_and_die() -> OneByOne:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.named_models import PRECISIONS
-from nmt_cli.assembly.requested_translation import need_attention
+from nmt_cli.assembly.requested_translation import TranslationTask
+from nmt_cli.assembly.translation_pool import loading, started
 from nmt_cli.config.decoding import DecodingOptions
 from nmt_cli.experiment import Experiment
 from nmt_cli.system import signals
 from nmt_cli.system.cluster import Resources, connect, require_ray
-from nmt_cli.system.console import Progress, counted, log, warn
+from nmt_cli.system.console import Progress, log, warn
 from nmt_cli.system.errors import InputError, Interrupted
 from nmt_cli.system.files import sha256_of
+from nmt_cli.system.workers import Build, launcher_of, num_workers
 from nmt_cli.translation.json_lines import JsonField, is_json_lines
-from nmt_cli.translation.results import Counts
+from nmt_cli.translation.line_tasks import LinePool, Window
+from nmt_cli.translation.pool import WorkersDied
+from nmt_cli.translation.shards import Corpus, Part
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.assembly.requested_translation import RequestedDecoding
-    from nmt_cli.translation.shards import Answer, Corpus, Request
 
 LOG_SECONDS = 10.0
 """Time between two lines on how far the translation is."""
@@ -43,7 +47,6 @@ def translate_in_bulk(
     output_field: str | None,
     part_lines: int,
     address: str | None,
-    workers: int | None,
 ) -> None:
     """Write a translation of each file into a directory; what an earlier call has translated there is kept.
 
@@ -55,116 +58,88 @@ def translate_in_bulk(
         shortlist: as in `open_translator`.
         field: the field of JSON lines with the text.
         output_field: the field that is added to them.
-        part_lines: lines that a worker translates at a time.
-        address: of a Ray cluster; None starts Ray on this machine.
-        workers: processes with the models; None means as many as there is room for.
+        part_lines: lines that are written together, and done again if the command is stopped meanwhile.
+        address: of a Ray cluster; without it the workers are processes of this machine.
 
     Raises:
         InputError: an option, a file or a model is wrong, Ray is missing, or the directory has translations of other
             text, by other models or with other options.
         Interrupted: a signal has come.
     """
-    if models.device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"--device {models.device}: must be auto, cpu or cuda; Ray says which worker gets which GPU")
+    if address is not None:
+        if models.device not in ("auto", "cpu", "cuda"):
+            raise InputError(
+                f"--device {models.device}: must be auto, cpu or cuda; Ray says which worker gets which GPU"
+            )
+        require_ray()
     if models.precision not in PRECISIONS:
         raise InputError(f"--precision {models.precision}: must be one of {', '.join(PRECISIONS)}")
-    require_ray()
-    from nmt_cli.translation.shards import Corpus
-
+    models = replace(models, threads=models.threads or 1)
     experiments = models.experiments()
     options = DecodingOptions.of(experiments[0].config.decoding, **decoding.values())
-    decoding.warn_of_idle()
     if output_field and not field:
         warn("--output-field does nothing without --field")
     fingerprints = [experiment.fingerprint(models.checkpoint) for experiment in experiments]
-    conditions = _conditions(options, fingerprints, shortlist, models)
-    settings = models.loading | {"shortlist": shortlist and shortlist.resolve(), **decoding.values()}
-    start = partial(open_work, [experiment.directory.resolve() for experiment in experiments], fingerprints, settings)
+    task = TranslationTask(file=None, output=None, shortlist=shortlist and shortlist.resolve())
+    conditions = _conditions(options, experiments, fingerprints, task, models)
     if field and not any(map(is_json_lines, inputs)):
         raise InputError(f"--field {field}: no input is called .jsonl or .jsonl.gz")
     json_field = JsonField(field, output_field or "translation") if field else None
     with _interruptible(), Corpus.held(directory):
         corpus = Corpus(directory, inputs, conditions, part_lines=part_lines, json_field=json_field)
-        counts = _translate_parts(corpus, start, models, address=address, workers=workers)
-        counts.report(options.max_source_pieces)
+        log(
+            f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
+            f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
+            f"({corpus.num_lines:,} lines)"
+        )
+        if corpus.num_parts:
+            runs = [Experiment(one.directory.resolve(), one.direction) for one in experiments]
+
+            def load(own: ModelOptions) -> Build:
+                return loading("lines", task, runs, own, decoding, fingerprints)
+
+            with _opened_pool(load, models, address) as pool:
+                _translate_parts(corpus, pool)
         corpus.close()
 
 
 def _conditions(
-    options: DecodingOptions, fingerprints: Sequence[str], shortlist: Path | None, models: ModelOptions
+    options: DecodingOptions,
+    experiments: Sequence[Experiment],
+    fingerprints: Sequence[str],
+    task: TranslationTask,
+    models: ModelOptions,
 ) -> dict[str, Any]:
     """Return what has a part in the translations, so must be the same when the command goes on."""
+    direction = experiments[0].direction
     return {
         "model": ", ".join(fingerprint[:16] for fingerprint in fingerprints),
+        "direction": None if direction is None else str(direction),
         # The batch may have to be smaller where memory did not suffice, and does not matter in fp32.
         **options.model_dump(exclude={"batch_tokens"}),
-        "shortlist": None if shortlist is None else sha256_of(shortlist)[:16],
+        "shortlist": None if task.shortlist is None else sha256_of(task.shortlist)[:16],
         "precision": "fp32" if models.precision == "auto" else models.precision,
         "device": models.device,
         "threads": models.threads,
     }
 
 
-def open_work(
-    model_dirs: list[Path], fingerprints: list[str], settings: dict[str, Any], device: str
-) -> Callable[[Request], Answer]:
-    """Load the model in a worker, on the worker's own machine, once; return what does the work.
-
-    Raises:
-        InputError: there is no model in its place, or another one.
-    """
-
-    from nmt_cli.assembly.trained_translator import open_translator
-    from nmt_cli.translation.shards import translate_request
-
-    translator = open_translator(model_dirs, **settings | {"device": device})
-    need_attention(translator)
-    for directory, fingerprint in zip(model_dirs, fingerprints, strict=True):
-        if Experiment(directory).fingerprint(settings["checkpoint"]) != fingerprint:
-            raise InputError(
-                f"{directory}: holds another model here than where the command was given; every machine of the "
-                "cluster must see the same model under the same path"
-            )
-    return partial(translate_request, translator)
-
-
-def _translate_parts(
-    corpus: Corpus,
-    start: Callable[..., Callable[[Request], Answer]],
-    models: ModelOptions,
-    *,
-    address: str | None,
-    workers: int | None,
-) -> Counts:
-    """Have the parts that are left translated by workers that `start` begins, and return what was counted."""
+@contextmanager
+def _opened_pool(
+    load: Callable[[ModelOptions], Build], models: ModelOptions, address: str | None
+) -> Iterator[LinePool]:
+    """Yield workers on this machine, or on those of a Ray cluster."""
     threads = models.threads or 1
-    log(
-        f"{len(corpus.shards):,} shards, {corpus.num_skipped:,} of them finished before; "
-        f"{corpus.num_parts_skipped:,} parts of the others done before, {corpus.num_parts:,} to do "
-        f"({corpus.num_lines:,} lines)"
-    )
-    counts = Counts()
-    if not corpus.num_parts:
-        return counts
-    with connect(address, num_cpus=workers and workers * threads) as cluster:
-        found_device, needs, available = _share(cluster.resources(), models.device, threads)
-        num_workers = min(workers or available, corpus.num_parts)
-        pool = cluster.hire(partial(start, found_device), num_workers=num_workers, needs=needs)
-        pool.wait_for_one()
-        pace = _Pace(corpus.num_lines, counts)
-        with Progress("translating", total=corpus.num_lines, unit="line") as progress:
-            for done in pool.answers((part, corpus.request(part)) for part in corpus.parts()):
-                if done is not None:
-                    part, answer = done
-                    corpus.put(part, answer.texts)
-                    counts.add(answer.counts)
-                    pace.note()
-                    progress.advance(answer.counts.lines)
-                if pace.is_due() and not progress.is_shown:
-                    log(pace.so_far())
-    assert not corpus.num_parts
-    log(f"{pace.in_all()}, {num_workers} workers -> {corpus.directory}")
-    return counts
+    if address is None:
+        workers = models.workers or num_workers(threads)
+        with started(launcher_of(load(models), threads=threads), workers) as pool:
+            yield pool
+        return
+    with connect(address, num_cpus=models.workers and models.workers * threads) as cluster:
+        device, needs, room = _share(cluster.resources(), models.device, threads)
+        launcher = cluster.launcher(load(replace(models, device=device)), needs=needs, threads=threads)
+        with started(launcher, models.workers or room) as pool:
+            yield pool
 
 
 def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources, int]:
@@ -177,42 +152,32 @@ def _share(there: Resources, device: str, threads: int) -> tuple[str, Resources,
     return "cpu", Resources(cpus=min(threads, max(1, there.cpus)), gpus=0), max(1, there.cpus // threads)
 
 
-class _Pace:
-    """The speed from when the first worker was ready to the last answer, and the time left."""
+def _translate_parts(corpus: Corpus, pool: LinePool) -> None:
+    """Have the parts that are left translated, and write them."""
+    num_lines, given = corpus.num_lines, deque[Part]()
 
-    def __init__(self, num_lines: int, counts: Counts) -> None:
-        self._num_lines, self._counts = num_lines, counts
-        self._began = self._noted = self._logged = monotonic()
+    def windows() -> Iterator[Window]:
+        for part in corpus.parts():
+            given.append(part)
+            yield Window(corpus.texts(part), part.first_line)
 
-    def note(self) -> None:
-        """Note that an answer has come and is counted."""
-        self._noted = monotonic()
-
-    def is_due(self) -> bool:
-        """Return True every ten seconds."""
-        if monotonic() - self._logged < LOG_SECONDS:
-            return False
-        self._logged = monotonic()
-        return True
-
-    def so_far(self) -> str:
-        """Return the lines that are done, the speed and the time left."""
-        lines = self._counts.lines
-        if not lines:
-            return f"0 of {self._num_lines:,} lines"
-        left = (self._num_lines - lines) * self._seconds() / lines
-        return f"{lines:,} of {self._num_lines:,} lines  {self._speed()}  {timedelta(seconds=round(left))} left"
-
-    def in_all(self) -> str:
-        """Return the lines that were translated, the time and the speed."""
-        return f"{counted(self._counts.lines, 'line')} in {self._seconds():.1f} s: {self._speed()}"
-
-    def _seconds(self) -> float:
-        return max(self._noted - self._began, 1e-9)
-
-    def _speed(self) -> str:
-        seconds = self._seconds()
-        return f"{self._counts.lines / seconds:,.1f} lines/s, {self._counts.target_pieces / seconds:,.0f} pieces/s"
+    began = logged = monotonic()
+    with Progress("translating", total=num_lines, unit="line") as progress:
+        try:
+            for translations in pool.translated(windows()):
+                part = given.popleft()
+                corpus.put(part, translations)
+                progress.advance(len(translations))
+                if monotonic() - logged >= LOG_SECONDS and not progress.is_shown:
+                    logged = monotonic()
+                    left = num_lines - pool.counts.lines
+                    seconds = left * (logged - began) / pool.counts.lines
+                    log(f"{pool.speed()}; {left:,} lines left, for some {timedelta(seconds=round(seconds))}")
+        except WorkersDied as error:
+            raise WorkersDied(f"{given[0].shard.source}: {error}") from error
+    assert not corpus.num_parts
+    pool.report()
+    log(f"{pool.speed()} -> {corpus.directory}")
 
 
 @contextmanager

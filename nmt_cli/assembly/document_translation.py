@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
@@ -44,15 +43,13 @@ def translate_units(
     split = splitter(languages.direction.source)
     data = _content(str(task.file)) if task.is_document else b""
     with open_pool("sentences", task, experiments, models, decoding) as pool:
-        began = monotonic()
         with _confidence_report(task, pool) as translate:
             if task.is_document:
                 _translate_document(task, data, translate, split, languages)
             else:
                 _translate_paragraphs(task, pool, translate, split)
     pool.report()
-    counts, seconds = pool.counts, max(monotonic() - began, 1e-9)
-    log(f"{counted(counts.lines, 'sentence')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s")
+    log(pool.speed("sentence"))
 
 
 def _content(name: str) -> bytes:

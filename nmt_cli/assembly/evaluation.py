@@ -21,7 +21,7 @@ from nmt_cli.export.evaluation_report import REPORT, read_report
 from nmt_cli.scoring import check_tokenizer, score_corpus
 from nmt_cli.system.console import Progress, log
 from nmt_cli.system.errors import InputError
-from nmt_cli.translation.results import Counts
+from nmt_cli.translation.counts import Counts
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions

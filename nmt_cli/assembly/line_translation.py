@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, repeat
-from time import monotonic
 from typing import IO, TYPE_CHECKING
 
-from nmt_cli.assembly.document_translation import translate_units
 from nmt_cli.assembly.named_files import refuse_overwriting
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
 from nmt_cli.assembly.translation_pool import open_pool
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, iter_lines, lines_of_shard, open_input
 from nmt_cli.data.output import open_output
-from nmt_cli.system.console import Progress, counted, log, warn
-from nmt_cli.translation.prefix import unequal_lengths, with_prefixes
-from nmt_cli.translation.windows import windows_of_lines
+from nmt_cli.system.console import Progress, log, warn
+from nmt_cli.translation.line_tasks import numbered
+from nmt_cli.translation.windows import unequal_lengths, windows_of_lines, with_prefixes
 
 if TYPE_CHECKING:
     from nmt_cli.assembly.named_models import ModelOptions
@@ -44,6 +42,8 @@ def translate_file(task: TranslationTask, models: ModelOptions, decoding: Reques
     if task.is_of_lines:
         _translate_lines_of(task, experiments, models, decoding)
     else:
+        from nmt_cli.assembly.document_translation import translate_units
+
         translate_units(task, experiments, models, decoding)
 
 
@@ -70,7 +70,7 @@ def _translate_lines_of(
         lines = iter_lines(stream) if chosen is None else islice(iter_lines(stream), chosen.start, chosen.stop)
         windows = windows_of_lines(lines)
         with_prefixes = zip(windows, repeat(None)) if with_beginnings is None else with_beginnings(windows)
-        _write_lines(pool, pool.translated(with_prefixes, first_line=first_line), out, total, is_typed=is_typed)
+        _write_lines(pool, pool.translated(numbered(with_prefixes, first_line)), out, total, is_typed=is_typed)
 
 
 def _num_lines(file: str | None) -> int | None:
@@ -88,18 +88,13 @@ def _write_lines(
 
     `total` is the number of the lines where it is known. Over lines that a person types nothing is drawn.
     """
-    began = monotonic()
     with Progress("translating", total=total, unit="line", is_hidden=is_typed) as progress:
         for outputs in windows:
             out.writelines(outputs)
             out.flush()
             progress.advance(len(outputs))
     pool.report()
-    counts, seconds = pool.counts, max(monotonic() - began, 1e-9)
-    log(
-        f"{counted(counts.lines, 'line')} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
-        f"{counts.target_pieces / seconds:,.0f} pieces/s"
-    )
+    log(pool.speed())
 
 
 def _check_number_of_prefixes(file: str | None, prefix: str | None) -> None:

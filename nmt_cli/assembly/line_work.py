@@ -25,17 +25,18 @@ def line_work(
     experiments: Sequence[Experiment],
     models: ModelOptions,
     decoding: RequestedDecoding,
+    fingerprints: Sequence[str] = (),
 ) -> Work:
     """Return what does the `LineTask`s of a task; on a GPU, the worker itself builds it.
 
     The output of one of the `lines` is in the format of the task, as bytes. That of one of the `sentences` of a
-    document is its best translation.
+    document is its best translation. If there are `fingerprints`, the models must have them.
 
     Raises:
-        InputError: a model cannot be loaded, has no attention that is needed, or has a smaller beam than translations
-            of a line are wanted.
+        InputError: a model cannot be loaded, is another than where the command was given, has no attention that is
+            needed, or has a smaller beam than translations of a line are wanted.
     """
-    build = partial(_built, outputs, task, experiments, models, decoding)
+    build = partial(_built, outputs, task, experiments, models, decoding, fingerprints)
     return BuiltLater(build) if find_device(models.device).type == "cuda" else build()
 
 
@@ -45,8 +46,15 @@ def _built(
     experiments: Sequence[Experiment],
     models: ModelOptions,
     decoding: RequestedDecoding,
+    fingerprints: Sequence[str],
 ) -> OneByOne:
     translator = open_requested(task, experiments, models, decoding)
+    for experiment, fingerprint in zip(experiments, fingerprints, strict=False):
+        if experiment.fingerprint(models.checkpoint) != fingerprint:
+            raise InputError(
+                f"{experiment.directory}: holds another model here than where the command was given; every machine of "
+                "the cluster must see the same model under the same path"
+            )
     if outputs == "sentences":
         _prepare_for_sentences(translator, task, decoding)
         return OneByOne(partial(translate_task, translator, _best))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
 from nmt_cli.data.lines import input_name, is_special_file, is_standard_input, open_input
 from nmt_cli.experiment import Experiment
-from nmt_cli.system.workers import called, launcher_of, num_workers
+from nmt_cli.system.workers import Build, Launcher, called, launcher_of, num_workers
 from nmt_cli.translation.line_tasks import LinePool, LineTask
 from nmt_cli.translation.pool import Pool
 
@@ -35,13 +35,38 @@ def open_pool(
         InputError: as `line_work` does.
     """
     # Anew, without what they have read: a worker reads for itself.
-    runs, own = [Experiment(one.directory, one.direction) for one in experiments], replace(models, threads=None)
+    runs = [Experiment(one.directory, one.direction) for one in experiments]
     workers = models.workers or num_workers(models.threads or 1)
     with _readable_elsewhere(task) as readable:
-        build = partial(called, "nmt_cli.assembly.line_work", "line_work", outputs, readable, runs, own, decoding)
-        with Pool(launcher_of(build, threads=models.threads), workers=workers) as pool:
-            pool.submit(LineTask((), ())).result()  # loads the model before anything is read
-            yield LinePool(pool, workers)
+        build = loading(outputs, readable, runs, models, decoding)
+        with started(launcher_of(build, threads=models.threads), workers) as pool:
+            yield pool
+
+
+def loading(
+    outputs: Literal["lines", "sentences"],
+    task: TranslationTask,
+    experiments: Sequence[Experiment],
+    models: ModelOptions,
+    decoding: RequestedDecoding,
+    fingerprints: Sequence[str] = (),
+) -> Build:
+    """Return what loads the models where a worker is; the arguments are those of `line_work`.
+
+    How many threads a worker has is the business of what starts it.
+    """
+    own = replace(models, threads=None)
+    return partial(
+        called, "nmt_cli.assembly.line_work", "line_work", outputs, task, experiments, own, decoding, fingerprints
+    )
+
+
+@contextmanager
+def started(launcher: Launcher, workers: int) -> Iterator[LinePool]:
+    """Yield a pool of so many workers at most, one of which has loaded its model."""
+    with Pool(launcher, workers=workers) as pool:
+        pool.submit(LineTask((), ())).result()  # loads the model before anything is read
+        yield LinePool(pool, workers)
 
 
 @contextmanager

@@ -7,11 +7,13 @@ from typing import Annotated, Optional
 
 import typer
 
+from nmt_cli.assembly.ahead import start_loading_torch
 from nmt_cli.commands.options import (
     BatchTokens,
     BeamSize,
     Checkpoint,
     CopyUnknown,
+    Device,
     LengthPenalty,
     Markup,
     ModelDirs,
@@ -20,7 +22,12 @@ from nmt_cli.commands.options import (
     Sample,
     Seed,
     Shortlist,
+    SourceLang,
+    TargetLang,
     Temperature,
+    Workers,
+    WorkerThreads,
+    ZeroShot,
 )
 
 
@@ -42,21 +49,16 @@ def translate_corpus(
             "--address",
             envvar="RAY_ADDRESS",
             metavar="RAY",
-            help="A Ray cluster to join, or auto. Without it, Ray is started on this machine.",
+            help="A Ray cluster to join, auto for one that runs here, local for one of this machine alone. Without it, "
+            "the workers are processes of this machine, and Ray is not needed.",
         ),
     ] = None,
-    workers: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            help="Number of processes with the model. The default is one for each GPU, or as many as the cores allow.",
-        ),
-    ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="CPU threads of each worker.")] = 1,
     part_lines: Annotated[
-        int, typer.Option("--part-lines", min=1, metavar="N", help="Lines that a worker translates at a time.")
+        int,
+        typer.Option(
+            "--part-lines", min=1, metavar="N",
+            help="Lines that are written together, and translated again if the command is stopped meanwhile.",
+        ),
     ] = 4096,
     field: Annotated[
         Optional[str],  # noqa: UP045
@@ -78,16 +80,20 @@ def translate_corpus(
     no_repeat_ngram: NoRepeatNgram = None,
     batch_tokens: BatchTokens = None,
     shortlist: Shortlist = None,
-    device: Annotated[
-        str, typer.Option("--device", metavar="D", help="The device of each worker: auto, cpu or cuda.")
-    ] = "auto",
+    device: Device = "auto",
     precision: Precision = "auto",
+    threads: WorkerThreads = None,
+    workers: Workers = None,
     checkpoint: Checkpoint = "best",
-) -> None:
-    """Translate many files on many devices. To go on after a stop, give the same command again.
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
+    zero_shot: ZeroShot = False,
+) -> None:  # fmt: skip
+    """Translate many files, on this machine or on many. To go on after a stop, give the same command again.
 
     Example: nmt translate-corpus shards/*.gz --output translated --model runs/demo
-    """  # fmt: skip
+    """
+    start_loading_torch()
     from nmt_cli.assembly.bulk_translation import translate_in_bulk
     from nmt_cli.assembly.named_models import ModelOptions
     from nmt_cli.assembly.requested_translation import RequestedDecoding
@@ -95,7 +101,10 @@ def translate_corpus(
     translate_in_bulk(
         inputs,
         output,
-        ModelOptions(model or (), checkpoint, device, threads, precision),
+        ModelOptions(
+            model or (), checkpoint, device, threads, precision, workers, source_lang=source_lang,
+            target_lang=target_lang, zero_shot=zero_shot,
+        ),
         RequestedDecoding(
             beam_size=beam_size, length_penalty=length_penalty, sample=sample, temperature=temperature, seed=seed,
             no_repeat_ngram=no_repeat_ngram, batch_tokens=batch_tokens, copy_unknown=copy_unknown, markup=markup,
@@ -105,5 +114,4 @@ def translate_corpus(
         output_field=output_field,
         part_lines=part_lines,
         address=address,
-        workers=workers,
     )  # fmt: skip

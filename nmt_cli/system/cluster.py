@@ -1,28 +1,31 @@
-"""Work for many processes, on this machine or on a cluster of them: the one place that knows Ray.
+"""Workers on the machines of a Ray cluster: the one place that knows Ray.
 
-Ray starts the processes, finds them a machine and a device, carries work to them and answers back, and notices when one
-has died. What the work is, is not known here.
+Ray starts a process with a worker, finds it a machine and a device, carries tasks to it and results back, and notices
+when it has died. Towards a pool such a worker is like any other: a thread of this process reads its connection.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from itertools import count
-from typing import Any, Generic, TypeVar
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, NamedTuple
 
 from nmt_cli.system import signals
-from nmt_cli.system.console import log
+from nmt_cli.system.console import log, log_once
 from nmt_cli.system.errors import InputError, NmtError
+from nmt_cli.system.workers import Build, BuiltLater, Inbox, Message, Threads, Worker, portable
 
-MAX_ATTEMPTS = 3
-"""Number of workers that may die of one piece of work, or in a row before they are ready."""
-WAIT_SECONDS = 1.0
+THIS_MACHINE = "local"
+"""The address for which Ray is started on this machine, and ended with the block."""
+WAIT_SECONDS = 30.0
+END_SECONDS = 10.0
 LOCAL_STORE_BYTES = 200_000_000
 """Shared memory on this machine for messages on their way. Beyond that Ray uses the disk."""
 
@@ -31,9 +34,6 @@ _ENVIRONMENT = {
     "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # which prints a stack where SIGTERM only ends the program
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray warns that this will be its default
 }
-Key = TypeVar("Key")
-Message = TypeVar("Message")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,47 +44,35 @@ class Resources:
     gpus: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Given(Generic[Key, Message]):
-    """A piece of work and how often it was given to a worker that died."""
-
-    key: Key
-    message: Message
-    attempts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """The reply of a worker that cannot answer."""
+class _Opened(NamedTuple):
+    """An attempt to load what the tasks need."""
 
     host: str
-    message: str
-    exit_code: int | None
-    """The exit code of an NmtError; None for any other exception."""
+    pid: int
+    told: str
+    """What was written to standard error."""
+    error: Exception | None
 
 
-class _Worker:
-    """Lives in a process of its own: opens what it works with once, then does what it is given."""
+class _Actor:
+    """A process of Ray with a worker: the one that a notebook has."""
 
-    def open(self, start: Callable[[], Callable[[Any], Any]]) -> tuple[str, int] | _Failure:
+    def open(self, build: Build, threads: int) -> _Opened:
+        """Load what the tasks need."""
+        told, error = io.StringIO(), None
         try:
-            self._work = start()
-        except Exception as error:
-            return _failure(error)
-        return socket.gethostname(), os.getpid()
+            with redirect_stderr(told):
+                self._connection = Threads(build, threads=threads).start().connection
+        except Exception as failed:
+            error = portable(failed)
+        return _Opened(socket.gethostname(), os.getpid(), told.getvalue(), error)
 
-    def work(self, message: Any) -> Any:
-        try:
-            return self._work(message)
-        except Exception as error:
-            return _failure(error)
-
-
-def _failure(error: Exception) -> _Failure:
-    host = socket.gethostname()
-    if isinstance(error, NmtError):
-        return _Failure(host, str(error), error.exit_code)
-    return _Failure(host, f"{type(error).__name__}: {error}", None)
+    def do(self, task: Any) -> Message:
+        """Do a task, and return the message that it is done, or has failed."""
+        self._connection.send(Message("task", value=task))
+        while (message := self._connection.recv()).kind not in ("done", "failed"):
+            pass
+        return message  # type: ignore[no-any-return]
 
 
 def require_ray() -> Any:
@@ -98,27 +86,27 @@ def require_ray() -> Any:
 
 
 @contextmanager
-def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Cluster]:
-    """Join the Ray cluster at `address` (`auto` finds one that runs here), or start Ray on this machine for the block.
+def connect(address: str, *, num_cpus: int | None = None) -> Iterator[Cluster]:
+    """Join the Ray cluster at `address` (`auto` finds one that runs here), or for `local` start one for the block.
 
     The signals that end the program keep their handlers; the one exception that these may raise through Ray is
     KeyboardInterrupt.
 
     Args:
-        num_cpus: with no address, what Ray may count on; all cores unless told.
+        address: of the cluster.
+        num_cpus: what a cluster of this machine may count on; all cores unless told.
 
     Raises:
         InputError: Ray is not installed; no cluster answers.
     """
-    ray = require_ray()
-    if address is not None:
-        _check_that_somebody_answers(address)
+    ray, is_local = require_ray(), address == THIS_MACHINE
     how: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
-    if address is None:
-        how |= {"address": "local", "num_cpus": num_cpus, "object_store_memory": LOCAL_STORE_BYTES}
-        how["include_dashboard"] = False
+    if is_local:
+        how |= {"num_cpus": num_cpus, "object_store_memory": LOCAL_STORE_BYTES, "include_dashboard": False}
+    else:
+        _check_that_somebody_answers(address)
     # Ray prints its remarks to standard output, which is for data.
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if address is None else sys.stderr):
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if is_local else sys.stderr):
         try:
             try:
                 with signals.kept():
@@ -127,12 +115,12 @@ def connect(address: str | None, *, num_cpus: int | None = None) -> Iterator[Clu
                 raise
             except Exception as error:  # a plain one where a node does not start in time
                 reason = str(error).strip().partition("\n")[0]
-                if address is None:
+                if is_local:
                     raise NmtError(f"Ray cannot be started on this machine: {reason}") from error
                 raise InputError(
                     f"--address {address}: cannot be joined: {reason} (if it asks for a token: RAY_AUTH_MODE=token)"
                 ) from error
-            yield Cluster(ray, is_local=address is None)
+            yield Cluster(ray, is_local=is_local)
         finally:
             ray.shutdown()
 
@@ -143,7 +131,7 @@ def _check_that_somebody_answers(address: str) -> None:
         return
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or "/" in host:
-        raise InputError(f"--address {address}: must be auto or HOST:PORT, as `ray start` says it")
+        raise InputError(f"--address {address}: must be auto, local or HOST:PORT, as `ray start` says it")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
@@ -161,133 +149,84 @@ class Cluster:
         found = self._ray.cluster_resources()
         return Resources(int(found.get("CPU", 0)), int(found.get("GPU", 0)))
 
-    def hire(
-        self, start: Callable[[], Callable[[Message], Answer]], *, num_workers: int, needs: Resources
-    ) -> Pool[Message, Answer]:
-        """Start workers that each call `start` once, and what it returns with each message."""
-        return Pool(self._ray, start, num_workers, needs, is_local=self._is_local)
+    def launcher(self, build: Build, *, needs: Resources, threads: int) -> RayLauncher:
+        """Return what starts workers on these machines."""
+        return RayLauncher(self._ray, build, needs, threads, is_local=self._is_local)
 
 
-class Pool(Generic[Message, Answer]):
-    """Workers, and a new one in the place of each that dies."""
+class RayLauncher:
+    """Starts workers where Ray has room for them."""
 
-    def __init__(
-        self,
-        ray: Any,
-        start: Callable[[], Callable[[Message], Answer]],
-        num_workers: int,
-        needs: Resources,
-        *,
-        is_local: bool,
-    ) -> None:
-        self._ray, self._is_local, self._start, self._needs = ray, is_local, start, needs
-        self._type = ray.remote(_Worker).options(num_cpus=needs.cpus, num_gpus=needs.gpus, max_restarts=0)
-        self._opening: dict[Any, Any] = {}
-        """The worker of each reference to what it will return; so in `_busy`, with the work."""
-        self._busy: dict[Any, tuple[Any, _Given[Any, Message]]] = {}
-        self._free: list[Any] = []
-        self._num_stillborn = 0
-        for _ in range(num_workers):
-            self._hire()
+    most_workers = 0
 
-    def answers(self, work: Iterable[tuple[Key, Message]]) -> Iterator[tuple[Key, Answer] | None]:
-        """Yield the answer to each message with its key, as they come, and None while none comes.
+    def __init__(self, ray: Any, build: Build, needs: Resources, threads: int, *, is_local: bool) -> None:
+        self._ray, self._build, self._needs, self._threads, self._is_local = ray, build, needs, threads, is_local
+        self._type = ray.remote(_Actor).options(num_cpus=needs.cpus, num_gpus=needs.gpus, max_restarts=0)
+        self._started: list[tuple[Any, threading.Thread]] = []
+        self._is_closed = False
 
-        Work is taken when a worker is free. That of a worker that dies is given to another.
+    def start(self) -> Worker:
+        """Return a new worker at once; it says when it is ready."""
+        ours, theirs = Pipe()
+        actor = self._type.remote()
+        thread = threading.Thread(target=self._run, args=(actor, theirs), name="nmt-ray-worker", daemon=True)
+        self._started.append((actor, thread))
+        thread.start()
+        return Worker(ours, 0, end=lambda: self._kill(actor))
 
-        Raises:
-            NmtError: one raised in a worker, or in the place of another exception of a worker; too many workers died.
-        """
-        source = iter(work)
-        waiting: deque[_Given[Key, Message]] = deque()
-        while True:
-            if not waiting and (task := next(source, None)) is not None:
-                waiting.append(_Given(*task))
-            if waiting and self._free:
-                worker, given = self._free.pop(), waiting.popleft()
-                self._busy[worker.work.remote(given.message)] = (worker, given)
-                continue
-            if not waiting and not self._busy:
+    def close(self) -> None:
+        """End all workers."""
+        self._is_closed = True
+        for actor, thread in self._started:
+            self._ray.kill(actor)
+            thread.join(END_SECONDS)
+
+    def _kill(self, actor: Any) -> None:
+        """End a process of Ray, which may live where it cannot be reached."""
+        if not self._is_closed:
+            self._ray.kill(actor)
+
+    def _run(self, actor: Any, connection: Connection) -> None:
+        """Carry tasks to a worker and its results back, until the pool or the worker ends."""
+        try:
+            opened = self._opened(actor)
+            inbox = Inbox(connection, closed=lambda: None).open()
+            if opened.error is not None:
+                BuiltLater(lambda: self._fail(opened))(inbox)
                 return
-            done, _ = self._ray.wait([*self._busy, *self._opening], timeout=WAIT_SECONDS)
-            for reference in done:
-                if reference in self._opening:
-                    self._welcome(reference)
-                    continue
-                worker, given = self._busy.pop(reference)
-                try:
-                    answer = self._answer(reference, str(given.key))
-                except _DiedError as death:
-                    waiting.appendleft(self._mourn(worker, given, death))
-                    continue
-                self._free.append(worker)
-                yield given.key, answer
-            if not done:
-                yield None
+            log(f"worker ready: process {opened.pid} on {opened.host}")
+            while (message := inbox.next()) is not None:
+                answer: Message = self._ray.get(actor.do.remote(message.value))
+                if answer.kind == "done":
+                    inbox.done(message.number, answer.value)
+                else:
+                    inbox.failed(message.number, self._told(opened, answer.value))
+        except self._ray.exceptions.RayError as error:
+            if not self._is_closed:
+                log(f"a worker has died: {([*str(error).strip().splitlines()] or [type(error).__name__])[-1]}")
+        finally:
+            self._kill(actor)
+            connection.close()
 
-    def wait_for_one(self) -> None:
-        """Return when a worker is ready; say so where it takes long, as on a cluster without room."""
-        for waited in count(1):
-            if self._free:
-                return
-            done, _ = self._ray.wait([*self._opening], timeout=WAIT_SECONDS)
-            if not done and waited % 30 == 0:
+    def _opened(self, actor: Any) -> _Opened:
+        """Wait until a process has loaded; the first says where that takes long, as on a cluster without room."""
+        opening = actor.open.remote(self._build, self._threads)
+        while not self._ray.wait([opening], timeout=WAIT_SECONDS)[0]:
+            if actor is self._started[0][0]:
                 log(
                     f"no worker is ready yet; each needs {self._needs.cpus} CPUs and {self._needs.gpus} GPUs to be free"
                 )
-            for reference in done:
-                self._welcome(reference)
+        opened: _Opened = self._ray.get(opening)
+        for line in opened.told.splitlines():
+            log_once(line)
+        return opened
 
-    def _hire(self) -> None:
-        worker = self._type.remote()
-        self._opening[worker.open.remote(self._start)] = worker
+    def _fail(self, opened: _Opened) -> Any:
+        raise self._told(opened, opened.error)
 
-    def _welcome(self, reference: Any) -> None:
-        """Take in a worker that is ready, or died before it was."""
-        worker = self._opening.pop(reference)
-        try:
-            host, process = self._answer(reference, "a worker")
-        except _DiedError as death:
-            self._num_stillborn += 1
-            if self._num_stillborn == MAX_ATTEMPTS:
-                raise NmtError(f"{MAX_ATTEMPTS} workers in a row died before they were ready: {death}") from None
-            self._hire()
-            return
-        self._num_stillborn = 0
-        self._free.append(worker)
-        log(f"worker ready: process {process} on {host}")
-
-    def _mourn(self, worker: Any, given: _Given[Key, Message], death: _DiedError) -> _Given[Key, Message]:
-        """Return the work of a worker that has died, to be given to another; a new one is on its way."""
-        self._ray.kill(worker)  # it may live where it cannot be reached
-        attempts = given.attempts + 1
-        if attempts == MAX_ATTEMPTS:
-            raise NmtError(
-                f"{given.key}: {attempts} workers died one after the other while they worked on it; the last: {death}"
-            ) from None
-        log(f"a worker died; another does {given.key}")
-        self._hire()
-        return _Given(given.key, given.message, attempts)
-
-    def _answer(self, reference: Any, what: str) -> Any:
-        """Return what a worker returned.
-
-        Raises:
-            _DiedError: the worker has died.
-            NmtError: it has raised an exception.
-        """
-        try:
-            answer = self._ray.get(reference)
-        except self._ray.exceptions.RayError as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise _DiedError(lines[-1]) from None
-        if isinstance(answer, _Failure):
-            where = "" if self._is_local else f"worker on {answer.host}: "
-            if answer.exit_code is None:
-                raise NmtError(f"{where}{what} failed: {answer.message}")
-            raise (InputError if answer.exit_code == InputError.exit_code else NmtError)(f"{where}{answer.message}")
-        return answer
-
-
-class _DiedError(Exception):
-    """A worker has gone; the message is what Ray knows of it."""
+    def _told(self, opened: _Opened, error: Any) -> Exception:
+        """Return an error with the name of the machine on which it came."""
+        if self._is_local or not isinstance(error, NmtError):
+            return error  # type: ignore[no-any-return]
+        kind = InputError if error.exit_code == InputError.exit_code else NmtError
+        return kind(f"worker on {opened.host}: {error}")

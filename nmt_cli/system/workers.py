@@ -51,8 +51,8 @@ Build = Callable[[], Work]
 class Message(NamedTuple):
     """A message between parent and worker.
 
-    To a worker: `task` (value: the task), `cancel`, `end`. To the parent: `begun`, `done` (value: the result), `failed`
-    (value: the error), `said` (value: text for standard error).
+    To a worker: `task` (value: the task), `cancel`, `end`. To the parent: `ready`, `begun`, `done` (value: the result),
+    `failed` (value: the error), `logged` (value: text for standard error).
     """
 
     kind: str
@@ -81,7 +81,8 @@ class Inbox:
     _sending: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self) -> Inbox:
-        """Begin to read."""
+        """Begin to read, and say that the worker is ready."""
+        self._send(Message("ready"))
         threading.Thread(target=self._read, name="nmt-inbox", daemon=True).start()
         return self
 
@@ -254,13 +255,17 @@ class Worker:
 
     connection: Connection
     pid: int
-    """0 for a thread."""
+    """0 for what is no process of this machine."""
+    end: Callable[[], object] | None = None
+    """Ends at once what is no process of this machine."""
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
         if self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
+        if self.end is not None:
+            self.end()
         self.connection.close()
 
 
@@ -286,9 +291,9 @@ class Threads:
 
     def start(self) -> Worker:
         """Return a new worker; the first one loads."""
+        self._work = self._work or self._build()
         if self._threads and (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(self._threads)
-        self._work = self._work or self._build()
         ours, theirs = Pipe()
         inbox = Inbox(theirs, closed=lambda: None).open()
         threading.Thread(target=self._run, args=(self._work, inbox), name="nmt-worker", daemon=True).start()

@@ -16,7 +16,7 @@ class LineFormat(Protocol):
         ...
 
     def written(self, line: bytes, translation: bytes, /) -> bytes:
-        """Return the line of the output, without its newline."""
+        """Return the line of the output from one without its line feed and a translation with one."""
         ...
 
 
@@ -57,8 +57,8 @@ class JsonField:
     def written(self, line: bytes, translation: bytes) -> bytes:
         head, brace, tail = line.rpartition(b"}")
         name = json.dumps(self.output_field, ensure_ascii=False).encode()
-        value = json.dumps(translation.decode("utf-8"), ensure_ascii=False).encode()
-        return head + b", " + name + b": " + value + brace + tail
+        value = json.dumps(translation[:-1].decode("utf-8"), ensure_ascii=False).encode()
+        return head + b", " + name + b": " + value + brace + tail + b"\n"
 
 
 def is_json_lines(path: Path) -> bool:

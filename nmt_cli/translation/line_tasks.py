@@ -8,29 +8,31 @@ format, so the parent needs nothing that it would have to load.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain, repeat
-from queue import Empty, Queue
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nmt_cli.system.console import counted
+from nmt_cli.translation.counts import Counts
 from nmt_cli.translation.pool import Pool, Ticket
-from nmt_cli.translation.results import Counts, Translated
 from nmt_cli.translation.windows import windows_of_list
 
 if TYPE_CHECKING:
+    from nmt_cli.translation.results import Translated
     from nmt_cli.translation.translator import Translator
 
 CHUNK_LINES = 512
 """Lines of a chunk at most. Smaller chunks are slower, because fewer lines of like length share a batch."""
 SMALLEST_CHUNK = 16
-CHUNKS_A_WORKER = 4
-"""Chunks of a small window for each worker, so that all end at about the same time."""
-WINDOWS_AHEAD = 2
-"""Windows that are read while one is written."""
-Windows = Iterable[tuple[list[bytes], Sequence[str] | None]]
-"""Lines, and the beginnings of their translations or None."""
-Write = Callable[[int, Translated], Any]
+CHUNKS_A_WORKER = 3
+"""Chunks that are there for each worker: one that it does, one that it finds then, and one to share out at the end."""
+AHEAD_BYTES = 32_000_000
+"""Memory of the lines that are read before others are written, if a long line takes its time."""
+LINE_BYTES = 64
+"""Memory that a line takes beside its own bytes, or a little less."""
+Write = Callable[[int, "Translated"], Any]
 """Makes the output of a line from its number and its translations."""
 
 
@@ -79,12 +81,26 @@ def translate_task(translator: Translator, write: Write, task: LineTask) -> Line
     """Translate the lines of a task: the work of one worker."""
     usual = translator.options
     translator.counts, translator.options = Counts(), usual.model_copy(update=dict(task.changed))
+    outputs: list[Any] = []
     try:
-        found = translator.translate_window(task.lines, prefixes=task.prefixes or None, numbers=task.numbers)
+        for lines in windows_of_list(task.lines):  # few where they are long
+            here = slice(len(outputs), len(outputs) + len(lines))
+            numbers = task.numbers[here]
+            found = translator.translate_window(lines, prefixes=task.prefixes[here] or None, numbers=numbers)
+            outputs.extend(map(write, numbers, found))
     finally:
         translator.options = usual
-    outputs = tuple(write(*one) for one in zip(task.numbers, found, strict=True))
-    return LineResult(outputs, translator.counts, usual.max_source_pieces)
+    return LineResult(tuple(outputs), translator.counts, usual.max_source_pieces)
+
+
+class Window(NamedTuple):
+    """Lines that are read together, and written together."""
+
+    lines: Sequence[bytes]
+    first_line: int = 0
+    """The number of the first line in its input, from 0."""
+    prefixes: Sequence[str] | None = None
+    """The beginnings of their translations."""
 
 
 class LinePool:
@@ -94,13 +110,14 @@ class LinePool:
         self._pool, self._workers = pool, workers
         self.counts = Counts()
         self._max_pieces = 0
+        self._began = monotonic()
 
     def translated(
-        self, windows: Windows, *, first_line: int = 0, changed: Mapping[str, Any] | None = None
+        self, windows: Iterable[Window], changed: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """Yield the outputs of each window of lines, in order; `changed` are decoding options for these lines."""
         options = tuple((changed or {}).items())
-        for result in translated(self._pool, windows, workers=self._workers, first_line=first_line, changed=options):
+        for result in translated(self._pool, windows, workers=self._workers, changed=options):
             self.counts.add(result.counts)
             self._max_pieces = result.max_pieces
             yield result.outputs
@@ -109,78 +126,139 @@ class LinePool:
         """Yield the output of each of some texts, which follow those before; only a few windows are held in memory."""
         lines = (text.encode("utf-8", errors="surrogatepass") for text in texts)
         windows = zip(windows_of_list(lines), repeat(None))
-        return chain.from_iterable(self.translated(windows, first_line=self.counts.lines, changed=changed))
+        return chain.from_iterable(self.translated(numbered(windows, self.counts.lines), changed))
 
     def report(self) -> None:
         """Log the numbers of long, cut and unusual lines."""
         self.counts.report(self._max_pieces)
 
+    def speed(self, unit: str = "line") -> str:
+        """Return the lines, the seconds since the pool was opened, and how many came in a second."""
+        counts, seconds = self.counts, max(monotonic() - self._began, 1e-9)
+        return (
+            f"{counted(counts.lines, unit)} in {seconds:.1f} s: {counts.lines / seconds:,.1f} sentences/s, "
+            f"{counts.target_pieces / seconds:,.0f} pieces/s"
+        )
 
-class _Window(NamedTuple):
+
+def numbered(windows: Iterable[tuple[Sequence[bytes], Sequence[str] | None]], first_line: int = 0) -> Iterator[Window]:
+    """Yield windows of lines, and of the beginnings of their translations or None, that follow one another."""
+    for lines, prefixes in windows:
+        yield Window(lines, first_line, prefixes)
+        first_line += len(lines)
+
+
+def translated(
+    pool: Pool, windows: Iterable[Window], *, workers: int, changed: tuple[tuple[str, Any], ...] = ()
+) -> Iterator[LineResult]:
+    """Yield the result of each window of lines, in order. A thread reads ahead."""
+    ahead = _Ahead(pool, workers, changed)
+    threading.Thread(target=ahead.read, args=(windows,), name="nmt-reading", daemon=True).start()
+    try:
+        while (window := ahead.next()) is not None:
+            yield _gathered(window)
+            ahead.forget(window)
+    finally:
+        ahead.end()
+
+
+class _Given(NamedTuple):
     """A window that was handed to the pool."""
 
     order: list[int]
     """The place of each line of the chunks, one after the other, in the window."""
     tickets: list[Ticket]
+    num_bytes: int
 
 
-def translated(
-    pool: Pool, windows: Windows, *, workers: int, first_line: int = 0, changed: tuple[tuple[str, Any], ...] = ()
-) -> Iterator[LineResult]:
-    """Yield the result of each window of lines, in order. A thread reads ahead.
+class _Ahead:
+    """The windows under way. They are cut into so many chunks that no worker waits; meanwhile more lines gather, so
+    that the next chunks are larger."""
 
-    `first_line` is the number of the first line in its input, from 0.
-    """
-    ahead: Queue[_Window | BaseException | None] = Queue(WINDOWS_AHEAD)
-    has_ended = threading.Event()
+    def __init__(self, pool: Pool, workers: int, changed: tuple[tuple[str, Any], ...]) -> None:
+        self._pool, self._changed = pool, changed
+        self._most_chunks = CHUNKS_A_WORKER * workers
+        self._given: deque[_Given] = deque()
+        self._num_chunks = 0
+        """Chunks that are not done yet."""
+        self._num_windows = self._num_lines = self._num_bytes = 0
+        """What has been read, and is not written yet."""
+        self._end: BaseException | bool = False
+        """True at the end of the input; an error that ended it."""
+        self._changing = threading.Condition()
 
-    def read() -> None:
-        number = first_line
+    def read(self, windows: Iterable[Window]) -> None:
+        """Hand each window to the pool, as soon as there is room for it."""
+        end: BaseException | bool = True
         try:
-            for lines, prefixes in windows:
-                ahead.put(_submitted(pool, lines, prefixes, number, workers, changed))
-                number += len(lines)
-                if has_ended.is_set():
-                    return
-            ahead.put(None)
+            for window in windows:
+                given = self._handed_over(window)
+                with self._changing:
+                    self._given.append(given)
+                    self._changing.notify_all()
+                    self._changing.wait_for(self._has_room)
+                    if self._end:
+                        return
         except BaseException as error:
-            ahead.put(error)
+            end = error
+        self.end(end)
 
-    threading.Thread(target=read, name="nmt-reading", daemon=True).start()
-    try:
-        while (window := ahead.get()) is not None:
-            if isinstance(window, BaseException):
-                raise window
-            yield _gathered(window)
-    finally:
-        has_ended.set()
-        with suppress(Empty):  # so that the thread need not wait for room, and ends
-            while True:
-                ahead.get_nowait()
+    def next(self) -> _Given | None:
+        """Wait for the next window, and return it; None at the end."""
+        with self._changing:
+            self._changing.wait_for(lambda: self._given or self._end)
+            if self._given:
+                return self._given.popleft()
+            if isinstance(self._end, BaseException):
+                raise self._end
+            return None
+
+    def forget(self, given: _Given) -> None:
+        """Make room where a window was."""
+        self._count(-1, -len(given.order), -given.num_bytes)
+
+    def end(self, end: BaseException | bool = True) -> None:
+        """Take note that no window follows."""
+        with self._changing:
+            self._end = end
+            self._changing.notify_all()
+
+    def _has_room(self) -> bool:
+        is_free = self._num_windows < 2 or self._num_bytes < AHEAD_BYTES
+        return (is_free and self._num_chunks < self._most_chunks) or bool(self._end)
+
+    def _count(self, windows: int, lines: int, num_bytes: int) -> None:
+        with self._changing:
+            self._num_windows += windows
+            self._num_lines += lines
+            self._num_bytes += num_bytes
+            self._changing.notify_all()
+
+    def _handed_over(self, window: Window) -> _Given:
+        lines, first, prefixes = window
+        order = sorted(range(len(lines)), key=lambda place: -len(lines[place]))
+        num_bytes = LINE_BYTES * len(lines) + sum(map(len, lines))
+        self._count(1, len(lines), num_bytes)
+        size = min(CHUNK_LINES, max(SMALLEST_CHUNK, -(-self._num_lines // self._most_chunks)))
+        tickets = []
+        for start in range(0, len(order), size):
+            places = order[start : start + size]
+            own = () if prefixes is None else tuple(prefixes[place] for place in places)
+            numbers = tuple(first + place for place in places)
+            with self._changing:
+                self._num_chunks += 1
+            ticket = self._pool.submit(LineTask(tuple(lines[place] for place in places), numbers, own, self._changed))
+            ticket.on_settled(self._settled)
+            tickets.append(ticket)
+        return _Given(order, tickets, num_bytes)
+
+    def _settled(self, _: Ticket) -> None:
+        with self._changing:
+            self._num_chunks -= 1
+            self._changing.notify_all()
 
 
-def _submitted(
-    pool: Pool,
-    lines: list[bytes],
-    prefixes: Sequence[str] | None,
-    number: int,
-    workers: int,
-    changed: tuple[tuple[str, Any], ...],
-) -> _Window:
-    order = sorted(range(len(lines)), key=lambda place: -len(lines[place]))
-    size = min(CHUNK_LINES, max(SMALLEST_CHUNK, -(-len(lines) // (CHUNKS_A_WORKER * workers))))
-    tickets = []
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        own = () if prefixes is None else tuple(prefixes[place] for place in places)
-        task = LineTask(
-            tuple(lines[place] for place in places), tuple(number + place for place in places), own, changed
-        )
-        tickets.append(pool.submit(task))
-    return _Window(order, tickets)
-
-
-def _gathered(window: _Window) -> LineResult:
+def _gathered(window: _Given) -> LineResult:
     """Wait for the chunks of a window, and return their outputs in the order of its lines."""
     counts, places, most = Counts(), iter(window.order), 0
     outputs: list[Any] = [None] * len(window.order)

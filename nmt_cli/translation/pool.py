@@ -109,6 +109,8 @@ class _Member:
 
     worker: Worker
     given: dict[int, Ticket] = field(default_factory=dict)
+    is_ready: bool = False
+    """True once it has loaded what it needs, which on another machine takes its time."""
     has_begun: bool = False
     """True once it has begun any task."""
 
@@ -250,7 +252,7 @@ class Pool:
         """Give tasks to the workers that have few, those with the fewest first."""
         for ahead in range(AHEAD):
             for member in list(self._members.values()):
-                if len(member.given) <= ahead and (ticket := self._next()) is not None:
+                if member.is_ready and len(member.given) <= ahead and (ticket := self._next()) is not None:
                     member.given[ticket.number] = ticket
                     self._tell(member, Message("task", ticket.number, ticket.task))
 
@@ -274,6 +276,8 @@ class Pool:
             self._bury(member)
             return
         match message.kind:
+            case "ready":
+                member.is_ready = True
             case "begun" if message.number in member.given:
                 member.given[message.number].has_begun = member.has_begun = True
                 self._failed_starts = 0
@@ -290,6 +294,7 @@ class Pool:
         """Queue again what a worker had that has died."""
         del self._members[member.worker.connection]
         member.worker.kill()
+        log("a worker has ended by itself; others do its work")
         if not member.has_begun:
             self._failed_starts += 1
             if self._failed_starts >= MAX_STARTS:

@@ -8,14 +8,12 @@ what is left of it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from nmt_cli.data.tokenizer import EOS, UNK, Tokenizer
 from nmt_cli.search.constraints import FREE, Constraints
-from nmt_cli.system.console import counted
-from nmt_cli.system.errors import InputError
 from nmt_cli.text.edits import Span
 
 BLANK = "▁".encode()
@@ -172,50 +170,3 @@ def _is_inside(ids: Sequence[int], place: int, index: PieceIndex) -> bool:
 
 def _first_character(spelling: bytes) -> bytes:
     return spelling.decode(errors="ignore")[:1].encode()
-
-
-def with_prefixes(
-    windows: Iterable[list[bytes]], prefixes: Iterator[bytes], names: tuple[str, str], first_line: int = 1
-) -> Iterator[tuple[list[bytes], list[str]]]:
-    """Yield windows of lines with the prefixes of their translations.
-
-    Args:
-        windows: the lines.
-        prefixes: their prefixes.
-        names: the names of the two files.
-        first_line: the number of the first prefix in its file.
-
-    Raises:
-        InputError: there are more lines than prefixes, or fewer (both counts are named); a prefix is not valid UTF-8.
-    """
-    num_lines = num_prefixes = 0
-    waiting = iter(windows)
-    for window in waiting:
-        of_window = list(islice(prefixes, len(window)))
-        num_lines += len(window)
-        num_prefixes += len(of_window)
-        if len(of_window) < len(window):
-            raise unequal_lengths(names, num_lines + sum(map(len, waiting)), num_prefixes)
-        first = num_prefixes - len(of_window)
-        numbered = enumerate(of_window, start=first_line + first)
-        yield window, [_decoded(names[1], number, line) for number, line in numbered]
-    num_prefixes += sum(1 for _ in prefixes)
-    if num_prefixes > num_lines:
-        raise unequal_lengths(names, num_lines, num_prefixes)
-
-
-def unequal_lengths(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
-    """Return the error of a file of prefixes that does not go with its source."""
-    return InputError(
-        f"{names[1]} has {counted(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "
-        "begins the translation of line i; an empty line stands for no prefix"
-    )
-
-
-def _decoded(name: str, number: int, line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError(
-            f"{name}:{number}: the prefix is not valid UTF-8, so it cannot be kept in an output that is"
-        ) from None

@@ -18,49 +18,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from nmt_cli.data.lines import is_special_file, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.system.files import atomic_path, locked, remove_directory, remove_unfinished, sync
 from nmt_cli.translation.json_lines import JsonField, LineFormat, PlainText, is_json_lines
-from nmt_cli.translation.results import Counts
-from nmt_cli.translation.translator import Translator
-from nmt_cli.translation.windows import windows_of_list
+from nmt_cli.translation.windows import cut
 
 FOLDER = ".translate-corpus"
 FORMAT = 1
 MAX_PART_BYTES = 16_000_000
-"""A part ends there too, so that a part of long lines fits into memory and into a message."""
-
-
-# What is sent to a worker and what comes back ----------------------------------------------------------------------
-
-
-class Request(NamedTuple):
-    """Lines to translate; they begin at the line `first_line` (from 0) of their input."""
-
-    first_line: int
-    lines: list[bytes]
-
-
-class Answer(NamedTuple):
-    """Their translations, one a line."""
-
-    texts: list[str]
-    counts: Counts
-
-
-def translate_request(translator: Translator, request: Request) -> Answer:
-    """Translate as `nmt translate` does, window by window: the work of one worker."""
-    translator.counts = Counts()
-    texts: list[str] = []
-    for window in windows_of_list(request.lines):
-        first = request.first_line + translator.counts.lines
-        found = translator.translate_window(window, numbers=range(first, first + len(window)))
-        texts.extend(translated.translations[0].text for translated in found)
-    return Answer(texts, translator.counts)
+"""A part ends there too, so that a part of long lines fits into memory."""
 
 
 # Shards and their parts --------------------------------------------------------------------------------------------
@@ -115,18 +85,9 @@ class Part:
         return f"lines {self.first_line + 1:,} to {self.first_line + len(self.lines):,} of {self.shard.source}"
 
 
-def cut(lines: Iterable[bytes], part_lines: int) -> Iterator[list[bytes]]:
+def cut_into_parts(lines: Iterable[bytes], part_lines: int) -> Iterator[list[bytes]]:
     """Yield the lines in parts of `part_lines`, or fewer where they are long: the same cuts whenever it is done."""
-    part: list[bytes] = []
-    num_bytes = 0
-    for line in lines:
-        part.append(line)
-        num_bytes += len(line)
-        if len(part) == part_lines or num_bytes >= MAX_PART_BYTES:
-            yield part
-            part, num_bytes = [], 0
-    if part:
-        yield part
+    return cut(lines, part_lines, len, MAX_PART_BYTES)
 
 
 def survey(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
@@ -138,7 +99,7 @@ def survey(source: Path, line_format: LineFormat, part_lines: int) -> Shard:
     sizes: list[int] = []
     with open_input(source) as stream:
         found = source.stat()
-        for part in cut(iter_lines(stream), part_lines):
+        for part in cut_into_parts(iter_lines(stream), part_lines):
             for number, line in enumerate(part, start=sum(sizes) + 1):
                 try:
                     line_format.text(line)
@@ -229,7 +190,7 @@ class Corpus:
             wanted = frozenset(missing)
             first_line = 0
             with open_input(shard.source) as stream:
-                for number, lines in enumerate(cut(iter_lines(stream), self._part_lines)):
+                for number, lines in enumerate(cut_into_parts(iter_lines(stream), self._part_lines)):
                     if shard.part_lines[number : number + 1] != (len(lines),):
                         raise shard.changed()
                     if number in wanted:
@@ -238,18 +199,14 @@ class Corpus:
             if first_line != shard.num_lines:
                 raise shard.changed()
 
-    def request(self, part: Part) -> Request:
-        """Return the text of a part."""
-        text = self._format(part.shard.source).text
-        return Request(part.first_line, [text(line) for line in part.lines])
+    def texts(self, part: Part) -> list[bytes]:
+        """Return what is to be translated of each line of a part."""
+        return list(map(self._format(part.shard.source).text, part.lines))
 
-    def put(self, part: Part, texts: Sequence[str]) -> None:
-        """Keep the translations of a part; the last part of a shard makes it whole."""
+    def put(self, part: Part, translations: Sequence[bytes]) -> None:
+        """Keep the translations of a part, which end in a line feed; the last part of a shard makes it whole."""
         written = self._format(part.shard.source).written
-        lines = [
-            written(line, text.encode("utf-8", errors="replace")) + b"\n"
-            for line, text in zip(part.lines, texts, strict=True)
-        ]
+        lines = [written(*both) for both in zip(part.lines, translations, strict=True)]
         with atomic_path(self._path_of(part.shard, part.number)) as temporary:
             temporary.write_bytes(b"".join(lines))
         self._missing[part.shard.name].discard(part.number)

@@ -33,10 +33,11 @@ from nmt_cli.text.edits import Span
 from nmt_cli.text.line import Constraint, Line
 from nmt_cli.text.unit_alignment import Alignment
 from nmt_cli.translation.confidence_estimator import ConfidenceEstimator
+from nmt_cli.translation.counts import Counts
 from nmt_cli.translation.long_lines import PartTranslations, fits_a_matrix, joined, parts_of, rounds, without_weights
 from nmt_cli.translation.prefix import PieceIndex, prefix_of
 from nmt_cli.translation.repetition import is_endless, without_repetition
-from nmt_cli.translation.results import Counts, Part, PartTranslation, Translated, Translation
+from nmt_cli.translation.results import Part, PartTranslation, Translated, Translation
 from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.step_model import TrainedModels
 from nmt_cli.translation.terms import TermFinder

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 from nmt_cli.data.lines import is_special_file, is_standard_input
 from nmt_cli.data.pairs import Corpus, FilterReport, Pair, count_pairs, read_pairs
 from nmt_cli.system.console import counted, warn
+from nmt_cli.system.errors import InputError
 
 WINDOW_SIZE = 4096
 MAX_WINDOW_BYTES = 8_000_000
@@ -74,24 +76,30 @@ class _ReadAhead(Generic[Item]):
 
 def windows_of_lines(lines: Iterable[bytes], window_size: int = WINDOW_SIZE) -> Iterator[list[bytes]]:
     """Yield lines in windows that are bounded in number, in bytes, and in the size of their matrices of weights."""
-    return _ReadAhead(lines, _weight, MAX_WINDOW_BYTES, window_size).windows()
+    return _ReadAhead(lines, weight_of, MAX_WINDOW_BYTES, window_size).windows()
 
 
 def windows_of_list(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield lines that are all there in windows with the same bounds."""
-    window: list[bytes] = []
+    return cut(lines, WINDOW_SIZE, weight_of, MAX_WINDOW_BYTES)
+
+
+def cut(items: Iterable[Item], most: int, weigh: Callable[[Item], int], max_weight: int) -> Iterator[list[Item]]:
+    """Yield consecutive items together: `most` of them, or fewer where their weights reach the largest."""
+    part: list[Item] = []
     weight = 0
-    for line in lines:
-        if len(window) == WINDOW_SIZE or weight >= MAX_WINDOW_BYTES:
-            yield window
-            window, weight = [], 0
-        window.append(line)
-        weight += _weight(line)
-    if window:
-        yield window
+    for item in items:
+        part.append(item)
+        weight += weigh(item)
+        if len(part) == most or weight >= max_weight:
+            yield part
+            part, weight = [], 0
+    if part:
+        yield part
 
 
-def _weight(line: bytes) -> int:
+def weight_of(line: bytes) -> int:
+    """Return the bytes of memory that a line stands for: its own, or those of a matrix of its words."""
     return max(len(line), len(line.split()) ** 2 // WORD_PAIRS_A_BYTE)
 
 
@@ -115,3 +123,50 @@ def windows_of_pairs(source: str, target: str) -> Iterator[list[Pair]]:
 
 def _cells(pair: Pair) -> int:
     return (len(pair.source) + 1) * (len(pair.target) + 1)
+
+
+def with_prefixes(
+    windows: Iterable[list[bytes]], prefixes: Iterator[bytes], names: tuple[str, str], first_line: int = 1
+) -> Iterator[tuple[list[bytes], list[str]]]:
+    """Yield windows of lines with the prefixes of their translations.
+
+    Args:
+        windows: the lines.
+        prefixes: their prefixes.
+        names: the names of the two files.
+        first_line: the number of the first prefix in its file.
+
+    Raises:
+        InputError: there are more lines than prefixes, or fewer (both counts are named); a prefix is not valid UTF-8.
+    """
+    num_lines = num_prefixes = 0
+    waiting = iter(windows)
+    for window in waiting:
+        of_window = list(islice(prefixes, len(window)))
+        num_lines += len(window)
+        num_prefixes += len(of_window)
+        if len(of_window) < len(window):
+            raise unequal_lengths(names, num_lines + sum(map(len, waiting)), num_prefixes)
+        first = num_prefixes - len(of_window)
+        numbered = enumerate(of_window, start=first_line + first)
+        yield window, [_decoded(names[1], number, line) for number, line in numbered]
+    num_prefixes += sum(1 for _ in prefixes)
+    if num_prefixes > num_lines:
+        raise unequal_lengths(names, num_lines, num_prefixes)
+
+
+def unequal_lengths(names: tuple[str, str], num_lines: int, num_prefixes: int) -> InputError:
+    """Return the error of a file of prefixes that does not go with its source."""
+    return InputError(
+        f"{names[1]} has {counted(num_prefixes, 'line')} but {names[0]} has {num_lines:,}. Line i of the prefixes "
+        "begins the translation of line i; an empty line stands for no prefix"
+    )
+
+
+def _decoded(name: str, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{name}:{number}: the prefix is not valid UTF-8, so it cannot be kept in an output that is"
+        ) from None

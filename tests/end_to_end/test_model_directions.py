@@ -106,6 +106,18 @@ def test_a_choice_is_asked_for_where_there_is_one(here: Path):
     assert found.err.count("\n") == 1
 
 
+def test_bulk_translation_is_in_the_direction_that_is_asked_for_and_goes_on_in_no_other(here: Path, tmp_path: Path):
+    """Fails where the record of what was begun does not have the direction."""
+    (tmp_path / "in.xx").write_text("a b c\n")
+    given = ("translate-corpus", f"{tmp_path}/in.xx", "-o", f"{tmp_path}/out", "--model", f"{here}/run")
+    assert "choose a direction with --source-lang and --target-lang" in run_here(*given).err
+    assert run_here(*given, "--target-lang", "rv").code == 0
+    assert (tmp_path / "out/in.xx").read_bytes() == translated(here, "a b c", "--target-lang", "rv").out
+    other = run_here(*given, "--target-lang", "cp")
+    assert (other.code, "another direction (xx-rv then, xx-cp now)" in other.err) == (2, True)
+    assert run_here(*given, "--source-lang", "xx", "--target-lang", "rv").code == 0
+
+
 def test_a_direction_that_was_never_trained_is_refused_or_tried(here: Path):
     unknown = translated(here, "a", "--source-lang", "rv", "--target-lang", "cp", "--zero-shot")
     assert (unknown.code, unknown.out) == (2, b"")

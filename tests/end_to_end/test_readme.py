@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -37,8 +36,6 @@ def commands_of(page: str) -> list[str]:
 
 def quick(command: str) -> bool:
     """Return False for a command that a page marks as slow, or as in need of what is not installed."""
-    if "# needs ray" in command:
-        return find_spec("ray") is not None
     return not re.search(r"# (minutes|needs)\b", command)
 
 

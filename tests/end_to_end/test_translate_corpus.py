@@ -1,4 +1,4 @@
-"""Bulk translation through the real command line, with real Ray where a test is marked so.
+"""Bulk translation through the real command line, on this machine, and with real Ray where a test is marked so.
 
 Nothing is lost and nothing doubled: what comes out is, byte for byte, what `nmt translate` makes of each file.
 """
@@ -24,6 +24,11 @@ import pytest
 from command_line import Result, start_nmt
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+
+
+@pytest.fixture
+def model(stored_model: Path) -> Path:
+    return stored_model
 
 
 def bulk(*args: str | Path, **how: object) -> subprocess.Popen[bytes]:
@@ -56,14 +61,29 @@ def wait_for_parts(out: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
-# Without Ray ------------------------------------------------------------------------------------------------------
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task")
+    return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+
+
+LOCAL = ()
+RAY = ("--address", "local")
+WITH_AND_WITHOUT_RAY = pytest.mark.parametrize(
+    "where",
+    [pytest.param(LOCAL, marks=pytest.mark.slow), pytest.param(RAY, marks=pytest.mark.ray)],
+    ids=["here", "ray"],
+)
+
+
+# Options ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_without_ray_it_says_what_to_install(model: Path, corpus: Path, tmp_path: Path):
+def test_where_ray_is_missing_an_address_says_what_to_install(model: Path, corpus: Path, tmp_path: Path):
     (tmp_path / "ray.py").write_text("raise ImportError('no ray here')")
     process = start_nmt(
-        "translate-corpus", corpus / "test.en", "-o", tmp_path / "out", "--model", model,
+        "translate-corpus", corpus / "test.en", "-o", tmp_path / "out", "--model", model, "--address", "auto",
         stdout=-1, stderr=-1, env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     result = finished(process)
@@ -72,18 +92,30 @@ def test_without_ray_it_says_what_to_install(model: Path, corpus: Path, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_options_that_do_nothing_are_named(nmt, model: Path, corpus: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """A file of three lines."""
+    path = tmp_path / "few.en"
+    path.write_text("the car\n\nthe cat\n")
+    return path
+
+
+def test_ray_is_not_needed_on_one_machine_and_options_that_do_nothing_are_named(
+    nmt, model: Path, few: Path, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
     idle = ("--temperature", "2", "--seed", "1", "--output-field", "x")
-    stops = ("--address", "localhost:1", "--model", model)
-    result = nmt("translate-corpus", corpus / "test.en", "-o", tmp_path / "out", *idle, *stops)
+    result = nmt("translate-corpus", few, "-o", tmp_path / "out", "--model", model, *idle)
+    assert result.code == 0, result.err
+    assert (tmp_path / "out/few.en").read_bytes() == nmt("translate", few, "--model", model).out
     told = [line for line in result.err.splitlines() if "does nothing" in line]
-    assert told == [
-        "warning: --temperature does nothing without --sample",
-        "warning: --seed does nothing without --sample",
+    assert sorted(told) == [
         "warning: --output-field does nothing without --field",
+        "warning: --seed does nothing without --sample",
+        "warning: --temperature does nothing without --sample",
     ]
-    result = nmt("translate-corpus", corpus / "test.en", "-o", tmp_path / "out", "--sample", "--beam-size", "2", *stops)
+    sampled = ("--sample", "--beam-size", "2")
+    result = nmt("translate-corpus", few, "-o", tmp_path / "sampled", "--model", model, *sampled)
     assert "warning: --beam-size does nothing with --sample\n" in result.err
 
 
@@ -92,13 +124,17 @@ def test_options_that_do_nothing_are_named(nmt, model: Path, corpus: Path, tmp_p
     [
         (("nowhere.txt",), "nowhere.txt: there is no such file"),
         (("/tmp",), "/tmp: is a directory; give a text file"),
-        (("--device", "cuda:1"), "--device cuda:1: must be auto, cpu or cuda; Ray says which worker gets which GPU"),
+        (
+            ("--device", "cuda:1", "--address", "auto"),
+            "--device cuda:1: must be auto, cpu or cuda; Ray says which worker gets which GPU",
+        ),
         (("--precision", "fp8"), "--precision fp8: must be one of auto, fp32, bf16, int8"),
         (("--checkpoint", "41"), "there is no checkpoint '41'; there are: "),
         (("--model", "/tmp/nothing-here"), "/tmp/nothing-here: there is no such model directory"),
         (("--shortlist", "none"), "none: cannot be read: no such file or directory"),
         (("--address", "localhost:1"), "--address localhost:1: nobody answers there: "),
-        (("--address", "ray://x:1"), "--address ray://x:1: must be auto or HOST:PORT, as `ray start` says it"),
+        (("--address", "ray://x:1"), "--address ray://x:1: must be auto, local or HOST:PORT, as `ray start` says it"),
+        (("--target-lang", "de"), "translates en-fr, not ?-de"),
         (("--field", "text"), "--field text: no input is called .jsonl or .jsonl.gz"),
         (("--output-field", "x", "--part-lines", "0"), "--part-lines"),
     ],
@@ -125,20 +161,22 @@ def test_what_decides_the_translations_may_not_change_on_the_way(
     source.touch()
     given = (source, "-o", tmp_path / "out", "--model", model)
     assert nmt("translate-corpus", *given).code == 0
-    assert nmt("translate-corpus", *given, "--batch-tokens", "7", "--beam-size", "3").code == 0
+    assert nmt("translate-corpus", *given, "--batch-tokens", "7", "--beam-size", "5").code == 0
     other = nmt("translate-corpus", *given, "--beam-size", "2", "--threads", "2")
     assert other.code == 2
-    assert "was begun with another beam_size (3 then, 2 now), threads (1 then, 2 now); repeat that" in other.err
-    weights = nmt("translate-corpus", *given, "--checkpoint", "50")
+    assert "was begun with another beam_size (5 then, 2 now), threads (1 then, 2 now); repeat that" in other.err
+    weights = nmt("translate-corpus", *given, "--checkpoint", "150")
     assert weights.code == 2
     assert re.search(r"was begun with another model \(\w{16} then, \w{16} now\)", weights.err)
 
 
-# With Ray ---------------------------------------------------------------------------------------------------------
+# Translation ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.ray
-def test_the_outputs_are_those_of_translate_whatever_the_files_hold(nmt, model: Path, corpus: Path, tmp_path: Path):
+@WITH_AND_WITHOUT_RAY
+def test_the_outputs_are_those_of_translate_whatever_the_files_hold(
+    nmt, model: Path, corpus: Path, tmp_path: Path, where: tuple[str, ...]
+):
     """Seen to fail with the translations of a part turned round."""
     text = (corpus / "test.en").read_bytes()
     seed = int(os.environ.get("NMT_TEST_SEED") or random.randrange(10**6))
@@ -157,10 +195,9 @@ def test_the_outputs_are_those_of_translate_whatever_the_files_hold(nmt, model: 
     for name, content in sources.items():
         (tmp_path / "in" / name).write_bytes(content)
     paths, out = [tmp_path / "in" / name for name in sources], tmp_path / "out"
-    given = (*paths, "-o", out, "--model", model, "--part-lines", "7", "--workers", "2", "--field", "en")
+    given = (*paths, "-o", out, "--model", model, "--part-lines", "7", "--workers", "2", "--field", "en", *where)
     result = finished(bulk(*given))
     assert (result.code, result.out) == (0, b""), result.err
-    assert result.err.count("worker ready: process ") == 2
     expected = {name: translated(nmt, model, tmp_path / "in" / name) for name in list(sources)[:-1]}
     for name in ("plain.en", "open.en", "empty.en", "bytes"):
         assert (out / name).read_bytes() == expected[name], name
@@ -176,36 +213,39 @@ def test_the_outputs_are_those_of_translate_whatever_the_files_hold(nmt, model: 
     assert lines == ["6 shards, 6 of them finished before; 0 parts of the others done before, 0 to do (0 lines)"]
 
 
-@pytest.mark.ray
 def test_samples_are_those_of_translate(nmt, model: Path, corpus: Path, tmp_path: Path):
-    """Seen to fail where a worker counts lines from the beginning of its part."""
-    result = finished(
-        bulk(
-            corpus / "test.en", "-o", tmp_path / "out", "--model", model, "--part-lines", "7", "--workers", "1",
-            "--sample", "--seed", "3",
-        )
-    )  # fmt: skip
+    """Fails where lines are counted from the beginning of their part."""
+    given = ("-o", tmp_path / "out", "--model", model, "--part-lines", "7", "--sample", "--seed", "3")
+    result = nmt("translate-corpus", corpus / "test.en", *given)
     assert result.code == 0, result.err
     alone = nmt("translate", corpus / "test.en", "--model", model, "--threads", "1", "--sample", "--seed", "3")
     assert (tmp_path / "out/test.en").read_bytes() == alone.out
 
 
-@pytest.mark.ray
-def test_the_work_of_a_killed_worker_is_done_by_another(nmt, model: Path, long: Path, tmp_path: Path):
+@WITH_AND_WITHOUT_RAY
+def test_the_work_of_a_killed_worker_is_done_by_another(
+    nmt, model: Path, long: Path, tmp_path: Path, where: tuple[str, ...]
+):
     """Seen to fail where the work of the dead is not given back."""
     out = tmp_path / "out"
-    process = bulk(long, "-o", out, "--model", model, "--part-lines", "10", "--workers", "2")
+    process = bulk(long, "-o", out, "--model", model, "--part-lines", "10", "--workers", "2", *where)
     assert process.stderr is not None
-    ready = next(line for line in process.stderr if b"worker ready" in line).decode()
-    wait_for_parts(out, process)
-    os.kill(int(re.search(r"process (\d+)", ready)[1]), signal.SIGKILL)
+    if where:
+        ready = next(line for line in process.stderr if b"worker ready" in line).decode()
+        worker = int(re.search(r"process (\d+)", ready)[1])
+        wait_for_parts(out, process)
+    else:
+        wait_for_parts(out, process)
+        (zygote,) = children(process.pid)
+        worker = children(zygote)[0]
+    os.kill(worker, signal.SIGKILL)
     result = finished(process)
     assert (result.code, result.out) == (0, b""), result.err
-    assert "a worker died; another does lines " in result.err
+    assert "a worker has ended by itself; others do its work\n" in result.err
     assert (out / "long.en").read_bytes() == translated(nmt, model, long)
 
 
-@pytest.mark.ray
+@WITH_AND_WITHOUT_RAY
 @pytest.mark.parametrize(
     ("number", "code"),
     [
@@ -215,10 +255,12 @@ def test_the_work_of_a_killed_worker_is_done_by_another(nmt, model: Path, long: 
         pytest.param(signal.SIGHUP, 129, marks=pytest.mark.soak),
     ],
 )
-def test_stopped_in_the_middle_the_same_command_goes_on(nmt, model: Path, long: Path, tmp_path: Path, number, code):
+def test_stopped_in_the_middle_the_same_command_goes_on(
+    nmt, model: Path, long: Path, tmp_path: Path, number, code, where: tuple[str, ...]
+):
     """Breaks (exit code 134) where SIGTERM raises SystemExit through Ray."""
     out = tmp_path / "out"
-    given = (long, "-o", out, "--model", model, "--part-lines", "10", "--workers", "2")
+    given = (long, "-o", out, "--model", model, "--part-lines", "10", "--workers", "2", *where)
     process = bulk(*given)
     wait_for_parts(out, process)
     process.send_signal(number)
@@ -236,63 +278,62 @@ def test_stopped_in_the_middle_the_same_command_goes_on(nmt, model: Path, long: 
 
 
 POOL = """
-import os, sys, time
-from pathlib import Path
+import sys
+sys.path[:0] = [sys.argv[1]]
+from pool_tasks import Say, build, build_and_die, build_bug, build_nothing
 from nmt_cli.system.cluster import Resources, connect
-from nmt_cli.system.errors import InputError, NmtError
+from nmt_cli.system.errors import NmtError
+from nmt_cli.translation.pool import Pool
 
-folder, case = Path(sys.argv[1]), sys.argv[2]
+folder, loads = sys.argv[2], {"stillborn": build_and_die, "nothing": build_nothing, "broken": build_bug}
 
-def start():
-    with (folder / "opened").open("a") as file:
-        file.write(f"{os.getpid()}\\n")
-    if case == "stillborn":
-        os._exit(3)
-    def work(number):
-        while case == "good" and len((folder / "opened").read_text().split()) < 2:
-            time.sleep(0.01)
-        if case == "mortal" and number == 5:
-            os._exit(3)
-        if case == "wrong" and number == 5:
-            raise InputError("five is wrong")
-        if case == "bug" and number == 5:
-            raise KeyError("five")
-        return number * number
-    return work
-
-with connect(None, num_cpus=2) as cluster:
-    pool = cluster.hire(start, num_workers=2, needs=Resources(cpus=1, gpus=0))
+def tell(call):
     try:
-        pool.wait_for_one()
-        found = dict(pair for pair in pool.answers((f"item {n}", n) for n in range(20)) if pair)
-        print(found == {f"item {n}": n * n for n in range(20)}, file=sys.stderr)
+        print(call(), file=sys.stderr)
     except NmtError as error:
-        print(f"{error.exit_code} {error}", file=sys.stderr)
+        print(f"{error.exit_code} {str(error).splitlines()[0]}", file=sys.stderr)
+
+with connect("local", num_cpus=2) as cluster:
+    launcher = lambda name: cluster.launcher(loads.get(name, build), needs=Resources(cpus=1, gpus=0), threads=1)
+    with Pool(launcher("good"), workers=2) as pool:
+        tickets = [pool.submit(Say((f"wait:{folder}/{n}", f"wait:{folder}/{1 - n}"))) for n in (0, 1)]
+        while pool.status().workers < 2: pass
+        for n in (0, 1): open(f"{folder}/{n}", "w").close()
+        for ticket in tickets: tell(ticket.result)
+        for words in (("a", "kill", "b"), ("fail",), ("mistake",), (f"die:{folder}/died", "c")):
+            tell(pool.submit(Say(words)).result)
+    for name in loads:
+        with Pool(launcher(name), workers=1) as pool:
+            tell(pool.submit(Say(("a",))).result)
 print("data", flush=True)
 """
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize(
-    ("case", "said", "opened"),
-    [
-        ("good", "True", 2),
-        ("wrong", "2 five is wrong", None),
-        ("bug", "1 item 5 failed: KeyError: 'five'", None),
-        ("mortal", "1 item 5: 3 workers died one after the other while they worked on it; the last: ", None),
-        ("stillborn", "1 3 workers in a row died before they were ready: ", None),
-    ],
-)
-def test_a_pool_of_workers(tmp_path: Path, case: str, said: str, opened: int | None):
-    """Each opens what it works with once; errors come through; what kills every worker is given up and named."""
+def test_a_pool_on_ray_is_like_any_other(tmp_path: Path):
+    """Tasks are shared, errors come through, and what kills every worker is given up and named."""
+    tests = Path(__file__).parents[1]
     ran = subprocess.run(
-        [sys.executable, "-c", POOL, tmp_path, case], capture_output=True, check=True, env=ENVIRONMENT, timeout=300
-    )
-    lines = ran.stderr.decode().splitlines()
-    assert any(line.startswith(said) for line in lines), lines
+        [sys.executable, "-c", POOL, tests, tmp_path], capture_output=True, check=True, timeout=300,
+        env={**ENVIRONMENT, "PYTHONPATH": str(tests)},
+    )  # fmt: skip
+    told = [
+        line
+        for line in ran.stderr.decode().splitlines()
+        if not line.startswith(("worker ready: ", "a worker has died: ", "a worker has ended by itself"))
+    ]
+    assert told == [
+        "['WAIT', 'WAIT']",
+        "['WAIT', 'WAIT']",
+        "1 word kill: 3 processes have ended by themselves over it, probably because memory ran out",
+        "2 cannot say that",
+        "1 a worker has failed. This is a mistake of the program:",
+        "['DIE', 'C']",
+        "1 the workers end one after the other before they have done anything",
+        "2 there is no such model",
+        "1 a worker has failed. This is a mistake of the program:",
+    ]
     assert ran.stdout == b"data\n"
-    if opened is not None:
-        assert len((tmp_path / "opened").read_text().split()) == opened
 
 
 @pytest.fixture
@@ -322,18 +363,21 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 ELSEWHERE = """
 import sys
-from functools import partial
 from pathlib import Path
+from nmt_cli.assembly.named_models import ModelOptions
+from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask
+from nmt_cli.assembly.translation_pool import loading, started
+from nmt_cli.experiment import Experiment
 from nmt_cli.system.cluster import Resources, connect
-from nmt_cli.assembly.bulk_translation import open_work
 from nmt_cli.system.errors import NmtError
 
 with connect(sys.argv[1]) as cluster:
     for path in sys.argv[2:]:
-        start = partial(open_work, [Path(path)], ["another"], {"checkpoint": "best"}, "cpu")
-        pool = cluster.hire(start, num_workers=1, needs=Resources(cpus=1, gpus=0))
+        task, models = TranslationTask(file=None, output=None), ModelOptions(device="cpu")
+        build = loading("lines", task, [Experiment(Path(path))], models, RequestedDecoding(), ["another"])
         try:
-            pool.wait_for_one()
+            with started(cluster.launcher(build, needs=Resources(cpus=1, gpus=0), threads=1), 1):
+                pass
         except NmtError as error:
             print(f"{error.exit_code} {error}", file=sys.stderr)
 """

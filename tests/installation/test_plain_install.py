@@ -71,6 +71,7 @@ NEED_NOTHING = [
     "nmt rescore file.txt ref.txt --model runs/demo",
     "nmt shortlist data/dev.en data/dev.fr --model runs/demo -o short.safetensors",
     "nmt translate file.txt --model runs/demo --shortlist short.safetensors",
+    "nmt translate-corpus file.txt --output translated --model runs/demo",
     "nmt average --model runs/demo --last 1 --name mean",
     "nmt inspect runs/demo",
     "nmt card --model runs/demo",
@@ -90,7 +91,7 @@ NEED_MORE = [
     ("nmt translate file.txt --paragraphs --model runs/demo", "nmt-cli[documents]"),
     ("nmt export --model runs/demo -o exported --format onnx", "nmt-cli[onnx]"),
     ("nmt serve --model runs/demo", "nmt-cli[serve]"),
-    ("nmt translate-corpus file.txt --output translated --model runs/demo", "nmt-cli[ray]"),
+    ("nmt translate-corpus file.txt --output elsewhere --model runs/demo --address auto", "nmt-cli[ray]"),
     ("nmt score ref.txt --reference ref.txt --tokenize ja-mecab", "sacrebleu[ja]"),
     ("nmt score ref.txt --reference ref.txt --tokenize ko-mecab", "sacrebleu[ko]"),
 ]

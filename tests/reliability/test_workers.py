@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import pty
 import random
-import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,22 +15,18 @@ from pathlib import Path
 
 import pytest
 from command_line import start_nmt
+from typer.main import get_command
 
+from nmt_cli.cli import app
 from nmt_cli.system.workers import Zygote
 
 pytestmark = pytest.mark.slow
-MODELS = Path(__file__).parents[1] / "models/format-1-init"
 NUM_LINES = 24
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stored model, as its training has left it."""
-    directory = tmp_path_factory.mktemp("stored")
-    shutil.copytree(MODELS, directory, dirs_exist_ok=True)
-    config = directory / "run/config.yaml"
-    config.write_text(config.read_text(encoding="utf-8").replace("@HERE@", str(directory)), encoding="utf-8")
-    return directory / "run"
+@pytest.fixture
+def model(stored_model: Path) -> Path:
+    return stored_model
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +65,70 @@ def is_alive(pid: int) -> bool:
     return False
 
 
-def test_the_bytes_are_those_of_one_worker_with_every_option(nmt, model: Path, text: Path, tmp_path: Path, monkeypatch):
+WAYS = (
+    "--format jsonl --n-best 3 --beam-size 3 --alignment soft --confidence",
+    "--sample --seed 3 --temperature 0.7 --markup --shard 2/2",
+    "--prefix PREFIX --glossary TERMS --format moses --precision int8",
+    "--model MODEL --copy-unknown --normalize-input --beam-size 1 --batch-tokens 200 --alignment hard",
+    "--glossary TERMS --glossary-weight 2 --keep-input --checkpoint 150 --length-penalty 0.2",
+    "--shortlist SHORTLIST --no-repeat-ngram 2 --precision bf16 --source-lang en --target-lang fr",
+    "--paragraphs --confidence -o OUT",
+)
+"""Options of `nmt translate`; a word in capitals is a file."""
+ELSEWHERE = {"--workers", "--threads", "--device", "--zero-shot", "--overwrite", "--help"}
+"""Options that are tested elsewhere: the number of workers and threads itself, documents, and other models."""
+
+
+def test_every_option_of_translate_is_among_those_with_which_workers_are_compared():
+    command = get_command(app).commands["translate"]
+    options = [option for option in command.params if option.opts[-1].startswith("-") and not option.hidden]
+    tried = " ".join(WAYS).split()
+    missing = [one.opts for one in options if not {*one.opts, *one.secondary_opts} & {*tried, *ELSEWHERE}]
+    assert missing == []
+
+
+@pytest.fixture
+def files(nmt, model: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
+    """The files that the options name."""
+    found = {name: tmp_path / name.lower() for name in ("PREFIX", "TERMS", "SHORTLIST", "OUT")} | {"MODEL": model}
+    found["PREFIX"].write_bytes(b"".join(b"la\n" if number % 3 == 0 else b"\n" for number in range(NUM_LINES)))
+    found["TERMS"].write_text("car\tbagnole\ncat\tminou\n")
+    made = nmt("shortlist", corpus / "dev.en", corpus / "dev.fr", "--model", model, "-o", found["SHORTLIST"])
+    assert made.code == 0, made.err
+    return found
+
+
+def test_the_bytes_are_those_of_one_worker_with_every_option(
+    nmt, model: Path, text: Path, files: dict[str, Path], monkeypatch
+):
     """One worker is a thread of this process here; the others are processes."""
-    prefix, terms = tmp_path / "prefix", tmp_path / "terms.tsv"
-    prefix.write_bytes(b"".join(b"la\n" if number % 3 == 0 else b"\n" for number in range(NUM_LINES)))
-    terms.write_text("car\tbagnole\ncat\tminou\n")
-    ways = (
-        ("--format", "jsonl", "--n-best", "3", "--beam-size", "3", "--alignment", "soft", "--confidence"),
-        ("--sample", "--seed", "3", "--markup", "--shard", "2/2"),
-        ("--prefix", prefix, "--glossary", terms, "--format", "moses", "--precision", "int8"),
-        ("--model", model, "--copy-unknown", "--normalize-input", "--beam-size", "1", "--batch-tokens", "200"),
-    )
-    expected = [nmt("translate", text, "--model", model, *way) for way in ways]
-    assert {one.code for one in expected} == {0}
+
+    def output(way: str, workers: int) -> tuple[bytes, list[str]]:
+        found = nmt("translate", text, "--model", model, "--workers", workers, *(files.get(w, w) for w in way.split()))
+        assert found.code == 0, (way, found.err)
+        told = [line for line in found.err.splitlines() if "sentences/s" not in line]
+        written = sorted(files["OUT"].parent.glob("out*"))
+        content = b"".join(path.read_bytes() for path in written)
+        for path in written:
+            path.unlink()
+        return found.out + content, told
+
+    expected = [output(way, 1) for way in WAYS]
     monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: Zygote(build))
     monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
-    for way, one in zip(ways, expected, strict=True):
-        found = nmt("translate", text, "--model", model, "--workers", 2 if "--n-best" in way else 3, *way)
-        assert found.out == one.out, way
-        told = [line for line in found.err.splitlines() if "sentences/s" not in line]
-        assert told == [line for line in one.err.splitlines() if "sentences/s" not in line]
+    for number, (way, one) in enumerate(zip(WAYS, expected, strict=True)):
+        assert output(way, 4 if number % 2 else 2) == one, way
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_line_has_the_same_translation_in_every_order(nmt, model: Path, text: Path, monkeypatch, workers: int):
+    lines = text.read_bytes().splitlines()
+    alone = dict(zip(lines, nmt("translate", text, "--model", model).out.splitlines(), strict=True))
+    monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: Zygote(build))
+    monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
+    random.Random(workers).shuffle(lines)
+    found = nmt("translate", "--model", model, "--workers", workers, stdin=b"\n".join(lines))
+    assert found.out.splitlines() == [alone[line] for line in lines]
 
 
 def begun(model: Path, endless: Path, out: Path) -> subprocess.Popen[bytes]:
@@ -168,3 +208,24 @@ def test_a_person_who_types_is_told_how_to_end_and_sees_nothing_drawn(model: Pat
     assert said.count(b"\r\n") == 4  # the hint, the line, its translation, the summary
     assert b"translating" not in shown
     assert b"1 line in" in shown
+
+
+def test_the_process_that_reads_and_writes_loads_no_library_of_the_workers(model: Path, text: Path, tmp_path: Path):
+    """It would start and end later, and take memory. Breaks with one import of what a translation is made of."""
+    program = f"""
+import sys
+from contextlib import suppress
+from nmt_cli.cli import main
+sys.argv = ["nmt", "translate", {str(text)!r}, "--model", {str(model)!r}, "-o", {str(tmp_path / "out")!r}]
+with suppress(SystemExit):
+    main()
+print(len(sys.modules), *sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
+    number, *loaded = ran.stdout.split()
+    assert len((tmp_path / "out").read_bytes().splitlines()) == NUM_LINES
+    assert not {"torch", "numpy", "sentencepiece", "safetensors", "tqdm"} & set(loaded)
+    assert not {
+        name for name in loaded if name.startswith(("nmt_cli.normalization", "nmt_cli.search", "nmt_cli.model"))
+    }
+    assert int(number) < 450

@@ -16,6 +16,6 @@ def test_a_node_that_does_not_start_in_time_is_told_in_one_line(monkeypatch):
         raise Exception("The current node timed out during startup.\nDetails follow.")  # as Ray does
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, shutdown=lambda: None))
-    with pytest.raises(NmtError) as failed, connect(None):
+    with pytest.raises(NmtError) as failed, connect("local"):
         pass
     assert str(failed.value) == ("Ray cannot be started on this machine: The current node timed out during startup.")

@@ -12,7 +12,7 @@ from pool_tasks import build_upper
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.workers import Threads, Zygote
 from nmt_cli.translation import line_tasks
-from nmt_cli.translation.line_tasks import LinePool, LineTask, translated
+from nmt_cli.translation.line_tasks import LinePool, LineTask, Window, numbered, translated
 from nmt_cli.translation.pool import Pool, WorkersDied
 
 pytestmark = pytest.mark.timeout(60)
@@ -38,7 +38,7 @@ def expected(windows, first: int = 0) -> list[bytes]:
 def test_every_line_comes_out_in_its_place_with_its_number_and_its_prefix(launcher, workers: int):
     windows = windows_of(workers, num_windows=7, most=200)
     with Pool(launcher(build_upper), workers=workers) as pool:
-        found = [result.outputs for result in translated(pool, windows, workers=workers, first_line=3)]
+        found = [result.outputs for result in translated(pool, numbered(windows, 3), workers=workers)]
     assert [len(outputs) for outputs in found] == [len(lines) for lines, _ in windows]
     assert [output for outputs in found for output in outputs] == expected(windows, 3)
 
@@ -47,27 +47,27 @@ def test_what_is_counted_is_the_sum(monkeypatch):
     monkeypatch.setattr(line_tasks, "CHUNK_LINES", 20)
     windows = windows_of(5, num_windows=3, most=100)
     with Pool(Threads(build_upper), workers=2) as pool:
-        counted = [result.counts.lines for result in translated(pool, windows, workers=2)]
+        counted = [result.counts.lines for result in translated(pool, numbered(windows), workers=2)]
     assert counted == [len(lines) for lines, _ in windows]
 
 
 def test_a_line_that_kills_every_worker_is_named(tmp_path: Path):
     lines = [b"a", b"b", b"kill", *[b"c"] * 50]
     with Pool(Zygote(build_upper), workers=2) as pool, pytest.raises(WorkersDied, match="line 13: 3 processes"):
-        list(translated(pool, [([b"a"] * 10, None), (lines, None)], workers=2))
+        list(translated(pool, [Window([b"a"] * 10), Window(lines, 10)], workers=2))
 
 
 def test_a_worker_that_dies_once_changes_nothing(tmp_path: Path):
     windows = windows_of(7, num_windows=4, most=100)
     windows[1][0][3] = b"die:%s" % str(tmp_path / "died").encode()
     with Pool(Zygote(build_upper), workers=2) as pool:
-        found = [output for result in translated(pool, windows, workers=2) for output in result.outputs]
+        found = [output for result in translated(pool, numbered(windows), workers=2) for output in result.outputs]
     assert found == expected(windows)
 
 
 def test_an_error_of_the_input_comes_after_what_was_read_before_it():
     def windows():
-        yield [b"a"], None
+        yield Window([b"a"])
         raise InputError("the file ends here")
 
     with Pool(Threads(build_upper), workers=1) as pool:
@@ -82,9 +82,9 @@ def test_a_window_is_written_while_the_input_waits():
     answered = threading.Event()
 
     def windows():
-        yield [b"a"], None
+        yield Window([b"a"])
         assert answered.wait(30)
-        yield [b"b"], None
+        yield Window([b"b"], 1)
 
     with Pool(Threads(build_upper), workers=2) as pool:
         for result in translated(pool, windows(), workers=2):
@@ -92,24 +92,57 @@ def test_a_window_is_written_while_the_input_waits():
             assert len(result.outputs) == 1
 
 
-def test_no_more_is_read_than_a_few_windows_ahead():
+def test_no_more_is_read_than_a_few_windows_ahead(monkeypatch):
     """A file of any size takes the memory of a few windows. Fails if the reading thread does not wait."""
+    monkeypatch.setattr(line_tasks, "AHEAD_BYTES", 3 * line_tasks.LINE_BYTES)
     read = []
 
     def windows():
         for number in range(100):
             read.append(number)
-            yield [b"a"], None
+            yield Window([b"a"])
 
     with Pool(Threads(build_upper), workers=1) as pool:
         results = translated(pool, windows(), workers=1)
         next(results)
         threading.Event().wait(0.2)
-        assert len(read) <= line_tasks.WINDOWS_AHEAD + 3
+        assert len(read) <= 5
         (reading,) = (thread for thread in threading.enumerate() if thread.name == "nmt-reading")
         results.close()
         reading.join(30)
         assert not reading.is_alive()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_while_all_workers_have_enough_the_lines_that_come_gather_to_larger_chunks(tmp_path: Path, workers: int):
+    """Fails if windows are handed over as they come: a quick writer of single lines would get no batches."""
+    stop = tmp_path / "stop"
+
+    def windows():
+        for number in range(50):
+            assert number <= line_tasks.CHUNKS_A_WORKER * workers or stop.exists()
+            yield Window([b"wait:%s" % str(stop).encode()], number)
+
+    with Pool(Threads(build_upper), workers=workers) as pool:
+        threading.Timer(0.2, stop.touch).start()
+        assert len(list(translated(pool, windows(), workers=workers))) == 50
+
+
+def test_few_lines_are_cut_for_all_workers_and_many_into_large_chunks():
+    """Fails if the size of a chunk follows from the number of workers alone."""
+
+    class Recording:
+        def __init__(self) -> None:
+            self.sizes: list[int] = []
+
+        def submit(self, task: LineTask):
+            self.sizes.append(len(task.lines))
+            return type("Ticket", (), {"on_settled": lambda *_: None})
+
+    for workers, lines, expected in ((2, 60, 16), (2, 4096, 512), (64, 4096, 22), (64, 200_000, 512)):
+        pool = Recording()
+        line_tasks._Ahead(pool, workers, ())._handed_over(Window([b"a"] * lines))
+        assert max(pool.sizes) == expected
 
 
 def test_a_task_is_the_sum_of_its_lines():

@@ -14,7 +14,7 @@ from nmt_cli.data.lines import decode_line
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.translation import shards
 from nmt_cli.translation.json_lines import JsonField
-from nmt_cli.translation.shards import FOLDER, Corpus, Part, cut
+from nmt_cli.translation.shards import FOLDER, Corpus, Part, cut_into_parts
 
 CONDITIONS = {"model": "0123", "beam_size": 5}
 FIELD = JsonField("text", "translation")
@@ -31,7 +31,7 @@ def work(corpus: Corpus, most: int | None = None, seed: int = 1) -> list[str]:
     parts = list(corpus.parts())
     random.Random(seed).shuffle(parts)
     for part in parts[:most]:
-        corpus.put(part, [line.decode(errors="replace").upper() for line in corpus.request(part).lines])
+        corpus.put(part, [line.decode(errors="replace").upper().encode() + b"\n" for line in corpus.texts(part)])
     return [str(part) for part in parts[:most]]
 
 
@@ -111,7 +111,7 @@ def test_a_shard_is_absent_until_it_is_whole(tmp_path, sources):
     parts = list(corpus.parts())
     for part in parts:
         assert not (tmp_path / "out/a.txt").exists()
-        corpus.put(part, ["x"] * len(part.lines))
+        corpus.put(part, [b"x\n"] * len(part.lines))
     assert (tmp_path / "out/a.txt").read_bytes() == b"x\n" * 10
 
 
@@ -164,7 +164,7 @@ def test_more_inputs_may_come_later_and_a_moved_input_is_the_same(tmp_path, sour
 
 def test_parts_end_at_a_number_of_bytes_too(monkeypatch):
     monkeypatch.setattr(shards, "MAX_PART_BYTES", 5)
-    assert [len(part) for part in cut([b"ab", b"cde", b"", b"f", b"g" * 9, b"h"], 3)] == [2, 3, 1]
+    assert [len(part) for part in cut_into_parts([b"ab", b"cde", b"", b"f", b"g" * 9, b"h"], 3)] == [2, 3, 1]
 
 
 def test_what_was_begun_otherwise_is_not_gone_on_with(tmp_path, sources):
@@ -201,11 +201,11 @@ def test_a_shard_whose_input_has_changed_is_not_put_in_its_place(tmp_path, sourc
     corpus = begin(tmp_path / "out", sources[0])
     *parts, last = corpus.parts()
     for part in parts:
-        corpus.put(part, ["x"] * len(part.lines))
+        corpus.put(part, [b"x\n"] * len(part.lines))
     sources[0].write_bytes(sources[0].read_bytes().replace(b"1", b"2"))
     os.utime(sources[0], ns=(0, 0))
     with pytest.raises(InputError, match="has changed since its translation began"):
-        corpus.put(last, ["x"] * len(last.lines))
+        corpus.put(last, [b"x\n"] * len(last.lines))
     assert not (tmp_path / "out/a.txt").exists()
 
 
@@ -297,7 +297,7 @@ def test_json_lines_need_the_name_of_a_field(tmp_path, sources):
 
 def test_what_is_added_to_a_line_of_json_is_json(tmp_path):
     line = b'{"text": "\\ud800 x"}'
-    assert json.loads(FIELD.written(line, 'say "\\" \u2028'.encode()))["translation"] == 'say "\\" \u2028'
+    assert json.loads(FIELD.written(line, 'say "\\" \u2028\n'.encode()))["translation"] == 'say "\\" \u2028'
     assert decode_line(FIELD.text(line)) == ("\ufffd\ufffd\ufffd x", False)  # so that it is counted as invalid
 
 
@@ -305,11 +305,11 @@ def test_a_damaged_part_is_named(tmp_path, sources):
     corpus = begin(tmp_path / "out", sources[0])
     *parts, last = corpus.parts()
     for part in parts:
-        corpus.put(part, ["x"] * len(part.lines))
+        corpus.put(part, [b"x\n"] * len(part.lines))
     damaged = tmp_path / "out" / FOLDER / "parts/a.txt/00000001"
     damaged.write_bytes(b"x\n")
     with pytest.raises(NmtError) as caught:
-        corpus.put(last, ["x"] * len(last.lines))
+        corpus.put(last, [b"x\n"] * len(last.lines))
     assert str(caught.value) == f"{damaged}: is damaged; remove it and run the same command again"
 
 
