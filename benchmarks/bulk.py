@@ -1,8 +1,8 @@
 """Bulk translation with one worker and with several: `python -m benchmarks.bulk --model DIR --text FILE`.
 
 Each round runs `nmt translate-corpus` anew for every number of workers, in turn; the rate is the command's own, from
-when its first worker is ready, so starting Ray and loading the model are left out. The efficiency of N workers is
-their rate divided by N times that of one. Prints a table of medians. Needs Ray (`make ray`).
+when its first worker is ready, so loading the model is left out. The efficiency of N workers is their rate divided by N
+times that of one. Prints a table of medians. Give `-- --address local` to have Ray start the workers (`make ray`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def lines_per_second(options: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory() as directory:
         command = [*NMT, *options, "--output", f"{directory}/out"]
         said = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    found = re.search(r" s: ([\d,.]+) lines/s", said.stderr)
+    found = re.search(r" s: ([\d,.]+) sentences/s, [^;]* -> ", said.stderr)
     if said.returncode or found is None:
         raise SystemExit(said.stderr)
     return float(found[1].replace(",", ""))

@@ -1,10 +1,12 @@
 """Measures what workers bring to `nmt translate`, and writes the table of docs/performance.md.
 
-    python -m benchmarks.workers --model DIR --text FILE [--rounds 5] [--beams 1 5] [--precisions fp32 int8]
+    python -m benchmarks.workers --model DIR --text FILE [--against CHECKOUT] [--rounds 5] [--beams 1 5]
+        [--precisions fp32 int8]
 
-Three things are measured: the speed with 1 and 2 workers, in alternation; what the parent takes for a line, with
-workers that translate nothing; and the memory of each further worker. From these follows what more workers can reach:
-they share the cores and the bandwidth of the memory, and the parent is one process.
+Measured are the speed with 1 and 2 workers, in alternation; what the parent takes for a line, with workers that
+translate nothing; and the memory of each further worker. From these follows what more workers can reach: they share the
+cores and the bandwidth of the memory, and the parent is one process. With `--against`, which names a directory with
+another version and its `.venv`, both translate with their defaults, and both answer one line and end.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--against", type=Path, help="the directory of another version, which has a .venv")
     parser.add_argument("--rounds", type=int, default=5, help="of which the median counts")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--precisions", nargs="+", default=["fp32", "int8"])
@@ -47,19 +50,17 @@ def main() -> None:
     rows = []
     for precision in asked.precisions:
         for beam in asked.beams:
-            command = [
-                *(sys.executable, "-m", "nmt_cli", "translate", str(asked.text), "--model", str(asked.model)),
-                *("--beam-size", str(beam), "--precision", precision),
-            ]
-            rows.append(row(f"{precision}, beam {beam}", command, asked.rounds, ceiling))
+            options = ["--model", str(asked.model), "--beam-size", str(beam), "--precision", precision]
+            rows.append(row(f"{precision}, beam {beam}", str(asked.text), options, asked, ceiling))
     table = "\n".join(
         [
             f"The parent alone handles {ceiling:,.0f} lines/s.",
             "",
-            "| | 1 worker | 2 workers | ratio | with the start | a further worker |"
+            "| | 1 worker | 2 workers | ratio | with the start | the other version | a further worker |"
             + "".join(f" {number} workers, computed |" for number in SIMULATED),
-            "|" + "---|" * (6 + len(SIMULATED)),
+            "|" + "---|" * (7 + len(SIMULATED)),
             *rows,
+            *(one_line(asked.against, ["--model", str(asked.model)], asked.rounds) if asked.against else ()),
         ]
     )
     print(table)
@@ -69,22 +70,61 @@ def main() -> None:
         PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
 
 
-def row(name: str, command: Sequence[str], rounds: int, ceiling: float) -> str:
-    """Return a row of the table: medians of runs with 1 and 2 workers in alternation."""
-    speeds: dict[int, list[float]] = {1: [], 2: []}
-    whole: dict[int, list[float]] = {1: [], 2: []}
+def translate(checkout: Path | None = None) -> list[str]:
+    """Return the command of this version, or of another."""
+    python = sys.executable if checkout is None else str(checkout.resolve() / ".venv/bin/python")
+    return [python, "-P", "-m", "nmt_cli", "translate"]  # -P: not the package of the current directory
+
+
+def row(name: str, text: str, options: Sequence[str], asked: argparse.Namespace, ceiling: float) -> str:
+    """Return a row of the table: medians of runs with 1 and 2 workers, and of both versions, in alternation."""
+    ways = {"1": [*translate(), "--workers", "1"], "2": [*translate(), "--workers", "2"], "own": translate()}
+    if asked.against is not None:
+        ways["other"] = translate(asked.against)
+    speeds: dict[str, list[float]] = {way: [] for way in ways}
+    whole: dict[str, list[float]] = {way: [] for way in ways}
     memory = []
-    for _ in range(rounds):
-        for workers in (1, 2):
-            speed, seconds, further = run([*command, "--workers", str(workers)])
-            speeds[workers].append(speed)
-            whole[workers].append(seconds)
-            memory += further
-    one, two = (statistics.median(speeds[workers]) for workers in (1, 2))
-    with_start = statistics.median(whole[1]) / statistics.median(whole[2])
+    for _ in range(asked.rounds):
+        for way, command in ways.items():
+            speed, seconds, further = run([*command, text, *options])
+            speeds[way].append(speed)
+            whole[way].append(seconds)
+            memory += further if way == "2" else []
+    one, two = (statistics.median(speeds[way]) for way in "12")
+    seconds = {way: statistics.median(all_) for way, all_ in whole.items()}
     computed = "".join(f" {simulated(one, two, ceiling, number):,.0f} |" for number in SIMULATED)
     further = f"{statistics.median(memory) / 1e6:.0f} MB" if memory else "-"
-    return f"| {name} | {one:,.1f} | {two:,.1f} | {two / one:.2f} | {with_start:.2f} | {further} |{computed}"
+    other = f"{seconds['other'] / seconds['own']:.2f} times the time" if "other" in seconds else "-"
+    ratios = f"{two / one:.2f} | {seconds['1'] / seconds['2']:.2f} | {other}"
+    return f"| {name} | {one:,.1f} | {two:,.1f} | {ratios} | {further} |{computed}"
+
+
+def one_line(other: Path, options: Sequence[str], rounds: int) -> list[str]:
+    """Return how long this version and another take to answer the first line, and to end after the last."""
+    times: dict[str, list[tuple[float, float]]] = {"this": [], "the other": []}
+    for _ in range(rounds):
+        for name, checkout in (("this", None), ("the other", other)):
+            times[name].append(answered([*translate(checkout), *options]))
+    lines = ["", "| version | start to the first translation | end of the input to the end |", "|---|---|---|"]
+    for name, both in times.items():
+        first, last = (statistics.median(column) for column in zip(*both, strict=True))
+        lines.append(f"| {name} | {first:.2f} s | {last:.2f} s |")
+    return lines
+
+
+def answered(command: Sequence[str]) -> tuple[float, float]:
+    """Return the seconds in which a command answers its first line, and those in which it ends after its input."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"a\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    first = time.monotonic()
+    process.stdin.close()
+    process.wait()
+    return first - began, time.monotonic() - first
 
 
 def simulated(one: float, two: float, ceiling: float, workers: int) -> float:
