@@ -20,8 +20,8 @@ def log(message: str) -> None:
     """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open."""
     if _is_silent:
         return
-    bars = sys.modules.get("tqdm")
-    with nullcontext() if bars is None else bars.tqdm.external_write_mode(file=sys.stderr):
+    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)  # another thread may be loading it
+    with nullcontext() if bars is None else bars.external_write_mode(file=sys.stderr):
         print(message, file=sys.stderr, flush=True)
     for file in _log_files:
         print(message, file=file, flush=True)
