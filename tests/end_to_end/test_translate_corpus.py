@@ -22,6 +22,13 @@ from pathlib import Path
 
 import pytest
 from command_line import Result, start_nmt
+from pool_tasks import build_upper
+
+from nmt_cli.assembly.bulk_translation import _translate_parts
+from nmt_cli.system.workers import Zygote
+from nmt_cli.translation.line_tasks import LinePool
+from nmt_cli.translation.pool import Pool, WorkersDied
+from nmt_cli.translation.shards import Corpus
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
 
@@ -243,6 +250,16 @@ def test_the_work_of_a_killed_worker_is_done_by_another(
     assert (result.code, result.out) == (0, b""), result.err
     assert "a worker has ended by itself; others do its work\n" in result.err
     assert (out / "long.en").read_bytes() == translated(nmt, model, long)
+
+
+def test_a_line_over_which_three_workers_die_is_named_with_its_file_and_the_parts_before_it_are_kept(tmp_path: Path):
+    source = tmp_path / "in.en"
+    source.write_text("a\nb\nc\nd\nkill\nf\n")
+    with Corpus.held(tmp_path / "out"), Pool(Zygote(build_upper), workers=2) as pool:
+        corpus = Corpus(tmp_path / "out", [source], {}, part_lines=2)
+        with pytest.raises(WorkersDied, match=f"^{source}: line 5: 3 processes have ended by themselves over it"):
+            _translate_parts(corpus, LinePool(pool, 2))
+        assert corpus.num_parts == 1
 
 
 @WITH_AND_WITHOUT_RAY

@@ -156,9 +156,10 @@ def endless(text: Path, tmp_path: Path) -> Path:
         (lambda pid: os.killpg(pid, signal.SIGINT), 130),
         (lambda pid: os.killpg(pid, signal.SIGTERM), 143),
         (lambda pid: os.kill(pid, signal.SIGTERM), 143),
+        (lambda pid: os.kill(pid, signal.SIGHUP), 129),
         (lambda pid: os.kill(pid, signal.SIGKILL), -9),
     ],
-    ids=["Ctrl-C", "SIGTERM to all", "SIGTERM", "SIGKILL"],
+    ids=["Ctrl-C", "SIGTERM to all", "SIGTERM", "SIGHUP", "SIGKILL"],
 )
 def test_whatever_ends_the_command_no_process_is_left(model: Path, endless: Path, tmp_path: Path, end, code: int):
     process = begun(model, endless, tmp_path / "out")
@@ -167,6 +168,28 @@ def test_whatever_ends_the_command_no_process_is_left(model: Path, endless: Path
     end(process.pid)
     _, told = process.communicate(timeout=300)
     assert (process.returncode, b"Traceback" in told) == (code, False)
+    wait_for(lambda: not any(map(is_alive, left)))
+
+
+def test_when_the_reader_of_the_output_goes_no_process_is_left(model: Path, endless: Path):
+    process = start_nmt(
+        "translate", endless, "--model", model, "--workers", "2", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.readline()
+    left = below(process.pid)
+    process.stdout.close()
+    told = process.stderr.read()
+    assert (process.wait(300), b"Traceback" in told) in ((0, False), (141, False))
+    assert left
+    wait_for(lambda: not any(map(is_alive, left)))
+
+
+def test_killed_while_the_model_is_loaded_the_command_leaves_no_process(model: Path, endless: Path):
+    process = start_nmt("translate", endless, "--model", model, stdout=subprocess.DEVNULL)
+    wait_for(lambda: below(process.pid))
+    left = below(process.pid)
+    process.kill()
+    process.wait()
     wait_for(lambda: not any(map(is_alive, left)))
 
 
