@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 import threading
+from collections import deque
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from nmt_cli.system.workers import Threads, Zygote
 from nmt_cli.translation import line_tasks
 from nmt_cli.translation.line_tasks import LinePool, LineTask, Window, numbered, translated
 from nmt_cli.translation.pool import Pool, WorkersDied
+from nmt_cli.translation.windows import WINDOW_SIZE
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -143,6 +147,68 @@ def test_few_lines_are_cut_for_all_workers_and_many_into_large_chunks():
         pool = Recording()
         line_tasks._Ahead(pool, workers, ())._handed_over(Window([b"a"] * lines))
         assert max(pool.sizes) == expected
+
+
+class FakePool:
+    """Workers that take as many units of time for a chunk as it has lines."""
+
+    def __init__(self, workers: int) -> None:
+        self.free, self.now = workers, 0
+        self.sizes: list[int] = []
+        self._waiting: deque[FakeTicket] = deque()
+        self._running: list[tuple[int, int, FakeTicket]] = []
+        self._numbers = count()
+
+    def submit(self, task: LineTask) -> FakeTicket:
+        self.sizes.append(len(task.lines))
+        self._waiting.append(FakeTicket(len(task.lines)))
+        return self._waiting[-1]
+
+    def start(self) -> None:
+        while self._waiting and self.free:
+            ticket = self._waiting.popleft()
+            self.free -= 1
+            heapq.heappush(self._running, (self.now + ticket.num_lines, next(self._numbers), ticket))
+
+    def finish_one(self) -> None:
+        self.now, _, ticket = heapq.heappop(self._running)
+        self.free += 1
+        ticket.is_done = True
+        ticket.call(ticket)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._running
+
+
+class FakeTicket:
+    def __init__(self, num_lines: int) -> None:
+        self.num_lines, self.is_done = num_lines, False
+
+    def on_settled(self, call) -> None:
+        self.call = call
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8, 64])
+def test_no_worker_waits_while_there_are_lines_and_chunks_become_large(workers: int):
+    """Fails if the windows that are read ahead, or the chunks of one, do not follow from the number of workers."""
+    pool, left, given = FakePool(workers), 400_000, deque()
+    ahead = line_tasks._Ahead(pool, workers, ())
+    while True:
+        while left and ahead._has_room():
+            number = min(WINDOW_SIZE, left)
+            given.append(ahead._handed_over(Window([b""] * number)))
+            left -= number
+        pool.start()
+        assert not left or not pool.free
+        if pool.is_idle:
+            break
+        pool.finish_one()
+        while given and all(ticket.is_done for ticket in given[0].tickets):
+            ahead.forget(given.popleft())
+    assert sum(pool.sizes) == 400_000
+    assert max(pool.sizes) >= 250
+    assert 400_000 / pool.now > 0.9 * workers
 
 
 def test_a_task_is_the_sum_of_its_lines():
