@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from nmt_cli.system.workers import Zygote
 
 pytestmark = pytest.mark.slow
 NUM_LINES = 24
+SCORE = re.compile(rb"-?\d+\.\d+(?:e-?\d+)?")
 
 
 @pytest.fixture
@@ -101,9 +103,9 @@ def files(nmt, model: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
 def test_the_bytes_are_those_of_one_worker_with_every_option(
     nmt, model: Path, text: Path, files: dict[str, Path], monkeypatch
 ):
-    """One worker is a thread of this process here; the others are processes."""
+    """One worker is a thread of this process here; the others are processes. Their scores agree to 1e-4."""
 
-    def output(way: str, workers: int) -> tuple[bytes, list[str]]:
+    def output(way: str, workers: int) -> tuple[bytes, list[float], list[str]]:
         found = nmt("translate", text, "--model", model, "--workers", workers, *(files.get(w, w) for w in way.split()))
         assert found.code == 0, (way, found.err)
         told = [line for line in found.err.splitlines() if "sentences/s" not in line]
@@ -111,13 +113,14 @@ def test_the_bytes_are_those_of_one_worker_with_every_option(
         content = b"".join(path.read_bytes() for path in written)
         for path in written:
             path.unlink()
-        return found.out + content, told
+        scores = [float(score) for score in SCORE.findall(found.out + content)]
+        return SCORE.sub(b"#", found.out + content), scores, told
 
     expected = [output(way, 1) for way in WAYS]
     monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: Zygote(build))
     monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
-    for number, (way, one) in enumerate(zip(WAYS, expected, strict=True)):
-        assert output(way, 4 if number % 2 else 2) == one, way
+    for number, (way, (data, scores, told)) in enumerate(zip(WAYS, expected, strict=True)):
+        assert output(way, 4 if number % 2 else 2) == (data, pytest.approx(scores, abs=1e-4), told), way
 
 
 @pytest.mark.parametrize("workers", [2, 4])
@@ -127,7 +130,7 @@ def test_a_line_has_the_same_translation_in_every_order(nmt, model: Path, text: 
     monkeypatch.setattr("nmt_cli.assembly.translation_pool.launcher_of", lambda build, **_: Zygote(build))
     monkeypatch.setattr("nmt_cli.translation.line_tasks.SMALLEST_CHUNK", 4)
     random.Random(workers).shuffle(lines)
-    found = nmt("translate", "--model", model, "--workers", workers, stdin=b"\n".join(lines))
+    found = nmt("translate", "--model", model, "--workers", workers, stdin=b"".join(line + b"\n" for line in lines))
     assert found.out.splitlines() == [alone[line] for line in lines]
 
 
@@ -178,7 +181,8 @@ def test_when_the_reader_of_the_output_goes_no_process_is_left(model: Path, endl
     process.stdout.readline()
     left = below(process.pid)
     process.stdout.close()
-    told = process.stderr.read()
+    with process.stderr as messages:
+        told = messages.read()
     assert (process.wait(300), b"Traceback" in told) in ((0, False), (141, False))
     assert left
     wait_for(lambda: not any(map(is_alive, left)))
