@@ -188,9 +188,10 @@ class RayLauncher:
 
     def _run(self, actor: Any, connection: Connection) -> None:
         """Carry tasks to a worker and its results back, until the pool or the worker ends."""
+        inbox = Inbox(connection, closed=lambda: None)
         try:
             opened = self._opened(actor)
-            inbox = Inbox(connection, closed=lambda: None).open()
+            inbox.open()
             if opened.error is not None:
                 BuiltLater(lambda: self._fail(opened))(inbox)
                 return
@@ -206,7 +207,7 @@ class RayLauncher:
                 log(f"a worker has died: {([*str(error).strip().splitlines()] or [type(error).__name__])[-1]}")
         finally:
             self._kill(actor)
-            connection.close()
+            inbox.close()
 
     def _opened(self, actor: Any) -> _Opened:
         """Wait until a process has loaded; the first says where that takes long, as on a cluster without room."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -96,7 +97,7 @@ class Inbox:
                     self._waiting.put(message)
                 if message.kind == "end":
                     return
-        except (EOFError, OSError):
+        except (EOFError, OSError, TypeError):  # TypeError: a worker that is a thread has closed it meanwhile
             self.closed()
             self._waiting.put(Message("end"))
 
@@ -126,6 +127,12 @@ class Inbox:
     def say(self, text: str) -> None:
         """Have the parent write this to standard error."""
         self._send(Message("logged", value=text))
+
+    def close(self) -> None:
+        """End the connection. A thread that reads it would keep it open if it were only closed here."""
+        with socket.socket(fileno=os.dup(self.connection.fileno())) as end, suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
 
     def _send(self, message: Message) -> None:
         with self._sending, suppress(BrokenPipeError):  # the reading thread says that the parent is gone
@@ -304,7 +311,7 @@ class Threads:
         try:
             work(inbox)
         finally:
-            inbox.connection.close()
+            inbox.close()
 
     def close(self) -> None:
         """Forget what was loaded."""
