@@ -18,6 +18,7 @@ from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.commands.options import Command
 from nmt_cli.system import console, signals
 from nmt_cli.system.errors import InputError, NmtError
+from nmt_cli.system.files import no_space
 
 
 def _summary(command: Callable[..., Any] | None) -> str:
@@ -140,8 +141,6 @@ def _run() -> int:
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
-        from nmt_cli.system.files import no_space
-
         reason = (error.strerror or str(error)).lower()
         told = f"{error.filename or 'input or output'}: {reason}"
         failed = no_space(error) or (InputError(told) if error.errno in _OF_NAMES else NmtError(told))
