@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from nmt_cli.ops.matmul import MOST_ROWS, can_pack, linear
+from nmt_cli.translation import precision
 from nmt_cli.translation.precision import Bf16Product, Fp32Product, Int8Product
 
 
@@ -48,3 +49,19 @@ def test_int8_scales_are_those_of_a_row_and_of_a_column():
             error = (given_NO[row, columns] - exact_NO[row, columns]).norm()
             scale = inputs_NI[row].norm() * weight_IO[:, columns].norm(dim=0).max()
             assert float(error / scale) < 0.05
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("lowest", [-127, 100], ids=["random", "large"])
+@pytest.mark.parametrize("inputs_size", [64, 1040, 1041, 3001])
+@pytest.mark.parametrize("has_instructions", [True, False])
+def test_int8_numbers_are_added_up_exactly(monkeypatch, has_instructions: bool, inputs_size: int, lowest: int):
+    monkeypatch.setattr(precision, "multiplies_int8", lambda: has_instructions)
+    generator = torch.Generator().manual_seed(3)
+    weight_IO = torch.randint(lowest, 128, (inputs_size, 80), generator=generator)
+    inputs_NI = torch.randint(lowest, 128, (35, inputs_size), generator=generator)
+    weight_IO[0], inputs_NI[:, 0] = 127, 127  # so that all scales are 1
+    product, exact_NO = Int8Product.of(weight_IO.float()), (inputs_NI @ weight_IO).float()
+    assert torch.equal(product(inputs_NI.float()), exact_NO)
+    some = torch.tensor([3, 79, 3, 0])
+    assert torch.equal(product.columns(some)(inputs_NI.float()), exact_NO[:, some])
