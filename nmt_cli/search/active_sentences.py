@@ -7,13 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from nmt_cli.search.constraint_state import ConstraintState
 from nmt_cli.search.hypothesis import SearchState
+
+
+class AttentionHistory(NamedTuple):
+    """The attention weights of a partial hypothesis: those of its last piece, and the history before it.
+
+    Hypotheses share the histories that they have in common, so a step copies nothing.
+    """
+
+    before: AttentionHistory | None
+    weights_NS: Tensor
+    """The weights of all rows of a step."""
+    row: int
+    """The row of this hypothesis."""
+
+    def stacked(self) -> Tensor:
+        """Return the weights (T, S) of all pieces. What a step had less of source padding is 0."""
+        links = [self]
+        while (before := links[-1].before) is not None:
+            links.append(before)
+        weights_TS = torch.zeros(len(links), max(link.weights_NS.shape[1] for link in links))
+        for weights_S, link in zip(weights_TS, reversed(links), strict=True):
+            weights_S[: link.weights_NS.shape[1]] = link.weights_NS[link.row]
+        return weights_TS
 
 
 @dataclass(slots=True)
@@ -32,8 +55,8 @@ class ActiveSentences:
     """The last piece of each row, which is the input of the next step."""
     state: SearchState
     """The model's state of all rows."""
-    weights_LKTS: Tensor | None = None
-    """Attention weights of each piece; None if they are not asked for."""
+    attention_N: Sequence[AttentionHistory | None] | None = None
+    """The attention of each row; None if it is not asked for."""
     constraint_state: ConstraintState | None = None
     """State of the rows among the constraints; None where no sentence of the search has any."""
 
@@ -51,13 +74,14 @@ class ActiveSentences:
         """Return the number of pieces of a sentence's hypotheses after its next step, </s> included."""
         return self.prefixes_LKT.shape[2] - self.first_columns[place] + 1
 
+    def histories(self) -> Sequence[AttentionHistory | None]:
+        """Return the attention of each row, which is None before its first piece."""
+        return self.attention_N or [None] * self.totals_LK.numel()
+
     def add_weights(self, weights_NS: Tensor) -> None:
         """Append the attention weights of one more piece in each row; source padding may differ from before."""
-        new_LK1S = weights_NS.view(*self.totals_LK.shape, 1, -1).to(torch.float32)
-        old = self.weights_LKTS
-        if old is not None:
-            new_LK1S = torch.cat([F.pad(old, (0, new_LK1S.shape[3] - old.shape[3])), new_LK1S], dim=2)
-        self.weights_LKTS = new_LK1S
+        weights_NS = weights_NS.to(torch.float32)
+        self.attention_N = [AttentionHistory(before, weights_NS, row) for row, before in enumerate(self.histories())]
 
     def extended(
         self,
@@ -81,9 +105,7 @@ class ActiveSentences:
         rows_N, last_ids_N, shape = rows_LK.flatten(), pieces_LK.flatten(), rows_LK.shape
         rows_stay = len(stay) == len(self.sentences) and shape[1] == self.width
         prefixes_NT = torch.cat([self.prefixes_LKT.flatten(0, 1)[rows_N], last_ids_N.unsqueeze(1)], dim=1)
-        weights_LKTS = self.weights_LKTS
-        if weights_LKTS is not None:
-            weights_LKTS = weights_LKTS.flatten(0, 1)[rows_N].unflatten(0, shape)
+        attention_N = self.attention_N and [self.attention_N[row] for row in rows_N.tolist()]
         return ActiveSentences(
             sentences=[self.sentences[place] for place in stay],
             first_columns=[self.first_columns[place] for place in stay],
@@ -91,6 +113,6 @@ class ActiveSentences:
             totals_LK=totals_LK,
             last_ids_N=last_ids_N,
             state=state.select(rows_N) if rows_stay else state.keep(rows_N),
-            weights_LKTS=weights_LKTS,
+            attention_N=attention_N,
             constraint_state=constraint_state,
         )

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt_cli.config.decoding import DecodingOptions
-from nmt_cli.search.active_sentences import ActiveSentences
+from nmt_cli.search.active_sentences import ActiveSentences, AttentionHistory
 from nmt_cli.search.constrained_step import predict
 from nmt_cli.search.constraint_masks import ConstraintMasks
 from nmt_cli.search.constraint_state import ConstraintState
@@ -164,7 +164,13 @@ class _Search:
         active.prefixes_LKT = torch.tensor(padded, dtype=torch.long).unsqueeze(1)
         active.last_ids_N = torch.tensor([(bos, *ids)[-1] for ids in beginnings], dtype=torch.long)
         if self.options.with_alignment and weights_NTS is not None:
-            active.weights_LKTS = weights_NTS.unsqueeze(1)
+            active.attention_N = [None] * len(beginnings)
+            for column in range(longest):
+                before_N, weights_NS = active.attention_N, weights_NTS[:, column].to(torch.float32)
+                active.attention_N = [
+                    AttentionHistory(before, weights_NS, row) if column >= first else None
+                    for row, (before, first) in enumerate(zip(before_N, active.first_columns, strict=True))
+                ]
 
     def join(self, active: ActiveSentences, new: ActiveSentences) -> ActiveSentences:
         """Return the sentences of both together; both have the same number of rows for each sentence."""
@@ -172,14 +178,10 @@ class _Search:
         past = [min(part.first_columns) for part in (active, new)]
         steps = [part.prefixes_LKT.shape[2] - own for part, own in zip((active, new), past, strict=True)]
         longest = max(steps)
-        widths = [part.weights_LKTS.shape[3] for part in (active, new) if part.weights_LKTS is not None]
-        first_columns, prefixes, weights = [], [], []
+        first_columns, prefixes = [], []
         for part, own, num_steps in zip((active, new), past, steps, strict=True):
             first_columns += [first - own + longest - num_steps for first in part.first_columns]
             prefixes.append(F.pad(part.prefixes_LKT[:, :, own:], (longest - num_steps, 0)))
-            if part.weights_LKTS is not None:
-                missing = (0, max(widths) - part.weights_LKTS.shape[3], longest - num_steps, 0)
-                weights.append(F.pad(part.weights_LKTS[:, :, own:], missing))
         return ActiveSentences(
             sentences=[*active.sentences, *new.sentences],
             first_columns=first_columns,
@@ -187,7 +189,7 @@ class _Search:
             totals_LK=torch.cat([active.totals_LK, new.totals_LK]),
             last_ids_N=torch.cat([active.last_ids_N, new.last_ids_N]),
             state=self.model.join(active.state, new.state),
-            weights_LKTS=torch.cat(weights) if weights else None,
+            attention_N=[*active.histories(), *new.histories()] if self.options.with_alignment else None,
             constraint_state=active.constraint_state
             and new.constraint_state
             and active.constraint_state.join(new.constraint_state),
@@ -300,11 +302,7 @@ class _Search:
             prefix = active.prefix(place, parent)
             ended = piece == self.vocabulary.eos
             total = float(totals_LC[place, rank])
-            weights = (
-                None
-                if active.weights_LKTS is None
-                else active.weights_LKTS[place, parent, active.first_columns[place] :]
-            )
+            attention = active.histories()[place * active.width + parent]
             extension = place * totals_LC.shape[1] + rank
             log_prob = total - (0.0 if after is None else float(after.bonus_N[extension]))
             ranked = total - (0.0 if after is None else float(after.unranked_N[extension]))
@@ -314,7 +312,7 @@ class _Search:
                     log_prob=log_prob,
                     score=ranked / length_penalty(active.next_step(place), self.options.length_penalty),
                     ended=ended,
-                    weights_TS=None if weights is None else weights.clone(),
+                    weights_TS=None if attention is None else attention.stacked(),
                     generated_terms=() if after is None else after.generated_terms(extension),
                 )
             )
