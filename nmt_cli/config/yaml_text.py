@@ -29,6 +29,25 @@ _CORE_SCHEMA = (
 )
 
 
+_IN_WORDS = (
+    (r"expected <block end>, but found '<scalar>'", "there is text behind the value; put all of it in quotes"),
+    ("expected <block end>", "the indentation differs from the lines above; keys of a section begin in one column"),
+    ("mapping values are not", "a second key in one line, or a wrong indentation; text with ': ' stands in quotes"),
+    ("sequence entries are not", "an item of a list begins on a line of its own, or stands in brackets: [a, b]"),
+    (r"character '\\t' that cannot start", "a tab; indent with blanks"),
+    ("character '(.)' that cannot start", r"text that begins with \1 stands in quotes"),
+    ("expected chomping", "text that begins with | or > stands in quotes"),
+    ("expected ',' or '(.)'", r"a comma is missing before this, or \1 to close the list or section"),
+    ("unexpected end of stream", "a quotation mark that was opened in line {line} is not closed"),
+    ("could not find expected ':'", "line {line} has no colon with a blank behind it, as in `key: value`"),
+    ("unknown escape character", r"in double quotes \ has a meaning; take single quotes"),
+    ("another document", "a second document begins here, but a configuration is one"),
+    ("expected the node content, but found (.*)", r"a value is missing before \1"),
+    ("(?s)unacceptable character (#x[0-9a-f]+).*", r"the character \1 is not allowed in YAML"),
+)
+"""What PyYAML says, and the same for people who do not know how it reads."""
+
+
 class _Loader(yaml.SafeLoader):
     """Safe, YAML 1.2, no duplicate keys, no aliases (a file of a few lines can stand for gigabytes with them), no tags:
     what a value is shows in how it is written."""
@@ -96,7 +115,16 @@ def parse_yaml(text: str, origin: str) -> Any:
         place = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
         too_deep = isinstance(error, RecursionError)
         problem = "too deeply nested" if too_deep else getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{place}: not valid YAML: {problem}") from error
+        began = getattr(error, "context_mark", None) or mark
+        raise ConfigError(f"{place}: not valid YAML: {_in_words(problem, began.line + 1 if began else 1)}") from error
+
+
+def _in_words(problem: str, line: int) -> str:
+    """Return what PyYAML says in plain words; the part that is wrong begins in a line, counted from 1."""
+    for pattern, words in _IN_WORDS:
+        if found := re.search(pattern, problem):
+            return found.expand(words).replace("{line}", str(line))
+    return problem
 
 
 def value_end(text: str) -> int:

@@ -1,5 +1,7 @@
 """Every mistake of a configuration at once, and none of them a surprise."""
 
+import re
+
 import pytest
 
 from nmt_cli.config.loader import dump_config, json_schema, load_config, validate
@@ -241,3 +243,23 @@ def test_a_number_of_updates_alone_decides_the_length(tmp_path):
     assert limits("training.max_steps=100") == (100, None)
     assert limits("training.max_steps=100", "training.max_epochs=3") == (100, 3)
     assert limits("training.max_steps=null") == (None, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a:\n  b: 1\n c: 2\n", "here:3:2: not valid YAML: the indentation differs from the lines above"),
+        ("a: 1\n  b: 2\n", "here:2:4: not valid YAML: a second key in one line, or a wrong indentation"),
+        ("a:\n\tb: 1\n", "here:2:1: not valid YAML: a tab; indent with blanks"),
+        ("a: {x: 1\nb: 2\n", "here:2:2: not valid YAML: a comma is missing before this, or } to close"),
+        ("b: 2\na: 'x\n", "here:3:1: not valid YAML: a quotation mark that was opened in line 2 is not closed"),
+        ("a: 1\nb:2\n", "here:3:1: not valid YAML: line 2 has no colon with a blank behind it"),
+        ("a: @x\n", "here:1:4: not valid YAML: text that begins with @ stands in quotes"),
+        ("a: 'it's'\n", "here:1:8: not valid YAML: there is text behind the value"),
+        ("a: - b\n", "here:1:4: not valid YAML: an item of a list begins on a line of its own"),
+        ("a: 1\n---\nb: 2\n", "here:2:1: not valid YAML: a second document begins here"),
+    ],
+)
+def test_what_is_wrong_in_yaml_is_said_in_plain_words(text: str, message: str):
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        parse_yaml(text, "here")
