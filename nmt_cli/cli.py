@@ -9,13 +9,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
 from nmt_cli import __version__
 from nmt_cli.commands import COMMANDS, GROUPS
-from nmt_cli.commands.options import Command
+from nmt_cli.commands.options import Command, Quiet
 from nmt_cli.system import console, signals
 from nmt_cli.system.errors import InputError, NmtError
 from nmt_cli.system.files import no_space
@@ -24,6 +25,24 @@ from nmt_cli.system.files import no_space
 def _summary(command: Callable[..., Any] | None) -> str:
     """Return the first paragraph of a command's docstring. `--help` cuts a description that it is not given apart."""
     return " ".join((inspect.getdoc(command) or "").partition("\n\n")[0].split())
+
+
+def _with_quiet(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with one more option, `--quiet`."""
+
+    @wraps(command)
+    def run(*arguments: Any, quiet: bool = False, **options: Any) -> Any:
+        if quiet:
+            console.be_quiet()
+        return command(*arguments, **options)
+
+    signature = inspect.signature(command, eval_str=True)
+    quiet = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    parameters = [*signature.parameters.values(), quiet]
+    changed: Any = run
+    changed.__signature__ = signature.replace(parameters=parameters)
+    changed.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 app = typer.Typer(
@@ -35,10 +54,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _command in COMMANDS.items():
-    app.command(_name, short_help=_summary(_command))(_command)
+    app.command(_name, short_help=_summary(_command))(_with_quiet(_command))
 for _name, _group in GROUPS.items():
     for _registered in _group.registered_commands:
-        _registered.short_help = _summary(_registered.callback)
+        if _registered.callback is not None:
+            _registered.short_help = _summary(_registered.callback)
+            _registered.callback = _with_quiet(_registered.callback)
     app.add_typer(_group, name=_name, short_help=_group.info.help)
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """Errors of the operating system about a name that the user gave, or may not use."""

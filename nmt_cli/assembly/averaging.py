@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt_cli.assembly.named_models import named_model
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import command_line, counted, log, warn
 from nmt_cli.system.errors import InputError, ModelError
@@ -16,19 +17,20 @@ if TYPE_CHECKING:
     from nmt_cli.training.checkpoints import Index
 
 
-def average_checkpoints(model_dir: Path, name: str, *, last: int | None = None, best: int | None = None) -> None:
+def average_checkpoints(model_dir: Path | None, name: str, *, last: int | None = None, best: int | None = None) -> None:
     """Save the mean of some checkpoints of a run under a name: of the `last` newest, the `best` best, or all newest.
 
     Raises:
         InputError: there are fewer checkpoints than that, or none can have this name.
         ModelError: a checkpoint is damaged, or is of another model than the others.
     """
-    experiment = Experiment(model_dir)
+    model = named_model(model_dir)
+    experiment = Experiment(model)
     experiment.config  # noqa: B018 (says what is wrong with the directory)
     checkpoints = experiment.checkpoints
 
     def read() -> tuple[list[int], dict[str, Tensor]]:
-        steps = _steps_to_average(model_dir, checkpoints.index(), last, best)
+        steps = _steps_to_average(model, checkpoints.index(), last, best)
         checkpoints.check_name(name)
         paths = [checkpoints.path_of(step) for step in steps]
         try:
@@ -47,7 +49,7 @@ def average_checkpoints(model_dir: Path, name: str, *, last: int | None = None, 
     snapshot = Snapshot(step=max(steps), model=mean, trainer={}, progress={})
     written = checkpoints.save_named(name, snapshot, experiment.fingerprints)
     log(f"mean of steps {', '.join(str(step) for step in steps)} -> {written}")
-    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', model_dir, '--checkpoint', name)}")
+    log(f"try: {command_line('nmt', 'translate', 'FILE', '--model', model, '--checkpoint', name)}")
 
 
 def _steps_to_average(model: Path, index: Index, last: int | None, best: int | None) -> list[int]:

@@ -80,6 +80,11 @@ class ModelOptions:
         }
 
 
+def named_model(model_dir: Path | None) -> Path:
+    """Return the one model directory of a command, which is found as in `named_models`."""
+    return named_models(() if model_dir is None else [model_dir])[0].directory
+
+
 def can_try(directions: Sequence[Direction], other: Direction) -> bool:
     """Return True if a model of these directions knows both languages of another: one it reads, the other it writes."""
     reads, writes = ({direction[side] for direction in directions} for side in (0, 1))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_cli.assembly.named_files import refuse_overwriting
+from nmt_cli.assembly.named_models import named_model
 from nmt_cli.data.lines import decode_line, iter_lines, open_input
 from nmt_cli.data.output import open_output
 from nmt_cli.data.tokenizer import segments
@@ -19,20 +20,21 @@ if TYPE_CHECKING:
     from nmt_cli.data.tokenizer import Tokenizer
 
 
-def write_pieces(file: str | None, output: Path | None, model_dir: Path, side: str) -> None:
+def write_pieces(file: str | None, output: Path | None, model_dir: Path | None, side: str) -> None:
     """Write the pieces of each line, with spaces between.
 
     Raises:
         InputError: there is no such side or model, or the output is the input or a part of the model.
     """
-    tokenizer = _tokenizer_of(model_dir, side)
-    _rewrite_lines(file, output, model_dir, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
+    model = named_model(model_dir)
+    tokenizer = _tokenizer_of(model, side)
+    _rewrite_lines(file, output, model, " ", lambda text: " ".join(tokenizer.pieces(tokenizer.encode(text))))
 
 
-def write_joined(file: str | None, output: Path | None, model_dir: Path, side: str) -> None:
+def write_joined(file: str | None, output: Path | None, model_dir: Path | None, side: str) -> None:
     """Write the text of each line of pieces, and warn of words that are no pieces; errors as in `write_pieces`."""
-    tokenizer = _tokenizer_of(model_dir, side)
-    num_foreign = 0
+    model, num_foreign = named_model(model_dir), 0
+    tokenizer = _tokenizer_of(model, side)
 
     def join(text: str) -> str:
         nonlocal num_foreign
@@ -41,7 +43,7 @@ def write_joined(file: str | None, output: Path | None, model_dir: Path, side: s
         num_foreign += more
         return joined
 
-    _rewrite_lines(file, output, model_dir, " ▁", join)
+    _rewrite_lines(file, output, model, " ▁", join)
     if num_foreign:
         other = "target" if side == "source" else "source"
         warn(

@@ -290,10 +290,13 @@ def as_text(found: Check, options: Sequence[str] = ()) -> str:
     lines += ["", "to expect, as an estimate", *_expectation_lines(config, found.expected)]
     num_warnings = sum(finding.count > 0 for report in found.reports for finding in report.findings.values())
     verdict = [_verdict(found)]
-    if num_warnings:
+    if advice := found.advised.advice:
+        num_severe = sum(one.level == "severe" for one in advice)
+        found_in_all = counted(len(advice), "severe finding" if num_severe == len(advice) else "finding")
+        some = f", {num_severe} of them severe" if 0 < num_severe < len(advice) else ""
+        verdict.append(f"{found_in_all}{some}, see the advice")
+    elif num_warnings:
         verdict.append(f"{num_warnings} {'kind' if num_warnings == 1 else 'kinds'} of suspicious lines")
-    if num_severe := sum(one.level == "severe" for one in found.advised.advice):
-        verdict.append(f"{counted(num_severe, 'severe finding')}, see the advice")
     return "\n".join([*lines, "", "; ".join(verdict)])
 
 

@@ -32,6 +32,7 @@ MAY_CHANGE = {
     "data.monolingual.source",
     "training.max_steps",
     "training.max_epochs",
+    "training.max_minutes",
     "training.patience",
     "training.keep_best",
     "training.keep_last",

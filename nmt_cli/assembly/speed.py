@@ -22,7 +22,7 @@ from nmt_cli.data.sampler import Cursor, SampledBatch
 from nmt_cli.data.tokenizer import EOS
 from nmt_cli.model.build import build_model, initialize
 from nmt_cli.ops import native
-from nmt_cli.system.console import warn
+from nmt_cli.system.console import Progress, warn
 from nmt_cli.system.distributed import World
 from nmt_cli.system.memory import is_out_of_memory, keep_few_kernels, keep_freed_memory
 from nmt_cli.training.state import TrainingState
@@ -94,13 +94,14 @@ def measure_speed(config: Config, work: Workload, vocab_sizes: tuple[int, int]) 
 
     def gradient(batch: Batch) -> None:
         accumulator.gradients(_local_batch(batch), batch.num_target_tokens, state)[0].item()  # waits for the device
+        progress.advance()
 
     def optimizer_seconds() -> None:
         float(weights.clip(training.clip_grad_norm))
         weights.optimizer_step(1, 0.0)
 
     whole = max(1, round(work.tokens_an_update / (work.target_pieces + 1)))
-    with native.path(state.path):
+    with native.path(state.path), Progress("measuring the speed of training", unit="batch") as progress:
         if world.device.type == "cpu" and leaves_threads_open(training):
             rehearsed = _random_batch(
                 min(whole, round(REHEARSED_PIECES / (work.target_pieces + 1)) or 1), work, vocab_sizes

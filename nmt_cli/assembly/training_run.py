@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -73,13 +75,14 @@ def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> None:
         ConfigError: the configuration is wrong.
         InputError: the text, the model directory or the device is unfit, or the directory holds another run.
     """
+    began = time.monotonic()
     with open_world() as world:
         config = world.agreed(lambda: config_to_train(path, overrides))
         for line in idle_keys(config):
             warn(line)
         experiment = Experiment(Path(config.model_dir))
         if not dry_run:
-            run_training(experiment, config, world)
+            run_training(experiment, config, world, began + 60.0 * (config.training.max_minutes or math.inf))
             return
         world.agreed(lambda: check_inputs(experiment, config))
         world.agreed(lambda: check_counts(config))
@@ -88,8 +91,8 @@ def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> None:
             print(dump_config(config), end="")
 
 
-def run_training(experiment: Experiment, config: Config, world: World) -> None:
-    """Train, or go on training, in the model directory until the configured end."""
+def run_training(experiment: Experiment, config: Config, world: World, deadline: float = math.inf) -> None:
+    """Train, or go on training, in the model directory until the configured end, or a moment of `time.monotonic`."""
     with ExitStack() as stack:
         world.agreed(lambda: check_alike(config, world))
         finished, *_ = world.gathered(
@@ -108,7 +111,7 @@ def run_training(experiment: Experiment, config: Config, world: World) -> None:
             if world.is_primary:
                 stack.enter_context(log_file(experiment.log_path))
             trainer = _ready_trainer(experiment, config, world)
-        _train(trainer, experiment, config, world)
+        _train(trainer, experiment, config, world, deadline)
 
 
 def _finished(directory: Path, config: Config) -> str | None:
@@ -157,9 +160,9 @@ def _ready_trainer(experiment: Experiment, config: Config, world: World) -> Trai
     return trainer
 
 
-def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World) -> None:
+def _train(trainer: Trainer, experiment: Experiment, config: Config, world: World, deadline: float) -> None:
     """Train to the end, and say how it went."""
-    reason = trainer.run(contention(world))
+    reason = trainer.run(contention(world), deadline)
     best = experiment.checkpoints.index().best
     described = f"; best {best[0].metric} {best[0].value:.2f} at update {best[0].step:,}" if best else ""
     rewinds = f"; {trainer.state.rewinds} rewinds" if trainer.state.rewinds else ""

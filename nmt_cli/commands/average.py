@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def average(
-    model: ModelDir,
+    model: ModelDir = None,
     last: Annotated[
         int | None, typer.Option("--last", min=1, help="Average the newest N checkpoints.", metavar="N")
     ] = None,

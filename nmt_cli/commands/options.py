@@ -22,21 +22,21 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a key, such as training.max_steps=100. May be repeated.", metavar="KEY=VALUE"),
 ]
-ModelDir = Annotated[Path, typer.Option("--model", "-m", help="The model directory.", metavar="DIR")]
 
 
-def _directories(several: str) -> Any:
+def _directories(several: str = "") -> Any:
     """Return the option that names model directories, and says what several of them do."""
     return typer.Option(
         "--model", "-m", metavar="DIR",
-        help=f"The model directory; several {several}. Without it, nmt takes $NMT_MODEL, or else the newest finished "
-        "run below runs/.",
+        help=f"The model directory{several}. Without it, nmt takes $NMT_MODEL, or else the newest finished run below "
+        "runs/.",
     )  # fmt: skip
 
 
-ModelDirs = Annotated[list[Path] | None, _directories("make an ensemble")]
-DescribedDirs = Annotated[list[Path] | None, _directories("give a section each")]
-DirectionDirs = Annotated[list[Path] | None, _directories("give several directions of translation")]
+ModelDir = Annotated[Path | None, _directories()]
+ModelDirs = Annotated[list[Path] | None, _directories("; several make an ensemble")]
+DescribedDirs = Annotated[list[Path] | None, _directories("; several give a section each")]
+DirectionDirs = Annotated[list[Path] | None, _directories("; several give several directions of translation")]
 SourceLang = Annotated[
     str | None,
     typer.Option(
@@ -50,6 +50,7 @@ ZeroShot = Annotated[
         "--zero-shot", help="Allow a direction that was never trained, of two languages that the model knows."
     ),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")]
 InputFile = Annotated[
     str | None,
     typer.Argument(help="A text file, a sentence on each line; - or nothing for standard input.", metavar="[FILE]"),

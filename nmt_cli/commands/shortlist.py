@@ -24,7 +24,8 @@ from nmt_cli.commands.options import (
 def shortlist(
     source: SourceText,
     target: TargetText,
-    model: ModelDir,
+    *,
+    model: ModelDir = None,
     output: Annotated[
         Path,
         typer.Option(
@@ -60,7 +61,7 @@ def shortlist(
     from nmt_cli.assembly.named_models import ModelOptions
 
     models = ModelOptions(
-        [model],
+        [model] if model is not None else (),
         checkpoint,
         device,
         threads,

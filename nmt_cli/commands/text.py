@@ -11,7 +11,7 @@ from nmt_cli.commands.options import InputFile, ModelDir, OutputFile
 Side = Annotated[str, typer.Option("--side", metavar="SIDE", help="The language of the text: source or target.")]
 
 
-def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", output: OutputFile = None) -> None:
+def encode(file: InputFile = None, *, model: ModelDir = None, side: Side = "source", output: OutputFile = None) -> None:
     """Cut each line into the pieces of the model, with spaces between.
 
     Example: nmt encode file.txt --model runs/demo --side source
@@ -21,7 +21,7 @@ def encode(file: InputFile = None, *, model: ModelDir, side: Side = "source", ou
     write_pieces(file, output, model, side)
 
 
-def decode(file: InputFile = None, *, model: ModelDir, side: Side = "target", output: OutputFile = None) -> None:
+def decode(file: InputFile = None, *, model: ModelDir = None, side: Side = "target", output: OutputFile = None) -> None:
     """Join the pieces of each line to text again.
 
     Example: nmt encode file.txt --model runs/demo --side target | nmt decode --model runs/demo

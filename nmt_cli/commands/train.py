@@ -12,6 +12,19 @@ from nmt_cli.commands.options import ConfigFile, Overrides
 def train(
     config: ConfigFile,
     set_: Overrides = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", min=1, metavar="N", help="Short for --set training.max_epochs=N."),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            metavar="N",
+            help="Save a checkpoint and stop N minutes from now; the same command goes on. Short for --set "
+            "training.max_minutes=N.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -26,4 +39,6 @@ def train(
     """
     from nmt_cli.assembly.training_run import train_model
 
-    train_model(config, set_ or (), dry_run=dry_run)
+    limits = {"training.max_epochs": epochs, "training.max_minutes": minutes}
+    overrides = [*(set_ or ()), *(f"{key}={value}" for key, value in limits.items() if value is not None)]
+    train_model(config, overrides, dry_run=dry_run)

@@ -367,6 +367,9 @@ class TrainingConfig(Section):
     """Passes through the training corpora, by their weights; null where `max_steps` is given and this is not."""
     max_steps: PositiveInt | None = None
     """Updates; training ends at whichever of the two limits comes first."""
+    max_minutes: PositiveFloat | None = None
+    """Minutes after which `nmt train` saves a checkpoint and ends as after SIGTERM, with exit code 143. They count from
+    the start of the command, and the same command goes on from there. null: no limit."""
     label_smoothing: Probability = 0.1
     """Probability of the target that is spread over all pieces (Szegedy et al., 2016, section 7)."""
     sampled_softmax: bool = False

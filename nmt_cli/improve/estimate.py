@@ -132,8 +132,8 @@ def _write_config(config: Config, directory: Path) -> None:
     data |= {"dev": None, "test": [], "monolingual": None, "invalid_utf8": "replace", "word_pairs": False}
     data["train"] = [{"source": str(directory / "source"), "target": str(directory / "target")}]
     values["training"] |= {
-        "max_steps": None, "max_epochs": 1, "schedule": "constant", "init_from": None, "tensorboard": False,
-        "early_stopping_direction": None, "keep_best": 1, "keep_last": 1,
+        "max_steps": None, "max_epochs": 1, "max_minutes": None, "schedule": "constant", "init_from": None,
+        "tensorboard": False, "early_stopping_direction": None, "keep_best": 1, "keep_last": 1,
     }  # fmt: skip
     values["model"]["pretrained"] |= {"source": None, "target": None, "freeze": False}
     values["decoding"] |= {"max_length_a": 1.0, "max_length_b": 2}

@@ -13,7 +13,7 @@ from nmt_cli.improve.estimate import Speed, duration
 from nmt_cli.improve.record import Ledger, count_lines
 from nmt_cli.improve.result import dev_score
 from nmt_cli.improve.stages import Stage
-from nmt_cli.system.console import log, warn
+from nmt_cli.system.console import is_quiet, log, warn
 from nmt_cli.system.errors import AlreadyReported, InputError, Interrupted, NmtError
 from nmt_cli.system.files import atomic_path, make_directory
 
@@ -101,7 +101,8 @@ def _prepare(stage: Stage) -> None:
 def _run(stage: Stage, workers: int | None) -> int:
     """Run a command; return the number of a signal that came too late to end it, or 0."""
     is_limited = workers is not None and stage.work.kind == "translate"
-    child = Child((*stage.arguments, "--workers", str(workers)) if is_limited else stage.arguments)
+    limited = ("--workers", str(workers)) if is_limited else ()
+    child = Child((*stage.arguments, *limited, *(("--quiet",) if is_quiet() else ())))
     code = child.run()
     if code == 0:
         return child.received

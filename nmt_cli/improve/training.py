@@ -72,6 +72,7 @@ def training_config(
         values["tokenizer"]["symbols"] = list(dict.fromkeys((*values["tokenizer"]["symbols"], *symbols)))
     _set_sizes(values, sizes)
     training = values["training"]
+    training["max_minutes"] = None  # they count from the start of a command, and a stage that ends early has failed
     updates = factor * config.training.batch_size / training["batch_size"]  # of an epoch, as a multiple
     training["validation_freq"] = max(1, round(training["validation_freq"] * updates))
     if training["max_steps"] is not None:

@@ -12,19 +12,30 @@ from typing import TextIO
 from nmt_cli.system.errors import NmtError
 
 _log_files: list[TextIO] = []
-_is_silent = False
+_is_silent = _is_quiet = False
+_IMPORTANT = ("warning: ", "error: ")
 _said: set[str] = set()
 
 
 def log(message: str) -> None:
-    """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open."""
+    """Write a line to stderr (above a progress bar, if one is drawn) and to the log files that are open.
+
+    After `be_quiet` stderr has warnings and errors only, which a worker's lines tell by their beginnings.
+    """
     if _is_silent:
         return
-    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)  # another thread may be loading it
-    with nullcontext() if bars is None else bars.external_write_mode(file=sys.stderr):
-        print(message, file=sys.stderr, flush=True)
+    if not _is_quiet or message.startswith(_IMPORTANT):
+        bars = getattr(sys.modules.get("tqdm"), "tqdm", None)  # another thread may be loading it
+        with nullcontext() if bars is None else bars.external_write_mode(file=sys.stderr):
+            print(message, file=sys.stderr, flush=True)
     for file in _log_files:
         print(message, file=file, flush=True)
+
+
+def relay(text: str) -> None:
+    """Write the lines that another process has written to its stderr."""
+    for line in text.splitlines():
+        log(line)
 
 
 def log_once(message: str) -> None:
@@ -35,8 +46,21 @@ def log_once(message: str) -> None:
 
 
 def begin() -> None:
-    """Forget the messages that another command of this process has printed once."""
+    """Forget what another command of this process has printed once, and if it was quiet."""
+    global _is_quiet
     _said.clear()
+    _is_quiet = False
+
+
+def be_quiet() -> None:
+    """Show only warnings and errors until the next command begins."""
+    global _is_quiet
+    _is_quiet = True
+
+
+def is_quiet() -> bool:
+    """Return True if only warnings and errors are shown."""
+    return _is_quiet
 
 
 def counted(number: int, noun: str) -> str:
@@ -89,7 +113,7 @@ class Progress:
         self, description: str, *, total: int | None = None, unit: str = "it", initial: int = 0, is_hidden: bool = False
     ) -> None:
         """Draw a bar of `total` units, or one without an end; none at all where it `is_hidden`."""
-        self.is_shown = not is_hidden and not _is_silent and sys.stderr.isatty()
+        self.is_shown = not is_hidden and not _is_silent and not _is_quiet and sys.stderr.isatty()
         """False where no bar is drawn, so that log lines must show the progress."""
         if self.is_shown:
             from tqdm import tqdm  # as slow to load as the rest of a command

@@ -6,6 +6,7 @@ background, nohup SIGHUP. These stay ignored.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -134,10 +135,21 @@ class Deferred:
     second Ctrl-C ends the program at once."""
 
     def __init__(self) -> None:
-        self.received = 0
-        """The number of the first signal, or 0."""
+        self.deadline = math.inf
+        """The moment (`time.monotonic`) from which on it is as if SIGTERM had come."""
+        self._number = 0
         self._received_at = 0.0
         self._cuts = False
+
+    @property
+    def received(self) -> int:
+        """The number of the first signal, or 0."""
+        return self._number or (signal.SIGTERM if self.is_late else 0)
+
+    @property
+    def is_late(self) -> bool:
+        """True from the deadline on."""
+        return time.monotonic() >= self.deadline
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -151,7 +163,7 @@ class Deferred:
         try:
             try:
                 self._cuts = True
-                if not self.received:
+                if not self._number:
                     result = act()
             finally:
                 self._cuts = False
@@ -161,18 +173,18 @@ class Deferred:
         return result
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        raises = self._cuts or (self.received and _insists(number, self._received_at))
+        raises = self._cuts or (self._number and _insists(number, self._received_at))
         if raises and _is_importing(frame):
             _send_again(number)
             return
-        before = self.received, self._received_at, self._cuts
-        if not self.received:
-            self.received, self._received_at = number, time.monotonic()
+        before = self._number, self._received_at, self._cuts
+        if not self._number:
+            self._number, self._received_at = number, time.monotonic()
         if raises:
             self._cuts = False
 
             def was_swallowed() -> None:
-                self.received, self._received_at, self._cuts = before
+                self._number, self._received_at, self._cuts = before
                 _send_again(number)
 
             raise Ended(number, was_swallowed)

@@ -26,8 +26,9 @@ from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from nmt_cli.system.console import relay
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.free_memory import free_memory
 from nmt_cli.system.processors import num_available
@@ -362,9 +363,9 @@ def end_ahead() -> None:
 class Zygote:
     """Starts workers that are processes, and share what a zygote has loaded."""
 
-    def __init__(self, build: Build, *, threads: int = 1, stderr: IO[str] | None = None) -> None:
+    def __init__(self, build: Build, *, threads: int = 1) -> None:
         """Start the zygote, and return at once; the first `start` waits until it has loaded."""
-        self._build, self._threads, self._stderr = build, threads, stderr
+        self._build, self._threads = build, threads
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Connection | None = None
         self._is_ready = False
@@ -415,7 +416,7 @@ class Zygote:
                 raise message.value
             if message.kind == "done":
                 return message
-            (self._stderr or sys.stderr).write(message.value)
+            relay(message.value)
 
     def close(self) -> None:
         """End the zygote; the workers end where their connections are closed."""

@@ -117,17 +117,18 @@ class Trainer:
 
     # The loop -----------------------------------------------------------------------------------------------------
 
-    def run(self, contention: ContentionMonitor | None = None) -> str:
+    def run(self, contention: ContentionMonitor | None = None, deadline: float = math.inf) -> str:
         """Train to the end and return the reason for it, which counts when `finish` has written it down.
 
-        `contention` records the speed of each update.
+        `contention` records the speed of each update. The `deadline` is a moment of `time.monotonic`.
 
         Raises:
-            Interrupted: a signal came; a checkpoint of the last update was written, if its loss is finite.
+            Interrupted: a signal or the deadline came; a checkpoint of the last update was written, if its loss is
+                finite.
             DivergenceError: ten updates in a row were not finite, or the loss is not finite at the end, and there is no
                 way back to a checkpoint, or none is wanted.
         """
-        total = self._expected_steps()
+        total, self._signals.deadline = self._expected_steps(), deadline
         self._began, self._begun, self._contention = time.monotonic(), self.state, contention
         self._seconds_before = self.state.seconds
         self._recovery.go_on_from(self.state)
@@ -220,7 +221,8 @@ class Trainer:
         nll, num_signals = self._world.sums(own_nll, bool(self._signals.received))
         if num_signals and not self._is_stopping:
             self._is_stopping = True
-            log("stopping after this update, with a checkpoint")
+            time_is_up = "the minutes of training.max_minutes are over; " if self._signals.is_late else ""
+            log(f"{time_is_up}stopping after this update, with a checkpoint")
         is_finite = math.isfinite(nll) and math.isfinite(norm)
         if is_finite:
             rate = self._schedule.rate(step, self._stopping.done(self.state)) * self.state.rate_factor

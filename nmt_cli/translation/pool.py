@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from nmt_cli.system.console import log
+from nmt_cli.system.console import relay
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.workers import Launcher, Message, Worker
 
@@ -288,7 +288,7 @@ class Pool:
                 member.given.pop(message.number, None)
                 self._settle(message.number, error=message.value or Cancelled())
             case "logged":
-                log(message.value.rstrip("\n"))
+                relay(message.value)
 
     def _bury(self, member: _Member) -> None:
         """Queue again what a worker had that has died."""

@@ -250,7 +250,7 @@ def test_the_check_sorts_its_advice_and_names_the_command(here):
     assert code == 0
     assert "\nadvice, worst first\n" in out
     assert "a model learns from such pairs not to translate; drop them: nmt clean a.en a.fr -o a.clean --without" in out
-    assert out.splitlines()[-1].endswith(" kinds of suspicious lines; 2 severe findings, see the advice")
+    assert out.splitlines()[-1].endswith(" findings, 2 of them severe, see the advice")
     assert re.search(r"^  severe +100\.00 %  dev: leak: ", out, re.MULTILINE)
     assert re.search(r"^  slight +0\.\d\d %  train: copy: ", out, re.MULTILINE)
     advice = json.loads(nmt("check", "--config", "c.yaml", "--json", *sets)[1])["advice"]

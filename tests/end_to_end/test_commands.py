@@ -44,6 +44,31 @@ def test_help_of_every_command_has_an_example_and_no_types_of_python(nmt, comman
     assert f"nmt {command}" in " ".join(shown.out.decode().split()).partition("Example: ")[2]
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"plot {name}" for name in ("attention", "curves", "lengths"))])
+def test_every_command_can_be_quiet(nmt, command: str):
+    assert "-q, --quiet" in nmt(*command.split(), "--help").out.decode()
+
+
+def test_a_quiet_command_shows_only_warnings_and_errors(nmt, model: Path, tmp_path: Path):
+    text = tmp_path / "few"
+    text.write_bytes(b"Where is the station?\n")
+    loud, quiet = (nmt("translate", text, "--model", model, *option) for option in ((), ("--quiet",)))
+    assert loud.err
+    assert (quiet.code, quiet.out, quiet.err) == (0, loud.out, "")
+    warned = nmt("translate", text, "--model", model, "-q", "--seed", "1", "--seed", "2")
+    assert len(warned.err.splitlines()) == warned.err.count("warning: --seed ") == 2
+    failed = nmt("translate", tmp_path / "none", "--model", model, "-q")
+    assert (failed.code, failed.err.count("\n")) == (2, 1)
+
+
+def test_a_quiet_training_keeps_its_log(nmt, config: Path):
+    result = nmt("train", "--config", config, "--quiet", "--set", "training.max_steps=2")
+    assert result.code == 0
+    assert all(line.startswith("warning: ") for line in result.err.splitlines()), result.err
+    (log,) = (config.parent / "run/logs").glob("*.log")
+    assert "finished: max_steps 2 reached" in log.read_text()
+
+
 @pytest.mark.parametrize("columns", ["80", "40"])
 def test_the_list_of_commands_cuts_no_description(nmt, columns: str):
     """The library that prints it cuts a long one with `...`, unless it is given apart."""
@@ -330,6 +355,22 @@ def test_inspect_shows_what_a_directory_holds(nmt, model: Path):
     assert report["checkpoints"][str(best)].endswith("  (best)")
     assert report["checkpoints"][str(second)].endswith("  (number 2 by score)")
     assert nmt("inspect", "/tmp/nothing-here").code == 2
+
+
+def test_filters_and_averages_find_the_model_as_translate_does(nmt, model: Path, tmp_path: Path, monkeypatch):
+    text = b"Where is the station?\n"
+    pieces = nmt("encode", "--model", model, stdin=text)
+    monkeypatch.setenv("NMT_MODEL", str(model))
+    found = nmt("encode", stdin=text)
+    assert (found.code, found.out) == (0, pieces.out)
+    assert f"model: {model} (from NMT_MODEL)" in found.err
+    assert nmt("decode", "--side", "source", stdin=pieces.out).out == text
+    monkeypatch.delenv("NMT_MODEL")
+    monkeypatch.chdir(tmp_path)
+    for command in (("encode",), ("average",), ("shortlist", "a", "b", "-o", "c")):
+        refused = nmt(*command)
+        assert (refused.code, refused.out) == (2, b"")
+        assert "no model: give --model DIR, set NMT_MODEL, or train one" in refused.err
 
 
 @pytest.mark.slow

@@ -105,6 +105,29 @@ def test_a_training_that_is_interrupted_and_raised_ends_like_an_undisturbed_one(
     assert ours == theirs
 
 
+def test_a_training_ends_after_its_minutes_like_after_a_signal_and_goes_on(nmt, config: Path):
+    whole = nmt("train", "--config", config, "--epochs", "2", "--set", f"model_dir={config.parent / 'whole'}")
+    assert whole.code == 0, whole.err
+    command = ("train", "--config", config, "--epochs", "2")
+    for step in (1, 2):
+        part = nmt(*command, "--minutes", "0.0001")
+        assert part.code == 128 + signal.SIGTERM, part.err
+        assert "the minutes of training.max_minutes are over; stopping after this update" in part.err
+        assert f"interrupted at update {step}, which is saved; the same command goes on from there" in part.err
+    assert nmt(*command, "--minutes", "60").code == 0
+    ours, theirs = contents(config.parent / "run"), contents(config.parent / "whole")
+    last = max(name for name in theirs if name.endswith("model.safetensors"))
+    assert ours[last] == theirs[last]
+    assert "max_epochs: 2\n" in (config.parent / "run/config.yaml").read_text()
+
+
+@pytest.mark.parametrize("option", [("--epochs", "0"), ("--minutes", "0"), ("--minutes", "-1"), ("--minutes", "nan")])
+def test_limits_that_make_no_sense_are_refused(nmt, config: Path, option: tuple[str, str]):
+    result = nmt("train", "--config", config, *option)
+    assert result.code == 2
+    assert not (config.parent / "run").exists()
+
+
 def test_a_run_that_ends_before_its_first_line_is_logged_at_its_end(nmt, config: Path):
     options = ("--set", "training.max_steps=3", "--set", "training.logging_freq=50")
     result = nmt("train", "--config", config, *options)
