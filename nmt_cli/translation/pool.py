@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from nmt_cli.system.console import relay
+from nmt_cli.system.console import log, relay
 from nmt_cli.system.errors import NmtError
 from nmt_cli.system.workers import Launcher, Message, Worker
 
