@@ -928,7 +928,7 @@ OTHER_SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
 AMID_AN_IMPORT = """
 class Signal:
     def find_spec(self, name, *_):
-        if name == "sentencepiece":  # amid the reading of another module, which takes what is raised for no module
+        if name == "yaml":  # amid the reading of another module, which takes what is raised for no module
             sys.meta_path.remove(self)
             try:
                 os.kill(os.getpid(), number)

@@ -124,7 +124,7 @@ def test_help_shows_the_options_in_groups_each_once(nmt):
     }
     assert list(options) == ["Arguments", "Options", "Search", "Output", "Speed"]
     of_direction = {"--source-lang", "--target-lang", "--zero-shot"}
-    assert {"--model", "--output", "--checkpoint", "--help"} | of_direction == set(options["Options"])
+    assert {"--model", "--output", "--checkpoint", "--quiet", "--help"} | of_direction == set(options["Options"])
     assert {"--beam-size", "--n-best", "--sample"} < set(options["Search"])
     assert {"--format", "--alignment"} < set(options["Output"])
     assert {"--threads", "--precision"} < set(options["Speed"])
