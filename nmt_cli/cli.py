@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from nmt_cli import __version__
+from nmt_cli.assembly.versions import described_versions
 from nmt_cli.commands import COMMANDS, GROUPS
 from nmt_cli.commands.options import Command, Quiet
 from nmt_cli.system import console, signals
@@ -51,7 +51,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for _name, _command in COMMANDS.items():
     app.command(_name, short_help=_summary(_command))(_with_quiet(_command))
@@ -67,14 +67,20 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.E
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"nmt {__version__}")
+        print(described_versions())
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version, with those of torch, kernels and processor, and exit.",
+            callback=_show_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     pass

@@ -1,4 +1,4 @@
-"""Load the compiled kernels and call them; `kernels.cpp` is compiled when the package is installed.
+"""Call the compiled kernels; `kernels.cpp` is compiled when the package is installed.
 
 Each kernel stands beside its formula in the file of its operation. The formulas run wherever the kernels do not, and
 the tests compare the two (docs/adr/0017).
@@ -10,15 +10,12 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-VERSION = 3
-"""The version of the kernels that this module knows how to call."""
-NOT_BUILT = "without compiled kernels, so slower: install nmt-cli (again) where there is a C++ compiler"
-"""The message where they were never compiled."""
+from nmt_cli.ops import compiled
+
 NATIVE, PLAIN = "native", "plain"
 WORK_OF_A_THREAD = 16_384
 """Numbers below which another thread is not worth its start."""
@@ -92,17 +89,9 @@ def address(tensor: Tensor | None) -> int | None:
 @cache
 def _library() -> ctypes.CDLL | str:
     """Return the kernels, or why there are none."""
-    spec = find_spec("nmt_cli.ops.kernels")
-    if spec is None or spec.origin is None:
-        return NOT_BUILT
-    try:
-        library = ctypes.CDLL(spec.origin)
-        version = ctypes.c_int32.in_dll(library, "nmt_kernels_version").value
-    except (OSError, ValueError) as problem:
-        return f"the compiled kernels cannot be loaded ({problem}), so it is slower without: install nmt-cli again"
-    if version != VERSION:
-        return "the compiled kernels belong to another version, so it is slower without: install nmt-cli again"
-    _give_openmp(library)
+    library = compiled.load()
+    if not isinstance(library, str):
+        _give_openmp(library)
     return library
 
 

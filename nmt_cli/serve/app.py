@@ -18,13 +18,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt_cli import __version__
 from nmt_cli.serve.asking import Busy, Cancellation, Cancelled, TooMuch, place_of
 from nmt_cli.serve.limits import Budget, Keys, Rate
 from nmt_cli.serve.requests import Fields, Refused, client_of, read_fields
 from nmt_cli.serve.service import Service
 from nmt_cli.system.console import log
 from nmt_cli.system.errors import InputError, ModelError, NmtError
+from nmt_cli.version import __version__
 
 Result = TypeVar("Result")
 PAGE = {

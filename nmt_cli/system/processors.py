@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +64,27 @@ def _quota(group: Path) -> float | None:
     except (OSError, ValueError, ZeroDivisionError):  # "max" is no number
         return None
     return quota if quota > 0.0 else None
+
+
+_LEVELS = {
+    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+    "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"},
+}
+"""Levels for which the kernels are compiled apart, and the instructions that tell them."""
+
+
+def described() -> str:
+    """Return the kind of the processors, the number that this process may use, and what they can do, in one line."""
+    values: dict[str, str] = {}
+    with suppress(OSError, ValueError):
+        for line in (ROOT / "proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            values.setdefault(name.strip(), value.strip())
+    known = set(values.get("flags", "").split())
+    level = next((name for name, needed in _LEVELS.items() if needed <= known), os.uname().machine)
+    number = num_available()
+    kind = values.get("model name") or "unknown kind"
+    return f"{kind}, {level}, {number} processor{'' if number == 1 else 's'}"
 
 
 class Usage(NamedTuple):

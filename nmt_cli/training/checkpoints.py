@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nmt_cli import __version__
 from nmt_cli.system.errors import InputError, ModelError, NmtError
 from nmt_cli.system.files import atomic_directory, remove_directory, why_not_writable
 from nmt_cli.system.storage import read_json, read_tensors, save_tensors, write_json
+from nmt_cli.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

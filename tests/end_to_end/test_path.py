@@ -8,12 +8,13 @@ import pytest
 from command_line import contents
 
 from nmt_cli.ops import native
+from nmt_cli.ops.compiled import NOT_BUILT
 
 
 @pytest.fixture
 def not_built(monkeypatch) -> None:
     """As where there was no compiler."""
-    monkeypatch.setattr(native, "_library", lambda: native.NOT_BUILT)
+    monkeypatch.setattr(native, "_library", lambda: NOT_BUILT)
 
 
 def steps(config: Path, number: int, directory: str = "run") -> list[str]:
@@ -40,7 +41,7 @@ def test_without_kernels_it_is_said_once(nmt, config: Path):
 def test_a_training_goes_on_by_the_path_on_which_it_began(nmt, config: Path, monkeypatch):
     """Bit for bit. Fails if the state does not say by which path."""
     with monkeypatch.context() as patched:
-        patched.setattr(native, "_library", lambda: native.NOT_BUILT)
+        patched.setattr(native, "_library", lambda: NOT_BUILT)
         for arguments in (steps(config, 6, "alone"), steps(config, 4)):
             result = nmt(*arguments)
             assert result.code == 0, result.err
@@ -57,7 +58,7 @@ def test_a_training_that_lost_its_kernels_warns_and_goes_on(nmt, config: Path, m
     result = nmt(*steps(config, 2))
     assert result.code == 0, result.err
     assert "compiled kernels" not in result.err
-    monkeypatch.setattr(native, "_library", lambda: native.NOT_BUILT)
+    monkeypatch.setattr(native, "_library", lambda: NOT_BUILT)
     result = nmt(*steps(config, 4))
     assert result.code == 0, result.err
     told = (

@@ -7,10 +7,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt_cli import __version__
 from nmt_cli.export.card import plain
 from nmt_cli.export.new_directory import new_directory
 from nmt_cli.system.errors import InputError
+from nmt_cli.version import __version__
 
 if TYPE_CHECKING:
     from nmt_cli.experiment import Experiment

@@ -17,9 +17,9 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from nmt_cli import __version__
 from nmt_cli.system.errors import InputError
 from nmt_cli.system.files import atomic_path, no_space
+from nmt_cli.version import __version__
 
 MODULES = (
     "export/page/sentencepiece.mjs",

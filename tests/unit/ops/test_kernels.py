@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt_cli.ops import native
+from nmt_cli.ops import compiled, native
 from nmt_cli.ops.additive import AdditiveEnergies
 from nmt_cli.ops.cross_entropy import negative_log_likelihood, softmax_gradient_
 from nmt_cli.ops.gates import GateAffine, GateTerm, total
@@ -159,7 +159,7 @@ def afresh() -> Iterator[None]:
 def test_kernels_of_another_version_are_as_none(monkeypatch):
     """A checkout that was updated and not installed again. Fails if what was compiled is called unseen."""
     with monkeypatch.context() as patched:
-        patched.setattr(native, "VERSION", native.VERSION + 1)
+        patched.setattr(compiled, "VERSION", compiled.VERSION + 1)
         assert not native.is_built()
         assert not native.takes(torch.zeros(1))
         assert native.why_missing() == (
@@ -173,7 +173,7 @@ def test_kernels_that_cannot_be_loaded_are_as_none(monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         broken = tmp_path / "kernels.so"
         broken.write_bytes(b"\x7fELF")
-        patched.setattr(native, "find_spec", lambda name: ModuleSpec(name, None, origin=str(broken)))
+        patched.setattr(compiled, "find_spec", lambda name: ModuleSpec(name, None, origin=str(broken)))
         assert not native.is_built()
         assert not native.takes(torch.zeros(1))
         assert re.fullmatch(

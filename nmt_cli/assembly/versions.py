@@ -1,0 +1,32 @@
+"""What a report of a fault needs to say of the program and the machine, found without loading torch."""
+
+from __future__ import annotations
+
+import platform
+
+from nmt_cli.ops import compiled
+from nmt_cli.system import processors
+from nmt_cli.version import __version__
+
+
+def described_versions() -> str:
+    """Return the version of the program, and below it those of Python, torch, the kernels and the processor."""
+    library = compiled.load()
+    kernels = library if isinstance(library, str) else f"version {compiled.VERSION}, compiled"
+    lines = {
+        "python": f"{platform.python_version()}, {platform.platform()}",
+        "torch": _installed("torch"),
+        "kernels": kernels,
+        "processor": processors.described(),
+    }
+    return "\n".join([f"nmt {__version__}", *(f"{name}: {value}" for name, value in lines.items())])
+
+
+def _installed(library: str) -> str:
+    """Return the version of an installed library, read from its metadata."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
