@@ -14,7 +14,7 @@ TORCH :=
 # Compiled once, not by each of the thousand processes that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE install demo check site test slow oldest soak bench chromium browser compilers ray wasm clean
+.PHONY: FORCE install demo check site test slow oldest soak bench chromium browser compilers shells man ray wasm clean
 
 install: $(READY)
 
@@ -51,7 +51,7 @@ test: install
 	$(BIN)/pytest -n 2 --dist worksteal
 
 # The marked tests that run in CI.
-slow: install chromium
+slow: install chromium shells
 	$(BIN)/pytest -n 2 --dist worksteal --durations 20 -m '(slow or install) and not soak'
 
 # With the oldest versions that pyproject.toml allows: the quick tests of the files behind which an outside library stands.
@@ -73,7 +73,7 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 
 # The long tests, among them those of all browsers, of other compilers, of Ray and of installation; then all quick tests
 # with the oldest versions.
-soak: install browser compilers ray $(OLDEST)/.ready
+soak: install browser compilers shells ray $(OLDEST)/.ready
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or soak or ray or install'
 	$(OLDEST)/bin/pytest -n 2 --dist worksteal --hypothesis-profile all
 
@@ -111,6 +111,16 @@ compilers:
 	command -v clang++ clang++-19 wasm-ld aarch64-linux-gnu-g++ qemu-aarch64 | wc -l | grep -qx 5 || { apt-get update -qq && \
 		apt-get install -qq -y --no-install-recommends \
 		clang clang-19 lld libomp-dev g++-aarch64-linux-gnu qemu-user >/dev/null; }
+
+# Shells whose completion is tested, and a reader of manual pages that is strict; as root, on Debian.
+shells:
+	command -v zsh fish mandoc setsid | wc -l | grep -qx 4 || { apt-get update -qq && \
+		apt-get install -qq -y --no-install-recommends zsh fish mandoc util-linux >/dev/null; }
+
+# Manual pages and completion scripts, from the help: build/share.
+man: install
+	$(BIN)/python scripts/make_man.py build
+	@echo "To read a page: man -l build/share/man/man1/nmt.1"
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -231,6 +231,12 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and each group of options."""
+        for name, records in self.groups(ctx).items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+    def groups(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+        """Return the arguments and each group of options, with the help of each, if there are any."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             is_argument = parameter.param_type_name == "argument"
@@ -238,10 +244,7 @@ class Command(TyperCommand):
             if record := parameter.get_help_record(ctx):
                 term, text = record
                 groups.setdefault(name, []).append((re.sub(r" <[^<>]*>$", "", term) if is_argument else term, text))
-        for name, records in groups.items():
-            if records:
-                with formatter.section(name):
-                    formatter.write_dl(records)
+        return {name: records for name, records in groups.items() if records}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as typer does."""
