@@ -1,3 +1,7 @@
-"""Recurrent neural machine translation with attention, for the command line."""
+"""Recurrent neural machine translation with attention, for the command line; five calls are for programs."""
 
-__version__ = "0.1.0"
+from nmt_cli.library import align, load, score, train, translate
+from nmt_cli.system.errors import NmtError
+from nmt_cli.version import __version__
+
+__all__ = ["NmtError", "__version__", "align", "load", "score", "train", "translate"]

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Literal
 
 from nmt_cli.assembly.named_models import ModelOptions
-from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, need_attention, open_requested
+from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, open_for_lines, open_requested
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import warn
 from nmt_cli.system.distributed import find_device
-from nmt_cli.system.errors import InputError
 from nmt_cli.system.workers import BuiltLater, OneByOne, Work
 from nmt_cli.translation.line_tasks import translate_task
 from nmt_cli.translation.output_formats import formatter
@@ -48,7 +47,8 @@ def _built(
     decoding: RequestedDecoding,
     fingerprints: Sequence[str],
 ) -> OneByOne:
-    translator = open_requested(task, experiments, models, decoding)
+    opened = open_for_lines if outputs == "lines" else open_requested
+    translator = opened(task, experiments, models, decoding)
     for experiment, fingerprint in zip(experiments, fingerprints, strict=False):
         if experiment.fingerprint(models.checkpoint) != fingerprint:
             raise InputError(
@@ -58,10 +58,6 @@ def _built(
     if outputs == "sentences":
         _prepare_for_sentences(translator, task, decoding)
         return OneByOne(partial(translate_task, translator, _best))
-    need_attention(translator)
-    options = translator.options
-    if options.sampling_temperature is None and decoding.n_best > options.beam_size:
-        raise InputError(f"--n-best {decoding.n_best}: is more than the beam, {options.beam_size}; raise --beam-size")
     has_terms = task.glossary is not None
     write = formatter(task.format, n_best=decoding.n_best, alignment=task.alignment, glossary=has_terms)
 
@@ -84,4 +80,4 @@ def _prepare_for_sentences(translator: Translator, task: TranslationTask, decodi
 
 
 def _best(_: int, translated: Translated) -> Translation:
-    return translated.translations[0]
+    return translated.best

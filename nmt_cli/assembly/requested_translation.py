@@ -185,6 +185,23 @@ def open_requested(
     return translator
 
 
+def open_for_lines(
+    task: TranslationTask, experiments: Sequence[Experiment], models: ModelOptions, decoding: RequestedDecoding
+) -> Translator:
+    """Return the translator of these models for a task of lines.
+
+    Raises:
+        InputError: as `open_requested` does; the models have no attention that is needed, or have a smaller beam than
+            translations of a line are wanted.
+    """
+    translator = open_requested(task, experiments, models, decoding)
+    need_attention(translator)
+    options = translator.options
+    if options.sampling_temperature is None and decoding.n_best > options.beam_size:
+        raise InputError(f"--n-best {decoding.n_best}: is more than the beam, {options.beam_size}; raise --beam-size")
+    return translator
+
+
 def need_attention(translator: Translator) -> None:
     """Refuse options that take alignments where the model has none to give."""
     if translator.options.with_alignment and not translator.models.has_attention:

@@ -66,8 +66,9 @@ if TYPE_CHECKING:
     from nmt_cli.system.distributed import World
 
 
-def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> None:
-    """Train the run that a configuration describes, or go on with it, in one process or in those that torchrun starts.
+def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> Experiment:
+    """Train the run that a configuration describes, or go on with it, in one process or in those that torchrun starts,
+    and return it.
 
     With `dry_run` everything is checked, and the configuration is printed with all defaults.
 
@@ -83,12 +84,13 @@ def train_model(path: Path, overrides: Sequence[str], *, dry_run: bool) -> None:
         experiment = Experiment(Path(config.model_dir))
         if not dry_run:
             run_training(experiment, config, world, began + 60.0 * (config.training.max_minutes or math.inf))
-            return
+            return experiment
         world.agreed(lambda: check_inputs(experiment, config))
         world.agreed(lambda: check_counts(config))
         world.agreed(lambda: check_resumable(experiment, config))
         if world.is_primary:
             print(dump_config(config), end="")
+        return experiment
 
 
 def run_training(experiment: Experiment, config: Config, world: World, deadline: float = math.inf) -> None:

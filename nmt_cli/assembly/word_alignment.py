@@ -14,6 +14,7 @@ from nmt_cli.data.output import open_output
 from nmt_cli.system.console import counted, log, warn
 from nmt_cli.system.errors import InputError
 from nmt_cli.text.alignment import MAX_WEIGHTS, alignment_error_rate, hard_links, pharaoh
+from nmt_cli.translation.forced_decoding import PairScorer
 from nmt_cli.translation.windows import windows_of_pairs
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from nmt_cli.data.pairs import Pair
     from nmt_cli.text.alignment import Link
     from nmt_cli.translation.forced_decoding import PairScore
+    from nmt_cli.translation.translator import Translator
 
 MAX_DIGITS = 9
 """Most digits of a word's number."""
@@ -49,10 +51,7 @@ def align_pairs(
     experiments = models.experiments()
     refuse_overwriting(output, inputs, experiments)
     sure, possible = ([], []) if gold is None else _read_gold(gold)
-    scorer = open_scorer(experiments, **models.loading)
-    if not scorer.models.has_attention:
-        without = scorer.models.without_attention
-        raise InputError(f"{without} (model.attention.type: none), so it cannot align")
+    scorer = _with_attention(open_scorer(experiments, **models.loading))
     found: list[list[Link]] = []
     with open_output(output) as out:
         for window in windows_of_pairs(source, target):
@@ -76,6 +75,23 @@ def align_pairs(
             raise InputError(f"{input_name(gold)} has {lines} for {pairs}; line i must have the links of pair i")
     if gold is not None:
         log(f"AER = {alignment_error_rate(found, sure, possible):.4f}")
+
+
+def scorer_of(translator: Translator) -> PairScorer:
+    """Return a scorer of given pairs with the models of a translator, which keeps the writing of the pairs.
+
+    Raises:
+        InputError: the models have no attention.
+    """
+    return _with_attention(PairScorer(translator.models, translator.tokenizers, translator.options.batch_tokens))
+
+
+def _with_attention(scorer: PairScorer) -> PairScorer:
+    """Return a scorer whose models have attention, and refuse others."""
+    if not scorer.models.has_attention:
+        without = scorer.models.without_attention
+        raise InputError(f"{without} (model.attention.type: none), so it cannot align")
+    return scorer
 
 
 def _check_links(place: str, links: set[Link], shape: tuple[int, ...]) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from nmt_cli.data.batch import make_batch, pad_sources
 from nmt_cli.data.tokenizer import PieceWords, Tokenizer
 from nmt_cli.system.memory import without_running_out
-from nmt_cli.text.alignment import Matrix, merge_to_words
+from nmt_cli.text.alignment import Link, Matrix, hard_links, merge_to_words
 from nmt_cli.translation.rows import MULTIPLE, padded_width
 from nmt_cli.translation.step_model import TrainedModels
 
@@ -40,6 +40,11 @@ class PairScore:
     def weights(self) -> Matrix:
         """Attention between words (target words, source words)."""
         return self.weights_with_end[:, :-1]
+
+    @property
+    def links(self) -> list[Link]:
+        """Each target word with its heaviest source word: (source, target)."""
+        return hard_links(self.weights)
 
 
 class _Pair(NamedTuple):

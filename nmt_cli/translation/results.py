@@ -211,3 +211,8 @@ class Translated:
 
     source: str
     translations: tuple[Translation, ...]
+
+    @property
+    def best(self) -> Translation:
+        """The first translation."""
+        return self.translations[0]

@@ -1,0 +1,205 @@
+"""The calls that a program or a notebook needs: load, translate, score, align, train.
+
+They build the same objects as the commands, with the same defaults and errors. An `NmtError` carries the message that
+the command line prints; where it names an option, such as --beam-size, the argument is `beam_size`. Importing this is
+quick: each call imports what it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_cli.system.errors import InputError
+
+if TYPE_CHECKING:
+    from nmt_cli.scoring import Score
+    from nmt_cli.translation.forced_decoding import PairScore
+    from nmt_cli.translation.results import Translated
+    from nmt_cli.translation.translator import Translator
+
+
+def load(
+    *directories: str | Path,
+    checkpoint: str = "best",
+    device: str = "auto",
+    precision: str = "auto",
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    beam_size: int | None = None,
+    n_best: int = 1,
+    length_penalty: float | None = None,
+    normalize_input: bool | None = None,
+    alignment: bool = False,
+    confidence: bool = False,
+    glossary: str | Path | None = None,
+) -> Translator:
+    """Return the model in a directory, or the ensemble of several, ready to translate and to align.
+
+    Without a directory it is the model that `nmt translate` would take. None leaves the model's own default.
+
+    Args:
+        directories: model directories.
+        checkpoint: the weights: best, last, a step, or a name.
+        device: auto, cpu, cuda or cuda:N.
+        precision: auto (which is fp32), fp32, bf16 or int8.
+        source_lang: the language of the source, needed of a model of several directions.
+        target_lang: the language to translate into.
+        beam_size: partial translations that the search keeps.
+        n_best: translations of each line, at most `beam_size`.
+        length_penalty: the exponent of the length penalty.
+        normalize_input: read each line in the writing of the training text.
+        alignment: each translation has `links` and `weights` between its words and those of the source.
+        confidence: each translation has `confidence` and `word_confidence`.
+        glossary: a file of terms and their translations.
+
+    Raises:
+        InputError: a model cannot be read, or cannot do what is asked for.
+    """
+    from nmt_cli.assembly.named_models import ModelOptions
+    from nmt_cli.assembly.requested_translation import RequestedDecoding, TranslationTask, open_for_lines
+
+    for option, value in (("--beam-size", beam_size), ("--n-best", n_best)):
+        if value is not None and value < 1:
+            raise InputError(f"{option} {value}: must be at least 1")
+
+    models = ModelOptions(
+        [Path(directory) for directory in directories], checkpoint, device, precision=precision,
+        source_lang=source_lang, target_lang=target_lang,
+    )  # fmt: skip
+    task = TranslationTask(
+        file=None, output=None, format="jsonl", confidence=confidence,
+        glossary=None if glossary is None else str(glossary),
+    )  # fmt: skip
+    decoding = RequestedDecoding(
+        beam_size=beam_size, n_best=n_best, length_penalty=length_penalty, normalize_input=normalize_input,
+        alignment=alignment,
+    )  # fmt: skip
+    task.check(decoding)
+    with _threads(None):
+        return open_for_lines(task, models.experiments(), models, decoding)
+
+
+def translate(model: Translator, lines: Iterable[str], *, threads: int = 1) -> list[Translated]:
+    """Return the translations of each line, in order; `best.text` of each is what `nmt translate` prints.
+
+    Args:
+        model: what `load` returned.
+        lines: lines of text; none holds a line break.
+        threads: threads of the computation. With one, as the workers of `nmt translate` have, the text is theirs.
+
+    Raises:
+        InputError: the lines are one text, or a line holds a line break.
+    """
+    checked = _checked("lines", lines)
+    with _threads(threads):
+        return list(model.translate(checked))
+
+
+def align(model: Translator, sources: Iterable[str], targets: Iterable[str], *, threads: int = 1) -> list[PairScore]:
+    """Return the alignment of each pair: `links` and `weights` between words, and `log_prob` of the translation.
+
+    Args:
+        model: what `load` returned.
+        sources: lines in the source language.
+        targets: their translations, line by line.
+        threads: threads of the computation.
+
+    Raises:
+        InputError: there are more or fewer sources than targets, or the model has no attention.
+    """
+    from nmt_cli.assembly.word_alignment import scorer_of
+
+    pairs = list(zip(*_parallel({"sources": sources, "targets": targets}), strict=True))
+    with _threads(threads):
+        return scorer_of(model).scores(pairs)
+
+
+def score(
+    hypotheses: Iterable[str],
+    *references: Iterable[str],
+    metrics: Sequence[str] = ("bleu", "chrf", "ter"),
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> dict[str, Score]:
+    """Return each metric of sacreBLEU, not rounded, with its signature, by its name.
+
+    Args:
+        hypotheses: translations.
+        references: correct translations, line by line; several are several readings of the same lines.
+        metrics: bleu, chrf and ter, or some of them.
+        lowercase: BLEU ignores case.
+        tokenize: the tokenizer of BLEU; None means the one of the metric.
+
+    Raises:
+        InputError: there is no reference, a metric or a tokenizer is unknown, or the texts differ in length.
+    """
+    from nmt_cli.scoring import score_corpus
+
+    named = {"hypotheses": hypotheses} | {f"reference {i}": lines for i, lines in enumerate(references, start=1)}
+    ours, *others = _parallel(named)
+    return {found.name: found for found in score_corpus(
+        ours, others, metrics=metrics, lowercase=lowercase, tokenize=tokenize
+    )}  # fmt: skip
+
+
+def train(config: str | Path, changes: Mapping[str, object] | None = None) -> Path:
+    """Train the model of a configuration, or go on with it, and return its directory. Progress goes to stderr.
+
+    An interruption ends it after a checkpoint, and the same call goes on from there.
+
+    Args:
+        config: the configuration, a YAML file.
+        changes: keys of the configuration with other values, such as {"training.max_steps": 100}.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+        InputError: a text, the model directory or the device is unfit.
+        Interrupted: a signal has come, and what was to be saved is saved.
+    """
+    from nmt_cli.assembly.training_run import train_model
+
+    overrides = [f"{key}={json.dumps(value, default=str)}" for key, value in (changes or {}).items()]
+    with _threads(None):
+        return train_model(Path(config), overrides, dry_run=False).directory
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Let torch compute with a number of threads while the block runs, and then with as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    if number is not None:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _parallel(named: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Return texts whose lines belong together, each by its name."""
+    texts = {name: _checked(name, lines) for name, lines in named.items()}
+    first, *others = texts
+    for name in others:
+        if len(texts[name]) != len(texts[first]):
+            raise InputError(
+                f"{first} and {name}: are {len(texts[first]):,} and {len(texts[name]):,} lines; line i of one must "
+                "belong to line i of the other"
+            )
+    return list(texts.values())
+
+
+def _checked(name: str, lines: Iterable[str]) -> list[str]:
+    """Return lines as a list; refuse one text in their place, and a line break within a line."""
+    if isinstance(lines, str):
+        raise InputError(f"{name}: is one text; give a list of lines, such as text.splitlines()")
+    checked = list(lines)
+    for number, line in enumerate(checked, start=1):
+        if "\n" in line:
+            raise InputError(f"{name}: line {number:,} holds a line break; give each line by itself")
+    return checked
