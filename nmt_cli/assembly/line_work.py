@@ -11,6 +11,7 @@ from nmt_cli.assembly.requested_translation import RequestedDecoding, Translatio
 from nmt_cli.experiment import Experiment
 from nmt_cli.system.console import warn
 from nmt_cli.system.distributed import find_device
+from nmt_cli.system.errors import InputError
 from nmt_cli.system.workers import BuiltLater, OneByOne, Work
 from nmt_cli.translation.line_tasks import translate_task
 from nmt_cli.translation.output_formats import formatter
