@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ACTIVATE := echo 'To use nmt in this shell, activate its environment first: source $(VENV)/bin/activate'
 OLDEST := .venv-oldest
+DIST := .venv-dist
 
 # On Linux the small build of PyTorch, without CUDA, is taken from PyTorch's own index. `make install TORCH=cuda` takes
 # the build for NVIDIA GPUs in its place; TORCH=cpu changes it back. Without TORCH, what is installed stays.
@@ -14,11 +15,11 @@ TORCH :=
 # Compiled once, not by each of the thousand processes that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE install demo check site test slow oldest soak bench chromium browser compilers shells man ray wasm clean
+.PHONY: FORCE install demo check site test slow oldest soak bench chromium browser compilers shells man dist ray wasm clean
 
 install: $(READY)
 
-$(READY): pyproject.toml constraints.txt nmt_cli/ops/kernels.cpp $(if $(TORCH),FORCE)
+$(READY): pyproject.toml setup.py constraints.txt nmt_cli/ops/kernels.cpp $(if $(TORCH),FORCE)
 	@$(PYTHON) -c 'import sys; old = sys.version_info < (3, 11); sys.exit(f"nmt needs Python 3.11 or newer, but $(PYTHON) is {sys.version.split()[0]}. Name a newer one: make PYTHON=python3.12 install" if old else 0)'
 	@echo 'Installing nmt and all that it needs into the directory $(VENV). Nothing outside this directory changes.'
 	@echo 'Downloads are about 350 MB, and $(VENV) takes 1.5 GB, most of it PyTorch. A PyTorch with CUDA takes gigabytes more.'
@@ -122,5 +123,16 @@ man: install
 	$(BIN)/python scripts/make_man.py build
 	@echo "To read a page: man -l build/share/man/man1/nmt.1"
 
+# A release: source distribution, wheels, the list of libraries. The same commit gives the same bytes.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist: man $(DIST)/.ready
+	$(DIST)/bin/python scripts/make_dist.py --share build/share
+	$(BIN)/python scripts/make_sbom.py dist/sbom.cdx.json
+
+$(DIST)/.ready: constraints-dist.txt
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install --quiet --requirement constraints-dist.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(DIST) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

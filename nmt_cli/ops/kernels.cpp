@@ -23,6 +23,13 @@
 #endif
 #define INLINE __attribute__((always_inline)) inline
 
+// Since glibc 2.29 exp and log have further versions, which differ from these in errno alone. With these the library runs
+// wherever torch does, which asks for glibc 2.28.
+#if defined(__x86_64__) && defined(__GLIBC__)
+__asm__(".symver exp, exp@GLIBC_2.2.5");
+__asm__(".symver log, log@GLIBC_2.2.5");
+#endif
+
 // Clang 19 forgets the members of std::vector that only clones in an unnamed namespace call.
 #ifdef __clang__
 inline namespace kernels {

@@ -91,7 +91,7 @@ def test_what_llvm_compiles_runs_beside_torch(compiler: str, tmp_path: Path):
 
 def test_the_package_installs_where_no_compiler_works(tmp_path: Path):
     """Fails if the kernels are more than an option."""
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(REPOSITORY / name, tmp_path)
     shutil.copytree(REPOSITORY / "nmt_cli", tmp_path / "nmt_cli", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     done = subprocess.run(

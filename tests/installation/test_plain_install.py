@@ -142,7 +142,7 @@ def built(form: str, directory: Path) -> Path:
     """The wheel or the source distribution, of nothing but what belongs to the package."""
     source = directory / f"source-of-{form}"
     shutil.copytree(ROOT / "nmt_cli", source / "nmt_cli", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, source)
     succeed(sys.executable, "-m", "build", f"--{form}", "--outdir", directory / form, source)
     (package,) = (directory / form).iterdir()
