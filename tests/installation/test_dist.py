@@ -83,7 +83,7 @@ def test_two_builds_give_equal_bytes_and_wheels_that_translate(builder: Path, tm
 
     with tarfile.open(tmp_path / "one" / SOURCE) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "setup.py", "NOTICE", "tests/conftest.py", "docs/reference/library.md", "Makefile"} <= names
+    assert {"pyproject.toml", "setup.py", "NOTICE", "tests/conftest.py", "docs/README.md", "Makefile"} <= names
     for name in (MANY, ANY):
         with zipfile.ZipFile(tmp_path / "one" / name) as archive:
             names = set(archive.namelist())
